@@ -1,0 +1,39 @@
+# Needs Python 3.11 with venv, and nothing else: each target makes its environment in .venv from a lock file.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.PHONY: demo test lint bench lock
+
+demo: .venv/installed
+	$(BIN)/python recipes/glyphs.py
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -m backends
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: .venv/installed-peers
+	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/samplers.py
+	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/fit.py
+
+.venv/installed: requirements.lock setup.cfg pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/installed-peers: .venv/installed benchmarks/requirements.lock
+	$(BIN)/python -m pip install --quiet -r benchmarks/requirements.lock
+	touch $@
+
+# Pins what setup.cfg allows; run it after changing a range.
+lock: .venv/installed
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile setup.cfg --extra all --python-version 3.11 --universal --no-header --output-file requirements.lock

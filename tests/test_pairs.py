@@ -1,0 +1,89 @@
+"""Pairs and their distances."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import gradient, numbers
+from tfdml import pairs
+
+pytestmark = pytest.mark.backends
+
+LABELS = np.array([0, 0, 1, 1, 2, 0])
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
+
+
+def test_all_pairs_weighs_every_other_row_by_its_class(x):
+    made = pairs.all_pairs(LABELS, x)
+    same = LABELS[:, None] == LABELS
+    np.testing.assert_array_equal(numbers(made.positive), same & ~np.eye(6, dtype=bool))
+    np.testing.assert_array_equal(numbers(made.negative), ~same)
+
+
+def test_consecutive_pairs_are_one_column(x):
+    made = pairs.consecutive_pairs(LABELS, x)
+    np.testing.assert_array_equal(numbers(made.positive), [[1], [1], [0]])
+    np.testing.assert_array_equal(numbers(made.negative), [[0], [0], [1]])
+    expected = np.linalg.norm(x[0::2] - x[1::2], axis=1)[:, None]
+    np.testing.assert_allclose(numbers(pairs.euclidean(made)), expected, rtol=1e-5)
+
+
+def test_pairs_with_references_leaves_nothing_out(x):
+    made = pairs.pairs_with(LABELS[:2], x[:2], LABELS[2:], x[2:])
+    np.testing.assert_array_equal(numbers(made.positive), [[0, 0, 0, 1], [0, 0, 0, 1]])
+    np.testing.assert_array_equal(numbers(made.negative), [[1, 1, 1, 0], [1, 1, 1, 0]])
+    np.testing.assert_allclose(numbers(pairs.dot(made)), x[:2] @ x[2:].T, rtol=1e-5)
+
+
+def test_distances_agree_with_numpy(x):
+    made = pairs.all_pairs(LABELS, x)
+    y = x.astype("float64")
+    unit = y / np.linalg.norm(y, axis=1, keepdims=True)
+    square = ((y[:, None] - y[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(numbers(pairs.dot(made)), y @ y.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(pairs.cosine(made)), unit @ unit.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(pairs.cosine_distance(made)), 1 - unit @ unit.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(pairs.squared(made)), square, rtol=1e-5)
+    np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5)
+
+
+@pytest.mark.parametrize("distance", [pairs.squared, pairs.euclidean])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_duplicates_are_at_distance_zero_with_gradient_zero(distance, scale):
+    row = np.random.default_rng(0).standard_normal((1, 300)).astype("float32") * np.float32(scale)
+    x, labels = np.repeat(row, 3, axis=0), np.zeros(3, int)
+    np.testing.assert_array_equal(numbers(distance(pairs.all_pairs(labels, x))), np.zeros((3, 3)))
+    slope = gradient(lambda v: distance(pairs.all_pairs(labels, v)), x)
+    np.testing.assert_array_equal(slope, np.zeros_like(x))
+
+
+def test_a_zero_vector_has_similarity_zero_and_gradient_zero(x):
+    x[1] = 0
+    np.testing.assert_array_equal(numbers(pairs.cosine(pairs.all_pairs(LABELS, x)))[1], np.zeros(6))
+    np.testing.assert_array_equal(gradient(lambda v: pairs.cosine(pairs.all_pairs(LABELS, v)), x)[1], np.zeros(4))
+
+
+def test_half_precision_embeddings_are_compared_in_float32(x):
+    made = pairs.all_pairs(LABELS, keras.ops.cast(x, "bfloat16"))
+    for distance in (pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean):
+        assert keras.backend.standardize_dtype(distance(made).dtype) == "float32"
+
+
+def test_integer_embeddings_are_taken_as_floats():
+    counts = np.array([[3, 4], [0, 0]])
+    np.testing.assert_array_equal(numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]])
+
+
+def test_what_is_wrong_is_said_at_the_call(x):
+    with pytest.raises(ValueError, match="batch of 5 rows for consecutive pairs, expected an even number"):
+        pairs.consecutive_pairs(LABELS[:5], x[:5])
+    with pytest.raises(ValueError, match="dimension 4 and references of dimension 3"):
+        pairs.pairs_with(LABELS, x, LABELS, x[:, :3])
+    with pytest.raises(ValueError, match="expected integer class ids"):
+        pairs.pairs_with(LABELS, x, LABELS.astype(float), x)
+    with pytest.raises(ValueError, match="expected one of .* or a function"):
+        pairs.distance_function("hamming")

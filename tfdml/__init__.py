@@ -1,0 +1,33 @@
+"""Deep metric learning for Keras 3 and TensorFlow: pairs in, weights on, loss out.
+
+`pairs`, `losses`, `miners` and `models` run on any Keras backend and are imported at once, so that saved models find
+their classes. The other rooms are imported when they are first used.
+"""
+
+import importlib
+
+from tfdml import losses, miners, models, pairs
+
+__version__ = "0.1.0"
+__all__ = [
+    "callbacks",
+    "datasets",
+    "export",
+    "losses",
+    "metrics",
+    "miners",
+    "models",
+    "pairs",
+    "samplers",
+    "search",
+]
+
+
+def __getattr__(name):
+    if name in __all__:
+        return importlib.import_module(f"tfdml.{name}")
+    raise AttributeError(f"module 'tfdml' has no attribute {name!r}; it has {', '.join(__all__)}.")
+
+
+def __dir__():
+    return [*__all__, "__version__"]

@@ -1,0 +1,5 @@
+"""Export: models as SavedModels for serving."""
+
+from tfdml.export.saved_model import saved_model
+
+__all__ = ["saved_model"]

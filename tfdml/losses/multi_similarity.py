@@ -1,0 +1,51 @@
+"""Multi-similarity loss."""
+
+from tfdml.losses.base import PairLoss, require, serializable, softplus_sum_exp
+from tfdml.pairs import cosine
+
+
+def multi_similarity(pairs, *, alpha=2.0, beta=50.0, threshold=0.5):
+    """Multi-similarity loss, one value per anchor.
+
+    (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        alpha: sharpness on positives.
+        beta: sharpness on negatives.
+        threshold: similarity that separates them, in [-1, 1].
+
+    Returns:
+        `(A,)`. An anchor with neither positives nor negatives gives 0.
+
+    Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
+    CVPR 2019, eq. 15.
+    """
+    s = cosine(pairs)
+    pull = softplus_sum_exp(-alpha * (s - threshold), pairs.positive) / alpha
+    push = softplus_sum_exp(beta * (s - threshold), pairs.negative) / beta
+    return pull + push
+
+
+@serializable
+class MultiSimilarityLoss(PairLoss):
+    """Multi-similarity loss: see `tfdml.losses.multi_similarity` for the formula and its source.
+
+    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` it is the full method of its paper.
+
+    Example:
+
+        loss = tfdml.losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, miner=tfdml.miners.ValidTriplets(margin=0.1))
+
+    Args:
+        alpha: sharpness on positives, above 0.
+        beta: sharpness on negatives, above 0.
+        threshold: cosine similarity that separates positives from negatives, in [-1, 1].
+        **options: `pairing`, `miner`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, alpha=2.0, beta=50.0, threshold=0.5, **options):
+        require(alpha > 0, f"alpha={alpha}", "a number above 0")
+        require(beta > 0, f"beta={beta}", "a number above 0")
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(multi_similarity, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)

@@ -1,0 +1,75 @@
+"""Small convolutional networks for 32 x 32 images.
+
+Each is a function from an image tensor to an embedding tensor, for `EmbeddingModel(inputs, backbone(inputs))`. Raw
+pixels go in and unit vectors come out: standardization and normalization are layers, so an exported model needs
+nothing around it.
+"""
+
+from keras import layers
+
+
+def plain(images, *, dim=128, widths=(32, 64, 128, 256)):
+    """Convolution, batch normalization and ReLU at each width, halving the resolution between widths.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of raw pixels, uint8 or float in [0, 255].
+        dim: size of the embedding.
+        widths: channels of each stage.
+
+    Returns:
+        `(batch, dim)` Keras tensor of unit vectors, float32.
+    """
+    x = standardized(images)
+    for stage, width in enumerate(widths):
+        if stage:
+            x = layers.MaxPooling2D()(x)
+        x = _convolution(x, width)
+    return _head(x, dim)
+
+
+def residual(images, *, dim=128, widths=(32, 64, 128, 256), blocks=1):
+    """A residual network: `blocks` basic blocks at each width, halving the resolution between widths.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of raw pixels, uint8 or float in [0, 255].
+        dim: size of the embedding.
+        widths: channels of each stage.
+        blocks: residual blocks in each stage.
+
+    Returns:
+        `(batch, dim)` Keras tensor of unit vectors, float32.
+
+    Source: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016, basic blocks.
+    """
+    x = _convolution(standardized(images), widths[0])
+    for stage, width in enumerate(widths):
+        for block in range(blocks):
+            x = _basic_block(x, width, strides=2 if stage and not block else 1)
+    return _head(x, dim)
+
+
+def standardized(images):
+    """Each image with mean 0 and variance 1 over its pixels; a constant image becomes 0."""
+    x = layers.Rescaling(1 / 255.0)(images)
+    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-4, center=False, scale=False, dtype="float32")(x)
+
+
+def _convolution(x, width, *, kernel=3, strides=1, activation="relu"):
+    x = layers.Conv2D(width, kernel, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
+    x = layers.BatchNormalization()(x)
+    return layers.Activation(activation)(x) if activation else x
+
+
+def _basic_block(x, width, *, strides):
+    shortcut = x
+    if strides != 1 or x.shape[-1] != width:
+        shortcut = _convolution(x, width, kernel=1, strides=strides, activation=None)
+    x = _convolution(x, width, strides=strides)
+    x = _convolution(x, width, activation=None)
+    return layers.Activation("relu")(layers.Add()([x, shortcut]))
+
+
+def _head(x, dim):
+    x = layers.GlobalAveragePooling2D()(x)
+    x = layers.Dense(dim)(x)
+    return layers.UnitNormalization(dtype="float32", name="embedding")(x)

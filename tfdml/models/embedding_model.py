@@ -1,0 +1,35 @@
+"""A Keras model that trains whatever its loss owns."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable("tfdml")
+class EmbeddingModel(keras.Model):
+    """A `keras.Model` that adopts the layers of its loss when it is compiled.
+
+    Built like any functional model, `EmbeddingModel(inputs, outputs)`. A loss that learns or remembers something
+    (proxies, margins, a memory, the state of a random miner) holds it in Keras layers and lists them in its `layers`;
+    here `fit` trains them, `.keras` files keep them, and every Keras backend sees them. With any other loss it is a
+    plain model.
+
+    Attributes:
+        loss_layers: the adopted layers, empty for losses without any.
+    """
+
+    def compile(self, *args, **kwargs):
+        """As `keras.Model.compile`; the layers of the loss become part of this model."""
+        super().compile(*args, **kwargs)
+        if hasattr(self, "loss_layers"):
+            del self.loss_layers  # those of an earlier compile are not trained any more
+        self.loss_layers = _layers_of(self.loss)
+
+    def compile_from_config(self, config):
+        """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+
+def _layers_of(loss):
+    """The layers of a loss, or of a list or dict of losses, each once."""
+    losses = keras.tree.flatten(loss)
+    return list({id(layer): layer for part in losses for layer in getattr(part, "layers", [])}.values())

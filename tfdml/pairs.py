@@ -1,0 +1,249 @@
+"""Pairs: anchors compared with references, and how near they are.
+
+A batch of labels and embeddings becomes one `Pairs`; miners and importance weights change its weights; losses read it.
+Everything here is `keras.ops` on fixed shapes, so that it compiles under XLA on every Keras backend.
+"""
+
+import contextlib
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+_serializable = keras.saving.register_keras_serializable("tfdml")
+
+# Squared distances below this share of the two squared norms are rounding noise of the Gram trick, and count as 0.
+_ROUNDING = 8 * np.finfo("float32").eps
+# Squared norms up to this are the norm of a zero vector.
+_ZERO = 1e-30
+
+
+class Pairs(NamedTuple):
+    """Anchors against references, with a weight for every positive and every negative pair.
+
+    A `NamedTuple`, so it never changes (`pairs._replace(negative=...)` makes another one) and passes through
+    `tf.function`, `jax.jit` and gradients as it is.
+
+    Attributes:
+        anchors: `(anchors, dim)` float embeddings.
+        references: `(references, dim)` embeddings that every anchor is compared with, or `(anchors, references, dim)`
+            where each anchor has references of its own.
+        anchor_labels: `(anchors,)` integer class ids.
+        reference_labels: `(references,)` or `(anchors, references)` integer class ids.
+        positive: `(anchors, references)` non-negative weights of same-class pairs, 0 where there is no such pair.
+        negative: the same for pairs of different classes. A row compared with itself is 0 in both.
+    """
+
+    anchors: Any
+    references: Any
+    anchor_labels: Any
+    reference_labels: Any
+    positive: Any
+    negative: Any
+
+
+@_serializable
+def all_pairs(labels, embeddings):
+    """Every row of a batch against every other row.
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` integer class ids.
+        embeddings: `(batch, dim)` floats.
+
+    Returns:
+        `Pairs` of `batch` anchors and `batch` references. A batch of one row holds no pair.
+
+    Raises:
+        ValueError: labels are not integers, or labels and embeddings do not have the same number of rows.
+    """
+    labels, embeddings = _checked(labels, embeddings)
+    rows = ops.arange(ops.shape(labels)[0])
+    other = ops.not_equal(rows[:, None], rows[None, :])
+    return _weighted(embeddings, embeddings, labels, labels, allowed=other)
+
+
+@_serializable
+def consecutive_pairs(labels, embeddings):
+    """Row 0 against row 1, row 2 against row 3, and so on: a batch that is a list of pairs.
+
+    Args:
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids.
+        embeddings: `(2 pairs, dim)` floats.
+
+    Returns:
+        `Pairs` of one column: `pairs` anchors, each with one reference of its own, so `references` is
+        `(pairs, 1, dim)`.
+
+    Raises:
+        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+    """
+    labels, embeddings = _checked(labels, embeddings)
+    if labels.shape[0] is not None and labels.shape[0] % 2:
+        raise ValueError(
+            f"Received a batch of {labels.shape[0]} rows for consecutive pairs, expected an even number: "
+            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
+        )
+    return _weighted(embeddings[0::2], embeddings[1::2][:, None], labels[0::2], labels[1::2][:, None])
+
+
+def pairs_with(labels, embeddings, reference_labels, references):
+    """Every row of a batch against every row of other references: a memory, proxies, a gallery.
+
+    Args:
+        labels: `(anchors,)` or `(anchors, 1)` integer class ids.
+        embeddings: `(anchors, dim)` floats.
+        reference_labels: `(references,)` or `(references, 1)` integer class ids.
+        references: `(references, dim)` floats, none of them a row of `embeddings`.
+
+    Returns:
+        `Pairs` of `anchors` anchors and `references` references; nothing is left out.
+
+    Raises:
+        ValueError: labels that are not integers, not one label per row, or other dimensions on the two sides.
+    """
+    labels, embeddings = _checked(labels, embeddings)
+    reference_labels, references = _checked(reference_labels, references)
+    if embeddings.shape[1] != references.shape[1]:
+        raise ValueError(
+            f"Received embeddings of dimension {embeddings.shape[1]} and references of dimension "
+            f"{references.shape[1]}, expected the same dimension. Embed both with one model."
+        )
+    return _weighted(embeddings, references, labels, reference_labels)
+
+
+def dot(pairs):
+    """Dot products of anchors and references, `(anchors, references)`, in float32 at least."""
+    return _products(_float(pairs.anchors), _float(pairs.references))
+
+
+def cosine(pairs):
+    """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
+    return _products(_unit(_float(pairs.anchors)), _unit(_float(pairs.references)))
+
+
+def squared(pairs):
+    """Squared euclidean distances, `(anchors, references)`.
+
+    |a|^2 + |r|^2 - 2 a.r, one matrix product. What the float type cannot tell from 0 is 0, with gradient 0, so that
+    duplicates pull or push nowhere.
+    """
+    anchors, references = _float(pairs.anchors), _float(pairs.references)
+    norms = ops.sum(ops.square(anchors), axis=-1)[:, None] + ops.sum(ops.square(references), axis=-1)
+    values = norms - 2.0 * _products(anchors, references)
+    return ops.where(values <= _ROUNDING * norms, 0.0, values)
+
+
+def euclidean(pairs):
+    """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) at distance 0."""
+    values = squared(pairs)
+    same = ops.equal(values, 0.0)
+    return ops.where(same, 0.0, ops.sqrt(ops.where(same, 1.0, values)))
+
+
+@_serializable
+def cosine_distance(pairs):
+    """1 - cosine similarity, `(anchors, references)` in [0, 2]."""
+    return 1.0 - cosine(pairs)
+
+
+DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distance}
+
+
+def distance_function(distance):
+    """The function `Pairs -> (anchors, references)` that `distance` names, or `distance` itself if it is one.
+
+    Raises:
+        ValueError: a name other than "euclidean", "squared" or "cosine".
+    """
+    if callable(distance):
+        return distance
+    if distance not in DISTANCES:
+        raise ValueError(f"Received distance={distance!r}, expected one of {sorted(DISTANCES)} or a function of Pairs.")
+    return DISTANCES[distance]
+
+
+def _weighted(anchors, references, anchor_labels, reference_labels, allowed=True):
+    """`Pairs` with weight 1 on each allowed pair, by equality of labels."""
+    reference_labels_row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
+    same = ops.equal(anchor_labels[:, None], reference_labels_row)
+    dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
+    positive = ops.cast(ops.logical_and(same, allowed), dtype)
+    negative = ops.cast(ops.logical_and(ops.logical_not(same), allowed), dtype)
+    return Pairs(anchors, references, anchor_labels, reference_labels, positive, negative)
+
+
+def _float(x):
+    """float32, or float64 where it already is: scores never fall to half precision."""
+    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
+
+
+def _unit(x):
+    """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
+    square = ops.sum(ops.square(x), axis=-1, keepdims=True)
+    zero = square <= _ZERO
+    return ops.where(zero, 0.0, x * ops.rsqrt(ops.where(zero, 1.0, square)))
+
+
+def _products(anchors, references):
+    with _full_precision():
+        if len(references.shape) == 3:
+            return ops.einsum("ad,ard->ar", anchors, references)
+        return ops.matmul(anchors, ops.transpose(references))
+
+
+def _full_precision():
+    """On JAX, matrix products of distances keep all float32 digits on accelerators that would round their inputs.
+
+    TensorFlow has one switch for the whole program, `tf.config.experimental.enable_tensor_float_32_execution`, which
+    is the user's to set.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.default_matmul_precision("float32")
+    return contextlib.nullcontext()
+
+
+def _checked(labels, embeddings):
+    """Tensors of one integer label a row, and two-dimensional float embeddings."""
+    embeddings = ops.convert_to_tensor(embeddings)
+    if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
+        embeddings = ops.cast(embeddings, "float32")
+    if len(embeddings.shape) != 2:
+        raise ValueError(
+            f"Received embeddings of shape {tuple(embeddings.shape)}, expected (batch, dim). "
+            "Pool or flatten the model's output to one vector per example."
+        )
+    labels = _integers(labels)
+    if len(labels.shape) == 2 and labels.shape[1] == 1:
+        labels = ops.squeeze(labels, axis=1)
+    if len(labels.shape) != 1:
+        raise ValueError(
+            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id an example."
+        )
+    if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
+        raise ValueError(
+            f"Received {labels.shape[0]} labels and {embeddings.shape[0]} embeddings, expected one label per embedding."
+        )
+    return labels, embeddings
+
+
+def _integers(labels):
+    """Labels as an integer tensor in which different ids stay different."""
+    if not hasattr(labels, "dtype"):
+        labels = np.asarray(labels)
+    if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype)):
+        raise ValueError(
+            f"Received labels of dtype {keras.backend.standardize_dtype(labels.dtype)}, expected integer class ids "
+            "(floats merge large ids). Convert them with labels.astype('int64')."
+        )
+    tensor = ops.convert_to_tensor(labels)
+    if isinstance(labels, np.ndarray) and keras.backend.standardize_dtype(tensor.dtype) == "int32":
+        limit = np.iinfo("int32")
+        if labels.size and (labels.max() > limit.max or labels.min() < limit.min):
+            raise ValueError(
+                f"Received label {labels.max()} on a backend that holds 32-bit integers only, expected ids below "
+                "2**31. Renumber the classes (numpy.unique(labels, return_inverse=True)), or set JAX_ENABLE_X64=1."
+            )
+    return tensor
