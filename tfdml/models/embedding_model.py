@@ -20,7 +20,7 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model."""
         super().compile(*args, **kwargs)
         if hasattr(self, "loss_layers"):
-            del self.loss_layers  # those of an earlier compile are not trained any more
+            self.loss_layers.clear()  # those of an earlier compile are not trained any more
         self.loss_layers = _layers_of(self.loss)
 
     def compile_from_config(self, config):

@@ -1,0 +1,80 @@
+"""What every benchmark shares: timing side by side, and a CSV that says what it was measured on."""
+
+import csv
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def hardware():
+    """The machine in a few words: processor, cores that may be used, memory."""
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
+
+
+def versions(*packages):
+    """The installed versions of packages, in one string."""
+    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+
+
+def median_seconds(functions, *, repeats):
+    """Median seconds of a call of each function, one after another in turns so that all meet the same machine.
+
+    Args:
+        functions: dict of name to function without arguments; each must return only when its work is done.
+        repeats: calls of each that count; one call before them warms up.
+    """
+    seconds = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            begin = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def write_csv(path, rows):
+    """Write rows (dicts with the same keys) to a temporary name and rename it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".partial-{path.name}")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(partial, path)
+    print(f"wrote {path}")
+
+
+def print_table(rows, columns):
+    """Print some columns of rows, aligned."""
+    cells = [columns, *([format_cell(row[column]) for column in columns] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def format_cell(value):
+    """Floats with four digits, anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def require_peers(*packages):
+    """Leave with the command that installs what is missing."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise SystemExit(
+            f"Missing {', '.join(missing)}: run `make bench`, or pip install -r benchmarks/requirements.lock."
+        )

@@ -1,0 +1,187 @@
+"""Retrieval numbers of a whole test set: ours, pytorch-metric-learning with faiss, and what a machine needs at least.
+
+Each way runs in a process of its own, in turns, so that its peak memory is its own. The matrix product of all rows with
+all rows is the least that any exact way has to do. Times leave out imports and the making of the data.
+
+    python benchmarks/retrieval.py            # ten minutes on two cores, 8 GiB for the peer
+    python benchmarks/retrieval.py --quick    # small sizes
+"""
+
+import argparse
+import datetime
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+
+DATA = {
+    "many small classes": {"rows": 60_000, "dim": 128, "classes": 11_316},
+    "ten large classes": {"rows": 10_000, "dim": 64, "classes": 10},
+}
+QUICK = {
+    "many small classes": {"rows": 2_000, "dim": 32, "classes": 380},
+    "ten large classes": {"rows": 500, "dim": 16, "classes": 10},
+}
+PEERS = ("faiss", "pytorch_metric_learning", "torch", "scann")
+PACKAGES = ("numpy", "tensorflow", "scann", "pytorch-metric-learning", "torch", "faiss-cpu")
+COLUMNS = ["data", "way", "seconds", "cpu_seconds", "peak_mib", "above_start_mib", "recall@1", "r_precision", "map@r"]
+
+
+def make_data(rows, dim, classes):
+    """Unit vectors around their class's centre: `(rows, dim)` float32 and `(rows,)` labels in mixed order.
+
+    Many classes have 2 to 12 members each, as in a set of product photos; ten share the rows evenly.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    if classes > 10:
+        places = rng.permutation(np.repeat(np.arange(classes), 10))
+        labels = np.concatenate([np.repeat(np.arange(classes), 2), places[: rows - 2 * classes]])
+    else:
+        labels = np.arange(rows) % classes
+    labels = rng.permutation(labels)
+    x = rng.standard_normal((classes, dim))[labels] + 1.8 * rng.standard_normal((rows, dim))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("float32"), labels
+
+
+def product(x, labels):
+    """The matrix product alone, 512 rows at a time."""
+    import numpy as np
+
+    block = np.empty((512, len(x)), "float32")
+    for start in range(0, len(x), 512):
+        part = x[start : start + 512]
+        np.matmul(part, x.T, out=block[: len(part)])
+    return {}
+
+
+def exact(x, labels):
+    """tfdml.metrics.retrieval."""
+    import tfdml
+
+    return tfdml.metrics.retrieval(x, labels)
+
+
+def scann_brute_force(x, labels):
+    """ScaNN comparing everything, 20 neighbours a query; that is too few for R-Precision in large classes."""
+    return from_neighbors(x, labels, method="exact")
+
+
+def scann_default(x, labels):
+    """ScaNN with the settings that tfdml chooses for this size, 20 neighbours a query."""
+    return from_neighbors(x, labels, method="auto")
+
+
+def from_neighbors(x, labels, method):
+    """The numbers from 20 neighbours that ScaNN finds."""
+    import numpy as np
+
+    import tfdml
+
+    found, _ = tfdml.search.Scann(x, method=method).search(x, 20)
+    return tfdml.metrics.retrieval_from_neighbors(found, labels, at_r=np.bincount(labels).max() <= 20)
+
+
+def peer(x, labels):
+    """pytorch-metric-learning's AccuracyCalculator with faiss, neighbours as many as the largest class has members."""
+    import torch
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+    names = {
+        "precision_at_1": "precision@1",
+        "r_precision": "r_precision",
+        "mean_average_precision_at_r": "map@r",
+    }
+    calculator = AccuracyCalculator(include=tuple(names), k="max_bin_count", device=torch.device("cpu"))
+    found = calculator.get_accuracy(torch.from_numpy(x), torch.from_numpy(labels))
+    return {ours: found[theirs] for theirs, ours in names.items()}
+
+
+WAYS = {
+    "matrix product alone": product,
+    "tfdml": exact,
+    "scann brute force": scann_brute_force,
+    "scann default": scann_default,
+    "pytorch-metric-learning": peer,
+}
+
+
+def measure(data, way):
+    """Runs in the process of its own: prints one JSON object."""
+    import numpy  # noqa: F401
+
+    x, labels = make_data(**data)
+    small = slice(0, 200)
+    WAYS[way](x[small], labels[small] % 10)  # imports, thread pools
+    start = peak_mib()
+    wall, cpu = time.perf_counter(), time.process_time()
+    numbers = WAYS[way](x, labels)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    row = {"seconds": wall, "cpu_seconds": cpu, "peak_mib": peak_mib(), "above_start_mib": peak_mib() - start}
+    print(json.dumps({**row, **{name: float(value) for name, value in numbers.items()}}))
+
+
+def peak_mib():
+    """Largest resident memory of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def run(data, way):
+    """Measures one way in a new process and returns its JSON object."""
+    command = [sys.executable, __file__, "--measure", json.dumps({"data": data, "way": way})]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{way} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check(found):
+    """Stop where the exact ways disagree, for then their times would mean nothing."""
+    ours = found["tfdml"]
+    for way in ("pytorch-metric-learning", "scann brute force"):
+        for name in ("precision@1", "r_precision", "map@r"):
+            if name in found[way] and abs(ours[name] - found[way][name]) > 1e-4:
+                raise SystemExit(f"{name}: tfdml {ours[name]}, {way} {found[way][name]}; they should agree to 1e-4.")
+
+
+def main():
+    """Measure every way on every data set and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", default=RESULTS / "retrieval.csv")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(**json.loads(arguments.measure))
+        return
+    require_peers(*PEERS)
+    about = {
+        "hardware": hardware(),
+        "versions": versions(*PACKAGES),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    rows = []
+    for name, data in (QUICK if arguments.quick else DATA).items():
+        runs = {way: [] for way in WAYS}
+        for _ in range(1 if arguments.quick else arguments.repeats):
+            for way in WAYS:
+                runs[way].append(run(data, way))
+        check({way: found[0] for way, found in runs.items()})
+        peer_seconds = statistics.median(one["seconds"] for one in runs["pytorch-metric-learning"])
+        for way, found in runs.items():
+            middle = {column: statistics.median(one[column] for one in found) for column in COLUMNS[2:6]}
+            numbers = {column: found[0].get(column, "") for column in COLUMNS[6:]}
+            speed = {"peer_over_this": peer_seconds / middle["seconds"]}
+            rows.append({"data": name, "way": way, **data, **middle, **speed, **numbers, **about})
+    print_table(rows, [*COLUMNS, "peer_over_this"])
+    write_csv(arguments.output, rows)
+
+
+if __name__ == "__main__":
+    main()
