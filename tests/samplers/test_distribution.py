@@ -1,0 +1,154 @@
+"""What the samplers draw is as likely as their docstrings say, at fixed seeds."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tfdml import samplers
+from tfdml.samplers.draws import choose, random_words, shuffle
+
+COUNTS = np.array([2, 3, 4, 6, 9])
+LABELS = np.repeat(np.arange(5), COUNTS)
+BATCHES = 20_000
+SETTINGS = dict(classes_per_batch=3, examples_per_class=2, seed=11)
+CLASSES = {"group": samplers.GroupSampler, "pk": samplers.PKSampler}
+
+
+every_class = pytest.mark.parametrize("make", CLASSES.values(), ids=CLASSES)
+
+
+@functools.cache
+def drawn(make):
+    """`(BATCHES, 6)` rows."""
+    return take(make(**SETTINGS), LABELS, BATCHES)
+
+
+def take(sampler, labels, steps):
+    return next(iter(sampler.index_batches(labels).batch(steps))).numpy()
+
+
+def pair_probability(labels, i, j, m, n):
+    """Q(i, j) of an (m, n)-group batch, eq. (9)."""
+    count = np.bincount(labels)
+    total = len(count)
+    if labels[i] == labels[j]:
+        return (m - 1) / (total * (m * n - 1) * count[labels[i]] * (count[labels[i]] - 1))
+    return m * (n - 1) / (total * (total - 1) * (m * n - 1) * count[labels[i]] * count[labels[j]])
+
+
+def evenly_often(outcomes, number):
+    """The p-value of `number` equally likely outcomes."""
+    _, times = np.unique(outcomes, axis=0, return_counts=True)
+    assert len(times) <= number
+    return stats.chisquare(np.pad(times, (0, number - len(times)))).pvalue
+
+
+@every_class
+def test_every_set_of_classes_is_as_likely_as_any_other(make):
+    rows = drawn(make)[::2]  # The first batch of each epoch of two: these are independent for PK, too.
+    assert evenly_often(np.sort(LABELS[rows[:, ::2]], axis=1), 10) > 1e-4
+
+
+@every_class
+@pytest.mark.parametrize("label", range(5))
+def test_every_ordered_choice_of_rows_of_a_class_is_as_likely_as_any_other(make, label):
+    rows = drawn(make).reshape(-1, 2)
+    rows = rows[LABELS[rows[:, 0]] == label]
+    assert evenly_often(rows, COUNTS[label] * (COUNTS[label] - 1)) > 1e-4
+
+
+@every_class
+def test_each_pair_of_rows_is_as_frequent_as_equation_9_says(make):
+    member = np.zeros((BATCHES, len(LABELS)), np.float32)
+    np.put_along_axis(member, drawn(make), 1.0, axis=1)
+    together = member.T @ member
+    worst = 0.0
+    for i, j in itertools.combinations(range(len(LABELS)), 2):
+        expected = 6 * 5 * pair_probability(LABELS, i, j, m=2, n=3)  # A batch has 6 * 5 ordered pairs.
+        error = (together[i, j] - BATCHES * expected) / np.sqrt(BATCHES * expected * (1 - expected))
+        worst = max(worst, abs(error))
+    assert worst < 4.5
+
+
+def test_equation_9_adds_up_to_one_for_a_positive_and_a_negative_pair_worked_by_hand():
+    # Rows 2 and 3 are of one class of 3 rows, 1 / (5 * 5 * 3 * 2); rows 0 and 23 of classes of 2 and 9 rows,
+    # 4 / (5 * 4 * 5 * 2 * 9).
+    assert pair_probability(LABELS, 2, 3, m=2, n=3) == pytest.approx(1 / 150)
+    assert pair_probability(LABELS, 0, 23, m=2, n=3) == pytest.approx(4 / 1800)
+    ordered = itertools.permutations(range(len(LABELS)), 2)
+    assert sum(pair_probability(LABELS, i, j, m=2, n=3) for i, j in ordered) == pytest.approx(1.0)
+
+
+def test_group_batches_are_independent_of_the_one_before():
+    chosen = LABELS[drawn(samplers.GroupSampler)[:, ::2]]
+    sets = np.array([1 << chosen[:, place] for place in range(3)]).sum(axis=0)
+    table = stats.contingency.crosstab(sets[0::2], sets[1::2]).count
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("classes", "per_batch"), [(12, 4), (11, 4), (5, 5), (7, 1), (130, 3)])
+def test_a_pk_epoch_shows_every_class_once_and_fills_up_with_those_that_opened_it(classes, per_batch):
+    labels = np.repeat(np.arange(classes), 2)
+    sampler = samplers.PKSampler(classes_per_batch=per_batch, examples_per_class=2)
+    steps = sampler.steps_per_epoch(labels)
+    assert steps == -(-classes // per_batch)
+    epochs = labels[take(sampler, labels, 6 * steps)][:, ::2].reshape(6, -1)
+    for epoch in epochs:
+        assert sorted(epoch[:classes]) == list(range(classes))
+        np.testing.assert_array_equal(epoch[classes:], epoch[: steps * per_batch - classes])
+    if classes > 5:
+        assert len(np.unique(epochs, axis=0)) == 6
+
+
+def test_pk_draws_other_rows_of_a_class_in_other_epochs():
+    rows = take(samplers.PKSampler(classes_per_batch=5, examples_per_class=2), LABELS, 50)
+    assert set(rows.ravel()) == set(range(len(LABELS)))
+
+
+def test_steps_per_epoch_counts_the_classes_that_may_be_drawn():
+    drop = samplers.PKSampler(classes_per_batch=2, examples_per_class=4)
+    repeat = samplers.PKSampler(classes_per_batch=2, examples_per_class=4, short_classes="repeat")
+    assert drop.steps_per_epoch(LABELS) == 2
+    assert repeat.steps_per_epoch(LABELS) == 3
+
+
+def test_choose_reaches_every_ordered_choice_by_exactly_one_row_of_remainders():
+    words = np.array(list(itertools.product(range(5), range(4), range(3))))
+    chosen = choose(tf.constant(words), tf.constant(5, tf.int64)).numpy()
+    assert sorted(map(tuple, chosen)) == sorted(itertools.permutations(range(5), 3))
+
+
+def test_choose_takes_one_after_another_out_of_those_that_remain():
+    words = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (50, 6))
+    for row, chosen in zip(words.tolist(), choose(tf.constant(words), tf.constant(9, tf.int64)).numpy(), strict=True):
+        remaining = list(range(9))
+        assert chosen.tolist() == [remaining.pop(word % len(remaining)) for word in row]
+
+
+def test_choose_takes_each_row_from_its_own_total():
+    total = np.arange(1, 8)
+    words = random_words(3, tf.range(7, dtype=tf.int64), 4)
+    for size, chosen in zip(total, choose(words, tf.constant(total)[:, None]).numpy(), strict=True):
+        assert chosen.min() >= 0
+        assert chosen.max() < size
+        assert len(set(chosen)) == min(size, 4)
+        if size < 4:
+            np.testing.assert_array_equal(chosen[size:], chosen[: 4 - size])
+
+
+def test_shuffle_gives_every_order_equally_often():
+    orders = tf.function(lambda steps: shuffle(random_words(3, steps, 4)))(tf.range(24_000, dtype=tf.int64))
+    assert evenly_often(orders.numpy(), 24) > 1e-4
+
+
+def test_words_depend_on_their_own_step_only_and_fill_all_64_bits():
+    words = random_words(7, tf.constant([5, -5, 2**40], tf.int64), 3000).numpy()
+    np.testing.assert_array_equal(words[1:2], random_words(7, tf.constant([-5], tf.int64), 3000))
+    np.testing.assert_array_equal(words[:, :10], random_words(7, tf.constant([5, -5, 2**40], tf.int64), 10))
+    assert len(np.unique(words)) == words.size
+    bits = (words.ravel()[:, None] >> np.arange(64)) & 1
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(words.size)

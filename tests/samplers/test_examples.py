@@ -1,0 +1,110 @@
+"""Where examples come from: arrays, structures of arrays, files, sources with random access."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import samplers
+
+LABELS = np.repeat(np.arange(6), 5)
+GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
+
+
+@pytest.fixture
+def png_files(tmp_path):
+    """One small image a row; its pixels say which row it is."""
+    paths = [str(tmp_path / f"{row}.png") for row in range(len(LABELS))]
+    for row, path in enumerate(paths):
+        tf.io.write_file(path, tf.io.encode_png(tf.fill((6, 4, 1), tf.constant(row, tf.uint8))))
+    return paths
+
+
+def load_png(path):
+    return tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path), channels=1), (6, 4, 1))
+
+
+def rows_of(dataset, steps):
+    return np.stack([rows.numpy() for rows in dataset.take(steps)])
+
+
+@pytest.mark.parametrize("as_keys", [list, np.array, tf.constant], ids=["list", "array", "tensor"])
+def test_files_are_loaded_in_the_order_of_the_rows(png_files, as_keys):
+    dataset = GROUP.batches(as_keys(png_files), LABELS, load=load_png, start=3)
+    assert dataset.element_spec == (tf.TensorSpec((6, 6, 4, 1), tf.uint8), tf.TensorSpec((6,), tf.int64))
+    rows = rows_of(GROUP.index_batches(LABELS, start=3), 10)
+    for row, (images, labels) in zip(rows, dataset.take(10), strict=True):
+        np.testing.assert_array_equal(images, np.broadcast_to(row[:, None, None, None], (6, 6, 4, 1)))
+        np.testing.assert_array_equal(labels, LABELS[row])
+
+
+def test_a_key_that_loads_slowly_still_comes_in_its_place():
+    def slow(key):
+        time.sleep(0.01 * (key % 3))
+        return np.float32(key)
+
+    def load(key):
+        return tf.ensure_shape(tf.numpy_function(slow, [key], tf.float32), ())
+
+    dataset = GROUP.batches(np.arange(30), LABELS, load=load)
+    np.testing.assert_array_equal(rows_of(dataset.map(lambda x, _: x), 8), rows_of(GROUP.index_batches(LABELS), 8))
+
+
+def test_keys_and_loaded_examples_may_be_structures():
+    keys = {"number": np.arange(30), "text": [str(row) for row in range(30)]}
+
+    def load(key):
+        return {"row": key["number"], "same": tf.strings.to_number(key["text"], tf.int64)}
+
+    examples, labels = next(iter(GROUP.batches(keys, LABELS, load=load)))
+    np.testing.assert_array_equal(examples["row"], examples["same"])
+    np.testing.assert_array_equal(labels, LABELS[examples["row"].numpy()])
+
+
+def test_a_load_that_chooses_by_value_is_compiled_into_the_graph():
+    def load(key):
+        if key % 2 == 0:
+            return key
+        return -key
+
+    examples, _ = next(iter(GROUP.batches(np.arange(30), LABELS, load=load)))
+    rows = rows_of(GROUP.index_batches(LABELS), 1)[0]
+    np.testing.assert_array_equal(examples, np.where(rows % 2, -rows, rows))
+
+
+def test_dicts_and_tuples_of_arrays_keep_their_structure():
+    data = {"image": np.random.default_rng(0).normal(size=(30, 2)), "pair": (np.arange(30), list("abcdef") * 5)}
+    examples, _ = next(iter(GROUP.batches(data, LABELS)))
+    rows = rows_of(GROUP.index_batches(LABELS), 1)[0]
+    np.testing.assert_array_equal(examples["image"], data["image"][rows])
+    np.testing.assert_array_equal(examples["pair"][0], rows)
+    assert [text.decode() for text in examples["pair"][1].numpy()] == [data["pair"][1][row] for row in rows]
+
+
+@pytest.mark.parametrize("width", [0, 1, 100_000], ids=["empty", "small", "large"])
+def test_examples_of_any_size_are_gathered_as_they_are(width):
+    data = np.arange(30, dtype=np.int64)[:, None] + np.zeros((1, width), np.int64)
+    rows = rows_of(GROUP.index_batches(LABELS), 3)
+    examples = rows_of(GROUP.batches(data, LABELS).map(lambda x, _: x), 3)
+    np.testing.assert_array_equal(examples, data[rows])
+
+
+def test_changing_an_array_later_does_not_change_the_batches():
+    data = np.arange(30)
+    dataset = GROUP.batches(data, LABELS)
+    data[:] = -1
+    assert next(iter(dataset))[0].numpy().min() >= 0
+
+
+@pytest.mark.parametrize("load", [None, lambda key: key], ids=["array", "keys"])
+def test_batches_are_split_over_replicas_without_being_dealt_out_again(load):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    dataset = GROUP.batches(np.arange(30), LABELS, load=load)
+    seen = [x.numpy() for x, _ in iter_some(strategy.experimental_distribute_dataset(dataset), 4)]
+    np.testing.assert_array_equal(seen, rows_of(GROUP.index_batches(LABELS), 4))
+
+
+def iter_some(dataset, steps):
+    iterator = iter(dataset)
+    return [next(iterator) for _ in range(steps)]

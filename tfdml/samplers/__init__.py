@@ -1,0 +1,7 @@
+"""Batch designs as `tf.data` streams: row numbers first, examples second, every batch a function of (seed, step)."""
+
+from tfdml.samplers.group import GroupSampler
+from tfdml.samplers.pk import PKSampler
+from tfdml.samplers.sampler import Sampler
+
+__all__ = ["GroupSampler", "PKSampler", "Sampler"]
