@@ -1,0 +1,385 @@
+"""Exact and ScaNN search behind one interface."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from tfdml import search
+from tfdml.search.exact import largest
+
+METRICS = ("cosine", "dot", "euclidean")
+SCIKIT_METRICS = {"cosine": "cosine", "euclidean": "euclidean"}
+
+
+def clustered(rows=400, dim=12, classes=40, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(classes, dim))
+    return (centers[rng.integers(classes, size=rows)] + 0.5 * rng.normal(size=(rows, dim))).astype(np.float32)
+
+
+def by_loops(vectors, queries, k, metric):
+    """Ids and scores in float64, equal scores by position."""
+    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
+    if metric == "cosine":
+        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    ids, scores = [], []
+    for q in queries:
+        s = np.array([np.sqrt(((q - v) ** 2).sum()) if metric == "euclidean" else q @ v for v in vectors])
+        order = np.argsort(s if metric == "euclidean" else -s, kind="stable")[:k]
+        ids.append(order)
+        scores.append(s[order])
+    return np.array(ids), np.array(scores)
+
+
+def build(kind, vectors, ids=None, **options):
+    return (search.Exact if kind == "exact" else search.Scann)(vectors, ids, **options)
+
+
+both = pytest.mark.parametrize("kind", ["exact", "scann"])
+
+
+@both
+@pytest.mark.parametrize("metric", METRICS)
+def test_small_indexes_are_exact(kind, metric):
+    x, q = clustered(), clustered(30, seed=1)
+    ids, scores = build(kind, x, metric=metric).search(q, 7)
+    expected_ids, expected_scores = by_loops(x, q, 7, metric)
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-6)
+    assert ids.dtype == np.int64
+    assert scores.dtype == np.float32
+
+
+@pytest.mark.parametrize("metric", SCIKIT_METRICS)
+def test_exact_search_agrees_with_scikit_learn(metric):
+    x, q = clustered(), clustered(30, seed=1)
+    distance, expected = NearestNeighbors(n_neighbors=5, metric=SCIKIT_METRICS[metric]).fit(x).kneighbors(q)
+    ids, scores = search.Exact(x, metric=metric).search(q, 5)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(scores if metric == "euclidean" else 1 - scores, distance, rtol=1e-4, atol=1e-6)
+
+
+@both
+@pytest.mark.parametrize("metric", METRICS)
+def test_results_run_from_near_to_far_and_a_vector_finds_itself(kind, metric):
+    x = clustered()
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    ids, scores = build(kind, x, metric=metric).search(x, 5)
+    np.testing.assert_array_equal(ids[:, 0], np.arange(len(x)))
+    assert (np.diff(scores if metric == "euclidean" else -scores, axis=1) >= 0).all()
+    if metric == "euclidean":
+        np.testing.assert_array_equal(scores[:, 0], 0)
+
+
+@both
+def test_ids_may_be_any_int64(kind):
+    x = clustered(50)
+    ids = -(2**62) + np.random.default_rng(0).permutation(50)
+    found, _ = build(kind, x, ids).search(x, 1)
+    np.testing.assert_array_equal(found[:, 0], ids)
+
+
+@both
+def test_k_may_be_the_size_of_the_index_and_there_may_be_no_queries(kind):
+    x = clustered(50)
+    index = build(kind, x)
+    ids, _ = index.search(x[:3], 50)
+    np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(50), (3, 1)))
+    ids, scores = index.search(x[:0], 4)
+    assert ids.shape == scores.shape == (0, 4)
+    assert (len(index), index.dim, index.metric) == (50, 12, "cosine")
+
+
+@both
+def test_one_vector_makes_an_index(kind):
+    ids, scores = build(kind, [[3.0, 4.0]], [7]).search([[4.0, 3.0]], 1)
+    assert ids.tolist() == [[7]]
+    np.testing.assert_allclose(scores, [[0.96]], rtol=1e-6)
+
+
+# Exact search.
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_memory_for_blocks_does_not_change_the_result(metric):
+    x = clustered(700, 64)
+    ids, scores = search.Exact(x, metric=metric).search(x, 9)
+    for memory in (100_000, 200_000):
+        part_ids, part_scores = search.Exact(x, metric=metric, memory=memory).search(x, 9)
+        np.testing.assert_array_equal(part_ids, ids)
+        np.testing.assert_array_equal(part_scores, scores)
+    one_id, one_score = search.Exact(x, metric=metric).search(x[5:6], 9)
+    np.testing.assert_array_equal(one_id[0], ids[5])
+    np.testing.assert_array_equal(one_score[0], scores[5])
+
+
+def test_vectors_at_the_same_score_come_in_the_order_they_were_given():
+    x = np.repeat(clustered(5), 4, axis=0)
+    ids, _ = search.Exact(x).search(x[::4], 4)
+    np.testing.assert_array_equal(ids, np.arange(20).reshape(5, 4))
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 5), (1024, 3), (5000, 1), (5000, 17), (5000, 700), (5000, 5000)])
+def test_largest_finds_the_largest_with_ties_by_position(n, k):
+    rng = np.random.default_rng(n + k)
+    for scores in (rng.normal(size=n), rng.integers(0, 4, size=n), np.full(n, -np.inf), np.arange(n), -np.arange(n)):
+        scores = scores.astype(np.float32)
+        np.testing.assert_array_equal(largest(scores, k), np.argsort(-scores, kind="stable")[:k])
+
+
+def test_an_index_does_not_change_with_the_array_it_was_built_from():
+    x = clustered(50)
+    index = search.Exact(x, metric="dot")
+    before = index.search(x[:5].copy(), 3)[1]
+    queries = x[:5].copy()
+    x[:] = 0
+    np.testing.assert_array_equal(index.search(queries, 3)[1], before)
+
+
+def test_euclidean_distances_are_right_far_from_the_origin():
+    x = np.round(clustered(200) * 64) / 64
+    near, expected = search.Exact(x, metric="euclidean").search(x[:20], 5)
+    far, scores = search.Exact(x + 4096, metric="euclidean").search(x[:20] + 4096, 5)
+    np.testing.assert_array_equal(far[:, 0], near[:, 0])
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+
+
+# ScaNN.
+
+
+def test_the_size_chooses_the_method():
+    from tfdml.search.scann import _method
+
+    sizes = (1, 19_999, 20_000, 99_999, 100_000)
+    assert [_method("auto", n) for n in sizes] == ["exact", "exact", "quantized", "quantized", "partitioned"]
+    assert search.Scann(clustered()).method == "exact"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("method", ["quantized", "partitioned"])
+def test_approximate_search_finds_nearly_all_and_scores_them_exactly(metric, method):
+    x = clustered(3000, 16)
+    q = x[:200]
+    exact, exact_scores = search.Exact(x, metric=metric).search(q, 10)
+    found, scores = search.Scann(x, metric=metric, method=method).search(q, 10)
+    assert search.neighbor_recall(found, exact) > 0.95
+    same = found == exact
+    np.testing.assert_allclose(scores[same], exact_scores[same], rtol=1e-4, atol=1e-5)
+
+
+def test_default_settings_find_98_percent_of_20_000_clustered_vectors():
+    x = clustered(20_000, 32, classes=4000)
+    index = search.Scann(x)
+    assert index.method == "quantized"
+    assert search.neighbor_recall(index.search(x[:300], 10)[0], search.Exact(x).search(x[:300], 10)[0]) >= 0.98
+
+
+def test_queries_get_k_neighbours_even_where_the_searched_cells_hold_fewer():
+    x = clustered(1000)
+    ids, scores = search.Scann(x, method="partitioned", leaves=50, leaves_to_search=1).search(x[:20], 400)
+    assert np.isfinite(scores).all()
+    assert all(len(set(row)) == 400 for row in ids.tolist())
+
+
+def test_more_leaves_and_more_rescoring_find_more():
+    x = np.random.default_rng(0).normal(size=(3000, 24))
+    exact, _ = search.Exact(x).search(x[:200], 10)
+
+    def recall(**options):
+        return search.neighbor_recall(search.Scann(x, **options).search(x[:200], 10)[0], exact)
+
+    few = recall(method="partitioned", leaves=50, leaves_to_search=2)
+    assert few < recall(method="partitioned", leaves=50, leaves_to_search=40) > 0.9
+    assert recall(method="quantized", rescore=12) < recall(method="quantized", rescore=600) > 0.99
+
+
+def test_a_missing_scann_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scann.scann_ops.py", None)
+    with pytest.raises(ImportError, match=r"pip install tfdml\[scann\]"):
+        search.Scann(clustered(50))
+
+
+# Folders.
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", ["exact", "scann", "quantized", "partitioned"])
+def test_a_loaded_index_finds_the_same(tmp_path, kind, metric):
+    x, ids = clustered(600), np.arange(600) + 2**60
+    index = search.Exact(x, ids, metric=metric)
+    if kind != "exact":
+        index = search.Scann(x, ids, metric=metric, method={"scann": "auto"}.get(kind, kind))
+    index.save(tmp_path / "made" / "here")
+    (tmp_path / "made").rename(tmp_path / "moved")
+    loaded = search.load(tmp_path / "moved" / "here")
+    assert type(loaded) is type(index)
+    for before, after in zip(index.search(x[:50], 5), loaded.search(x[:50], 5), strict=True):
+        np.testing.assert_array_equal(before, after)
+    for name, value in vars(index).items():
+        if not name.startswith("_") and name != "ids":
+            assert getattr(loaded, name) == value
+
+
+def files_below(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+@both
+def test_an_index_folder_holds_no_pickle_and_leaves_nothing_beside_it(tmp_path, kind):
+    build(kind, clustered(50)).save(tmp_path / "index")
+    assert [p.name for p in tmp_path.iterdir()] == ["index"]
+    assert {p.rsplit(".", 1)[-1] for p in files_below(tmp_path)} <= {"json", "npy", "pb", "pbtxt"}
+
+
+def test_saving_replaces_an_index_and_nothing_else(tmp_path):
+    x = clustered(50)
+    search.Exact(x[:20]).save(tmp_path / "index")
+    search.Exact(x).save(tmp_path / "index")
+    assert len(search.load(tmp_path / "index")) == 50
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("keep")
+    with pytest.raises(FileExistsError, match="Pick another"):
+        search.Exact(x).save(tmp_path / "mine")
+    assert files_below(tmp_path / "mine") == ["thesis.txt"]
+
+
+@both
+def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch):
+    x = clustered(50)
+    search.Exact(x).save(tmp_path / "index")
+    new = build(kind, x[:20])
+
+    def full(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(json, "dumps", full)
+    with pytest.raises(OSError, match="No space left"):
+        new.save(tmp_path / "index")
+    monkeypatch.undo()
+    assert len(search.load(tmp_path / "index")) == 50
+    assert [p.name for p in tmp_path.iterdir()] == ["index"]
+
+
+def test_a_place_that_cannot_be_written_is_an_oserror(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        search.Exact(clustered(50)).save(tmp_path / "file" / "index")
+
+
+@both
+def test_folders_without_a_whole_index_are_refused(tmp_path, kind):
+    with pytest.raises(FileNotFoundError, match=r"index\.json"):
+        search.load(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"index\.json"):
+        search.load(tmp_path)
+    build(kind, clustered(50)).save(tmp_path / "index")
+    for name in files_below(tmp_path / "index"):
+        if name == "index.json":
+            continue
+        path = tmp_path / "index" / name
+        content = path.read_bytes()
+        path.write_bytes(content[:-1])
+        with pytest.raises(ValueError, match="is damaged"):
+            search.load(tmp_path / "index")
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match="lacks"):
+            search.load(tmp_path / "index")
+        path.write_bytes(content)
+    assert len(search.load(tmp_path / "index")) == 50
+
+
+def test_manifests_of_other_kinds_versions_or_none_are_refused(tmp_path):
+    search.Exact(clustered(50)).save(tmp_path)
+    with pytest.raises(ValueError, match=r"kind 'exact', expected 'scann'\. tfdml\.search\.load"):
+        search.Scann.load(tmp_path)
+    path = tmp_path / "index.json"
+    manifest = json.loads(path.read_text())
+    for change, message in (({"kind": "tree"}, "kind 'tree'"), ({"format": "tfdml.search/9"}, "format")):
+        path.write_text(json.dumps({**manifest, **change}))
+        with pytest.raises(ValueError, match=message):
+            search.load(tmp_path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        search.load(tmp_path)
+
+
+def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
+    search.Scann(clustered(50)).save(tmp_path)
+    (tmp_path / "scann" / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+    with pytest.raises(ValueError, match="Do not load it"):
+        search.load(tmp_path)
+
+
+# Errors.
+
+X = clustered(50)
+
+
+@both
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X[:0],), {}, "Received no vectors"),
+        ((X[0],), {}, r"expected \(n, dim\)"),
+        ((X[:, :0],), {}, "dim > 0"),
+        ((np.where(np.arange(50)[:, None] == 3, np.inf, X),), {}, "first in row 3"),
+        ((X, np.arange(49)), {}, "one id a row"),
+        ((X, np.arange(50) // 2), {}, "repeat"),
+        ((X, np.arange(50.0)), {}, "expected integers"),
+        ((X,), {"metric": "manhattan"}, "expected one of 'cosine'"),
+    ],
+)
+def test_wrong_vectors_are_refused_with_advice(kind, arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        build(kind, *arguments, **options)
+
+
+@both
+@pytest.mark.parametrize(
+    ("queries", "k", "message"),
+    [
+        (X, 0, "from 1 to 50"),
+        (X, 51, "from 1 to 50"),
+        (X, 2.0, "from 1 to 50"),
+        (X, True, "from 1 to 50"),
+        (X[:, :5], 1, "dim 5, expected 12"),
+        (X[0], 1, r"v\[None\]"),
+        (X * np.nan, 1, "first in row 0"),
+    ],
+)
+def test_wrong_searches_are_refused_with_advice(kind, queries, k, message):
+    index = build(kind, X)
+    with pytest.raises(ValueError, match=message):
+        index.search(queries, k)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "hnsw"}, "expected one of 'auto'"),
+        ({"leaves": 5}, "Pass method='partitioned'"),
+        ({"method": "partitioned", "leaves": 51}, "leaves=51"),
+        ({"method": "partitioned", "leaves": 5, "leaves_to_search": 6}, "leaves_to_search=6"),
+        ({"rescore": 0}, "rescore=0, expected a positive"),
+        ({"method": "partitioned", "leaves": 2.5}, "leaves=2.5"),
+    ],
+)
+def test_wrong_scann_settings_are_refused_with_advice(options, message):
+    with pytest.raises(ValueError, match=message):
+        search.Scann(X, **options)
+
+
+def test_too_little_memory_is_refused():
+    with pytest.raises(ValueError, match="expected at least"):
+        search.Exact(X, memory=100).search(X, 1)
+
+
+def test_recall_against_exact_is_the_share_found():
+    assert search.neighbor_recall([[1, 2, 3], [4, 5, 6]], [[3, 1], [7, 4]]) == 0.75
+    for found, exact in (([1], [1]), ([[1]], [[1], [2]]), (np.ones((0, 2)), np.ones((0, 2)))):
+        with pytest.raises(ValueError, match=r"expected \(q, m\)"):
+            search.neighbor_recall(found, exact)

@@ -1,0 +1,437 @@
+"""Retrieval: how well the neighbours of a query share its class.
+
+One definition for each number, for query q with R relevant items in its gallery, ranks counted from 1, rel(i) = 1 where
+the i-th neighbour is relevant and P(i) = (1/i) sum_{j<=i} rel(j):
+
+* recall@k: 1 if one of the first k neighbours is relevant, else 0 (the hit rate; others divide hits by R);
+* precision@1: rel(1);
+* r_precision: (1/R) sum_{i<=R} rel(i);
+* map@r: (1/R) sum_{i<=R} P(i) rel(i);
+* map: (1/R) sum over the whole ranking of P(i) rel(i);
+* mrr: 1 / rank of the first relevant item.
+
+All follow from the ranks of the relevant items, and a rank is a count of higher scores, so no neighbours are kept.
+"""
+
+import warnings
+
+import numpy as np
+
+from tfdml.metrics.confidence import check_average, mean_over_queries
+from tfdml.metrics.ties import expected_values
+from tfdml.search.scores import (
+    MEMORY,
+    as_ids,
+    as_vectors,
+    center_of,
+    check_metric,
+    check_range,
+    for_rows,
+    gallery_form,
+    query_form,
+    score_blocks,
+)
+
+_TIE_RATE = 0.01
+
+
+def retrieval(
+    embeddings,
+    labels,
+    *,
+    k=(1, 2, 4, 8),
+    gallery=None,
+    gallery_labels=None,
+    groups=None,
+    gallery_groups=None,
+    metric="cosine",
+    ties="index",
+    average="micro",
+    per_query=False,
+    memory=MEMORY,
+    progress=False,
+):
+    """Exact retrieval numbers of embeddings.
+
+    Without `gallery` every row is a query against all other rows (leave-one-out): the row itself is taken out by its
+    number, so duplicates stay. With `gallery` nothing is taken out. A query without a relevant item is left out of the
+    means and counted. The definitions stand at the head of this module and in docs/metrics.md.
+
+    Scores are float32, computed for some queries at a time: there is never a matrix of all pairs.
+
+    Args:
+        embeddings: `(queries, dim)` floats. They need not be normalized.
+        labels: `(queries,)` integer class ids, any int64.
+        k: the ranks of recall@k, an integer or several distinct ones.
+        gallery: `(items, dim)` floats to search in, for separate queries and gallery.
+        gallery_labels: `(items,)` integers, with `gallery`.
+        groups: `(queries,)` integers. Items of the query's own group leave its gallery: type family, camera, sequence.
+        gallery_groups: `(items,)` integers, with `gallery` and `groups`.
+        metric: "cosine" (normalized here; a vector of zeros has cosine 0 with everything), "dot" or "euclidean".
+        ties: items at the same score rank in the order of the gallery ("index"), or the numbers are the mean over all
+            orders of them ("expected").
+        average: "micro", the mean over queries, or "macro", the mean over classes of their means.
+        per_query: return arrays instead of means.
+        memory: bytes that the blocks of scores may use, beside one or two float32 copies of the embeddings.
+        progress: show a progress bar.
+
+    Returns:
+        dict of floats: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, `map`, `mrr`; and of integers:
+        `queries`, the number of queries in the means, and `skipped`, the number without a relevant item.
+        With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
+
+    Raises:
+        ValueError: labels that are not integers; lengths that disagree; nothing to search in; k below 1 or above the
+            size of the gallery; embeddings that are not finite or all the same; no query has a relevant item.
+
+    Warns:
+        UserWarning: with ties="index", when for more than 1% of the queries the first relevant item has the very score
+            of an item that is not relevant, so that the order of the gallery decides its rank.
+
+    Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
+    Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
+    """
+    check_metric(metric)
+    check_average(average)
+    if ties not in ("index", "expected"):
+        raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
+    queries = as_vectors(embeddings, "embeddings")
+    items = queries if gallery is None else as_vectors(gallery, "gallery")
+    _check_same_dim(queries, items)
+    size = None if gallery is None else len(items)
+    sides = _Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
+    ks = _check_k(k, sides.candidates)
+    values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, memory, progress)
+    if ties == "index" and tie_rate > _TIE_RATE:
+        warnings.warn(
+            f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
+            "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
+            stacklevel=2,
+        )
+    return values if per_query else _means(values, sides.labels, average)
+
+
+def retrieval_from_neighbors(
+    neighbors,
+    labels,
+    *,
+    k=(1, 2, 4, 8),
+    gallery_labels=None,
+    groups=None,
+    gallery_groups=None,
+    at_r=True,
+    average="micro",
+    per_query=False,
+):
+    """The numbers of `retrieval` from lists of neighbours that any search found.
+
+    Ask the search for one neighbour more than the largest class has other members, and let this function take the
+    query itself out:
+
+        most = numpy.unique(labels, return_counts=True)[1].max()
+        found, _ = tfdml.search.Scann(embeddings).search(embeddings, max(most, 9))
+        numbers = retrieval_from_neighbors(found, labels)
+
+    Args:
+        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 fills a place where the
+            search found nothing; it counts as an item that is not relevant.
+        labels: `(queries,)` integer class ids, any int64.
+        k: the ranks of recall@k, an integer or several distinct ones.
+        gallery_labels: `(items,)` integers. None: the queries are the gallery (leave-one-out), and a query's own row
+            is taken out of its list wherever it stands.
+        groups: `(queries,)` integers. Items of the query's own group are taken out of its list.
+        gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
+        at_r: False leaves out `r_precision` and `map@r`, so that lists shorter than the largest class will do.
+        average: "micro", the mean over queries, or "macro", the mean over classes of their means.
+        per_query: return arrays instead of means.
+
+    Returns:
+        as `retrieval`, without `map`, which needs the whole ranking. In `mrr` a query whose list holds no relevant item
+        counts 0, so it is a lower bound.
+
+    Raises:
+        ValueError: fewer neighbours remain of a list than max(k), or with `at_r` than the query has relevant items;
+            numbers that are no rows of the gallery, or that repeat within a list; labels as in `retrieval`.
+    """
+    check_average(average)
+    neighbors = np.asarray(neighbors)
+    if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
+        raise ValueError(
+            f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
+        )
+    items = None if gallery_labels is None else len(np.asarray(gallery_labels))
+    sides = _Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
+    ks = _check_k(k, sides.candidates)
+    values = _empty_values(ks, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
+    counts = sides.relevant_counts()
+    step = max(1, 2**20 // max(1, neighbors.shape[1]))
+    for start in range(0, len(neighbors), step):
+        rows = np.arange(start, min(start + step, len(neighbors)))
+        listed = neighbors[rows].astype(np.int64)
+        _check_listed(listed, len(sides.gallery_labels), start)
+        removed = sides.removed(rows, listed)
+        needed = np.maximum(max(ks), counts[rows]) if at_r else np.full(len(rows), max(ks))
+        _check_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
+        relevant = (sides.gallery_labels[listed] == sides.labels[rows, None]) & (listed >= 0) & ~removed
+        ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
+        ranks = np.sort(ranks, axis=1)[:, : max(1, relevant.sum(axis=1).max(initial=0))]
+        found = _values_of_ranks(ranks, counts[rows], ks)
+        for name in values:
+            values[name][rows] = found[name]
+    return values if per_query else _means(values, sides.labels, average)
+
+
+class _Sides:
+    """Who is relevant to whom, and who is no candidate: labels and groups of queries and gallery."""
+
+    def __init__(self, labels, gallery_labels, groups, gallery_groups, queries, items):
+        """Checks the ids; `items` is None for leave-one-out."""
+        if queries == 0 or items == 0:
+            raise ValueError(f"Received {queries} queries and {items} gallery items, expected at least one of each.")
+        self.leave_one_out = items is None
+        for name, given in (("gallery_labels", gallery_labels), ("gallery_groups", gallery_groups)):
+            if self.leave_one_out and given is not None:
+                raise ValueError(f"Received {name} without a gallery. Leave it out, or pass the gallery as well.")
+        if not self.leave_one_out and (gallery_labels is None or (groups is None) != (gallery_groups is None)):
+            raise ValueError("A gallery needs gallery_labels, and groups need gallery_groups. Pass both or neither.")
+        self.labels = as_ids(labels, queries, "labels")
+        self.groups = None if groups is None else as_ids(groups, queries, "groups")
+        self.gallery_labels, self.gallery_groups = self.labels, self.groups
+        if not self.leave_one_out:
+            self.gallery_labels = as_ids(gallery_labels, items, "gallery_labels")
+            self.gallery_groups = None if groups is None else as_ids(gallery_groups, items, "gallery_groups")
+        self.candidates = len(self.gallery_labels) - self.leave_one_out
+        self._classmates = _members(self.labels, self.gallery_labels)
+        self._groupmates = None if groups is None else _members(self.groups, self.gallery_groups)
+
+    def relevant(self, row):
+        """Gallery rows that are relevant to a query, ascending: `(R,)`."""
+        order, left, right = self._classmates
+        found = order[left[row] : right[row]]
+        if self.groups is not None:
+            found = found[self.gallery_groups[found] != self.groups[row]]
+        return found[found != row] if self.leave_one_out else found
+
+    def excluded(self, row):
+        """Gallery rows that are no candidates for a query: those of its group, and in leave-one-out itself."""
+        if self.groups is not None:
+            order, left, right = self._groupmates
+            return order[left[row] : right[row]]
+        return [row] if self.leave_one_out else []
+
+    def removed(self, rows, listed):
+        """Where `listed` `(len(rows), n)` names a gallery row that is no candidate for the query; boolean."""
+        found = listed == rows[:, None] if self.leave_one_out else np.zeros(listed.shape, bool)
+        if self.groups is not None:
+            found |= (self.gallery_groups[listed] == self.groups[rows, None]) & (listed >= 0)
+        return found
+
+    def relevant_counts(self):
+        """Number of relevant items of every query: `(queries,)`."""
+        _, left, right = self._classmates
+        if self.groups is None:
+            return right - left - self.leave_one_out
+        pairs = np.stack([self.labels, self.groups], axis=1)
+        gallery_pairs = np.stack([self.gallery_labels, self.gallery_groups], axis=1)
+        distinct, codes = np.unique(np.concatenate([gallery_pairs, pairs]), axis=0, return_inverse=True)
+        gallery_codes, codes = np.split(codes.reshape(-1), [len(gallery_pairs)])
+        return right - left - np.bincount(gallery_codes, minlength=len(distinct))[codes]
+
+    def gallery_sizes(self, rows):
+        """Number of candidates of some queries: `(len(rows),)`."""
+        if self.groups is None:
+            return np.full(len(rows), self.candidates)
+        _, left, right = self._groupmates
+        return len(self.gallery_labels) - (right - left)[rows]
+
+
+def _members(ids, gallery_ids):
+    """Gallery rows by id: those of query i are `order[left[i]:right[i]]`, ascending."""
+    order = np.argsort(gallery_ids, kind="stable")
+    ordered = gallery_ids[order]
+    return order, np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
+
+
+def _exact_values(queries, items, sides, ks, metric, ties, memory, progress):
+    """Values of every query, and the share of queries whose first relevant item ties with one that is not relevant."""
+    center = center_of(items) if metric == "euclidean" else None
+    gallery = gallery_form(items, metric, center)
+    queries = gallery if sides.leave_one_out and metric != "euclidean" else query_form(queries, metric, center)
+    check_range(queries, gallery)
+    _check_varied(gallery if metric == "cosine" else items)
+    counts = sides.relevant_counts()
+    widest = max(1, counts.max())
+    values = _empty_values(ks, len(queries))
+    tied = np.zeros(len(queries), bool)
+    bar = _progress_bar(len(queries)) if progress else None
+    thread_bytes = (64 if ties == "index" else 128) * len(gallery)
+    blocks = score_blocks(queries, gallery, memory=memory, row_bytes=48 * widest, thread_bytes=thread_bytes)
+    for start, block in blocks:
+        rows = np.arange(start, start + len(block))
+        ranks = np.full((len(block), widest), np.inf)
+
+        def evaluate(i, rows=rows, block=block, ranks=ranks):
+            block[i, sides.excluded(rows[i])] = -np.inf
+            relevant = sides.relevant(rows[i])
+            if ties == "index" and len(relevant):
+                ranks[i, : len(relevant)], tied[rows[i]] = _ranks(block[i], relevant)
+            elif len(relevant):
+                for name, value in expected_values(*_above_and_equal(block[i], relevant), ks).items():
+                    values[name][rows[i]] = value
+
+        for_rows(evaluate, len(block))
+        if ties == "index":
+            for name, value in _values_of_ranks(ranks, counts[rows], ks).items():
+                values[name][rows] = value
+        if bar:
+            bar.update(start + len(block))
+    return values, tied.sum() / max(1, np.count_nonzero(counts))
+
+
+def _ranks(scores, relevant):
+    """Ranks of the relevant items, equal scores by position.
+
+    Two ways with one result: compare all scores with each relevant one, or sort those that reach the lowest relevant
+    one. Sorting a score takes about as long as 200 comparisons.
+
+    Args:
+        scores: `(n,)`, -inf where an item is no candidate.
+        relevant: `(R,)` positions, R > 0.
+
+    Returns:
+        ranks: `(R,)` from 1, ascending.
+        tied: whether the best relevant score is also the score of an item that is not relevant.
+    """
+    wanted = np.sort(scores[relevant])
+    reached = scores >= wanted[0]
+    number = np.count_nonzero(reached)
+    if 200 * number > len(relevant) * len(scores):
+        ranks = [_rank(scores, position) for position in relevant]
+        return np.sort(ranks), np.count_nonzero(scores == wanted[-1]) > np.count_nonzero(wanted == wanted[-1])
+    candidates = np.compress(reached, scores)  # much quicker than scores[reached]
+    candidates.sort()
+    place = np.searchsorted(candidates, wanted)
+    if not (candidates[np.minimum(place + 1, number - 1)] == wanted)[place + 1 < number].any():
+        return number - place[::-1], False
+    positions = np.flatnonzero(reached)
+    order = positions[np.argsort(-scores[positions], kind="stable")]
+    return np.flatnonzero(np.isin(order, relevant)) + 1, number - place[-1] > np.count_nonzero(wanted == wanted[-1])
+
+
+def _rank(scores, position):
+    """Rank of the item at a position, from 1, equal scores by position."""
+    score = scores[position]
+    return 1 + np.count_nonzero(scores[:position] >= score) + np.count_nonzero(scores[position:] > score)
+
+
+def _above_and_equal(scores, relevant):
+    """How many scores are above that of each relevant item, and how many equal to it (itself included).
+
+    Args:
+        scores: `(n,)`, -inf where an item is no candidate.
+        relevant: `(R,)` positions, R > 0.
+
+    Returns:
+        above, equal: `(R,)` integers, in the order of rising score.
+    """
+    wanted = np.sort(scores[relevant])
+    candidates = np.sort(np.compress(scores >= wanted[0], scores))
+    above = len(candidates) - np.searchsorted(candidates, wanted, "right")
+    return above, len(candidates) - np.searchsorted(candidates, wanted, "left") - above
+
+
+def _values_of_ranks(ranks, counts, ks):
+    """The numbers of each query from the ranks of its relevant items.
+
+    Args:
+        ranks: `(queries, width)` ascending, from 1; infinity where there are no more.
+        counts: `(queries,)` R; 0 gives NaN.
+        ks: ranks of recall@k.
+
+    Returns:
+        dict of `(queries,)` float64.
+    """
+    first = ranks[:, 0]
+    precision = np.arange(1, ranks.shape[1] + 1) / ranks
+    within = ranks <= counts[:, None]
+    total = np.maximum(counts, 1)
+    values = {
+        **{f"recall@{k}": first <= k for k in ks},
+        "precision@1": first <= 1,
+        "r_precision": within.sum(axis=1) / total,
+        "map@r": (precision * within).sum(axis=1) / total,
+        "map": precision.sum(axis=1) / total,
+        "mrr": 1 / first,
+    }
+    return {name: np.where(counts > 0, value, np.nan) for name, value in values.items()}
+
+
+def _empty_values(ks, queries, leave_out=()):
+    names = _values_of_ranks(np.ones((1, 1)), np.ones(1), ks)
+    return {name: np.full(queries, np.nan) for name in names if name not in leave_out}
+
+
+def _means(values, labels, average):
+    """Means over the queries that were not skipped, and the two counts."""
+    skipped = int(np.isnan(values["mrr"]).sum())
+    if skipped == len(labels):
+        raise ValueError(
+            f"None of the {skipped} queries has a relevant item in its gallery, so there is no mean. "
+            "Check that the labels of queries and gallery are the same ids, and that classes have two members."
+        )
+    means = {name: mean_over_queries(value, labels, average) for name, value in values.items()}
+    return {**means, "queries": len(labels) - skipped, "skipped": skipped}
+
+
+def _progress_bar(target):
+    from keras.utils import Progbar
+
+    return Progbar(target, unit_name="query")
+
+
+def _check_k(k, candidates):
+    """The ranks of recall@k: distinct integers, ascending."""
+    ks = np.unique(np.atleast_1d(k)).tolist()
+    if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
+        raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8).")
+    if ks[-1] > candidates:
+        raise ValueError(f"Received k={ks[-1]}, but a query has {candidates} candidates. Lower k.")
+    return ks
+
+
+def _check_same_dim(queries, items):
+    if queries.shape[1] != items.shape[1]:
+        raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
+
+
+def _check_varied(items):
+    if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
+        raise ValueError(
+            "Received embeddings that are all the same, so every ranking is chance. The model has collapsed: look at "
+            "its loss, its learning rate, and whether its inputs reach it."
+        )
+
+
+def _check_listed(listed, items, start):
+    """Raises `ValueError` unless every list holds distinct rows of the gallery, or -1."""
+    if listed.size and (listed.min() < -1 or listed.max() >= items):
+        raise ValueError(
+            f"Received neighbors from {listed.min()} to {listed.max()}, expected row numbers of the gallery, "
+            f"0 to {items - 1}, or -1 for none. Search with an index whose ids are row numbers."
+        )
+    ordered = np.sort(listed, axis=1)
+    repeats = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    if repeats.any():
+        raise ValueError(f"Received neighbors that repeat within a list, first for query {start + repeats.argmax()}.")
+
+
+def _check_long_enough(rows, left, needed, counts):
+    """Raises `ValueError` where a list has fewer neighbours left than the numbers need; skipped queries need none."""
+    short = np.flatnonzero((left < needed) & (counts[rows] > 0))
+    if len(short):
+        i = short[np.argmax(needed[short] - left[short])]
+        raise ValueError(
+            f"Received {left[i]} neighbours for query {rows[i]} once the query itself and its group are taken out, "
+            f"expected at least {needed[i]}, the larger of max(k) and its number of relevant items. Search for more "
+            "neighbours; for recall@k and mrr alone pass at_r=False."
+        )

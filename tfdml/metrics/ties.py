@@ -1,0 +1,52 @@
+"""What a ranking with ties is worth on average over the orders of the tied items."""
+
+import numpy as np
+
+
+def expected_values(above, equal, ks):
+    """The numbers of one query, averaged over all orders of the items that share a score.
+
+    A score that n items share, m of them relevant, follows `above` items, a of them relevant. At its t-th place, which
+    is rank p = above + t, in a random order:
+
+        E[rel(p)] = m / n
+        E[rel(p) sum_{i<=p} rel(i)] = m / n (a + 1 + (t - 1) (m - 1) / (n - 1))
+
+    from which R-Precision and average precision follow. The first relevant item lies among those that share the best
+    relevant score, and none of their first t places is relevant with probability prod_{i<t} (n - m - i) / (n - i).
+
+    Args:
+        above: `(R,)` number of items with a higher score, for every relevant item, R > 0.
+        equal: `(R,)` number of items with the same score, itself included.
+        ks: ranks of recall@k.
+
+    Returns:
+        dict of floats, with the keys of `retrieval(..., per_query=True)`.
+    """
+    total = len(above)
+    above, first, m = np.unique(above, return_index=True, return_counts=True)
+    n = equal[first]
+    relevant_above = np.cumsum(m) - m
+
+    t = np.arange(1, n.sum() + 1) - np.repeat(np.cumsum(n) - n, n)
+    p = np.repeat(above, n) + t
+    others = np.repeat((m - 1) / np.maximum(n - 1, 1), n)
+    hit = np.repeat(m / n, n)
+    precision = hit * (np.repeat(relevant_above, n) + 1 + (t - 1) * others) / p
+    within = p <= total
+
+    taken = np.arange(n[0])
+    none_yet = np.concatenate([[1.0], np.cumprod(np.maximum(n[0] - m[0] - taken, 0) / (n[0] - taken))])
+    first_at = none_yet[:-1] - none_yet[1:]
+
+    def hit_rate(k):
+        return float(1 - none_yet[np.clip(k - above[0], 0, n[0])])
+
+    return {
+        **{f"recall@{k}": hit_rate(k) for k in ks},
+        "precision@1": hit_rate(1),
+        "r_precision": hit[within].sum() / total,
+        "map@r": precision[within].sum() / total,
+        "map": precision.sum() / total,
+        "mrr": (first_at / (above[0] + taken + 1)).sum(),
+    }

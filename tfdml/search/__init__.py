@@ -1,0 +1,23 @@
+"""Nearest neighbours: exact, and approximate with ScaNN, behind one interface."""
+
+from tfdml.search.exact import Exact
+from tfdml.search.files import read_manifest
+from tfdml.search.recall import neighbor_recall
+from tfdml.search.scann import Scann
+
+__all__ = ["Exact", "Scann", "load", "neighbor_recall"]
+
+
+def load(folder):
+    """Reads an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
+
+    Raises:
+        FileNotFoundError: no index there, or files of it are missing.
+        ImportError: it is a ScaNN index, and ScaNN is not installed.
+        ValueError: the index is damaged.
+    """
+    kinds = {"exact": Exact, "scann": Scann}
+    kind = read_manifest(folder).get("kind")
+    if kind not in kinds:
+        raise ValueError(f"Received an index of kind {kind!r}, expected one of {', '.join(map(repr, kinds))}.")
+    return kinds[kind].load(folder)

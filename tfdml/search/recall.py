@@ -1,0 +1,30 @@
+"""How much an approximate search finds of what an exact search finds."""
+
+import numpy as np
+
+
+def neighbor_recall(found, exact):
+    """Share of the exact neighbours that were found, whatever their order.
+
+    (1 / q) sum over queries of |found_i and exact_i| / |exact_i|
+
+    Report it beside every number that rests on approximate search.
+
+    Args:
+        found: `(q, m)` integer ids; may list more neighbours than `exact`.
+        exact: `(q, k)` integer ids, no id twice in a row, for the same queries.
+
+    Returns:
+        a float in [0, 1].
+
+    Raises:
+        ValueError: the numbers of queries differ, or nothing is there to compare.
+    """
+    found, exact = np.asarray(found), np.asarray(exact)
+    if found.ndim != 2 or exact.ndim != 2 or len(found) != len(exact) or exact.size == 0:
+        raise ValueError(
+            f"Received found of shape {found.shape} and exact of shape {exact.shape}, expected (q, m) and (q, k) "
+            "with the same q > 0 and k > 0."
+        )
+    hits = sum(np.isin(right, row).sum() for row, right in zip(found, exact, strict=True))
+    return float(hits / exact.size)

@@ -1,0 +1,201 @@
+"""Approximate nearest neighbours with ScaNN."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tfdml.search.exact import check_ids, check_kind, check_search
+from tfdml.search.files import read_array, read_manifest, write_index
+from tfdml.search.scores import as_vectors, check_metric, unit
+
+_METHODS = ("auto", "exact", "quantized", "partitioned")
+_BATCH = 16384  # queries handed over at once, which bounds the copies
+
+
+class Scann:
+    """Approximate nearest neighbours with ScaNN, behind the interface of `Exact`.
+
+    The size of the data chooses the method, after ScaNN's own rules of thumb:
+
+    * below 20,000 vectors `"exact"`: every vector is compared in float32;
+    * below 100,000 `"quantized"`: all are scored from 4-bit codes of two dimensions each (asymmetric hashing), and the
+      best `rescore` again in float32;
+    * from there `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
+
+    A query always gets `k` neighbours: where the searched cells hold fewer, all cells are searched for it.
+
+    Args:
+        vectors: `(n, dim)` floats, finite.
+        ids: `(n,)` distinct integers, any int64; row numbers by default.
+        metric: "cosine" (vectors are normalized here; one of zeros has cosine 0 with everything), "dot" or
+            "euclidean".
+        method: "auto", "exact", "quantized" or "partitioned".
+        leaves: number of cells; the square root of n by default.
+        leaves_to_search: cells a query looks into; a quarter of them by default. More is slower and finds more.
+        rescore: how many candidates are scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
+            never fewer than k.
+
+    Raises:
+        ImportError: ScaNN is not installed.
+        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
+            of its range.
+
+    Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
+    """
+
+    def __init__(
+        self,
+        vectors,
+        ids=None,
+        *,
+        metric="cosine",
+        method="auto",
+        leaves=None,
+        leaves_to_search=None,
+        rescore=None,
+    ):
+        check_metric(metric)
+        vectors = as_vectors(vectors, "vectors")
+        self.ids = check_ids(ids, len(vectors))
+        self.metric = metric
+        self.dim = vectors.shape[1]
+        self.method = _method(method, len(vectors))
+        self.leaves, self.leaves_to_search = _leaves(self.method, leaves, leaves_to_search, len(vectors))
+        self.rescore = _positive(rescore, "rescore")
+        self._searcher = _build(unit(vectors) if metric == "cosine" else vectors, self)
+
+    def __len__(self):
+        return len(self.ids)
+
+    def search(self, queries, k):
+        """Finds about the `k` nearest vectors of every query.
+
+        Args:
+            queries: `(q, dim)` floats, finite; `q` may be 0.
+            k: how many, 1 to `len(self)`.
+
+        Returns:
+            ids: `(q, k)` int64, nearest first, no id twice in a row; the order of equal scores is ScaNN's.
+            scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
+
+        Raises:
+            ValueError: queries of another dim or not finite; k out of range.
+        """
+        queries = check_search(self, queries, k)
+        rows = np.empty((len(queries), k), np.int64)
+        scores = np.empty((len(queries), k), np.float32)
+        for start in range(0, len(queries), _BATCH):
+            part = slice(start, start + _BATCH)
+            rows[part], scores[part] = self._search(queries[part], int(k))
+        return self.ids[rows], scores
+
+    def save(self, folder):
+        """Writes the index to a folder that `load` reads: `.npy`, JSON and ScaNN's own files, whole or not at all.
+
+        Raises:
+            OSError: the folder cannot be written, or holds other things than an index.
+        """
+        settings = {name: getattr(self, name) for name in ("metric", "dim", "method", "leaves", "leaves_to_search")}
+
+        def write_searcher(unfinished):
+            (unfinished / "scann").mkdir()
+            self._searcher.serialize(str(unfinished / "scann"), relative_path=True)
+
+        write_index(folder, {"kind": "scann", **settings, "rescore": self.rescore}, {"ids": self.ids}, write_searcher)
+
+    @classmethod
+    def load(cls, folder):
+        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+
+        Raises:
+            FileNotFoundError: no index there, or files of it are missing.
+            ImportError: ScaNN is not installed.
+            ValueError: it is damaged or of another kind.
+        """
+        manifest = read_manifest(folder)
+        check_kind(manifest, "scann", folder)
+        index = cls.__new__(cls)
+        for name in ("metric", "dim", "method", "leaves", "leaves_to_search", "rescore"):
+            setattr(index, name, manifest[name])
+        index.ids = read_array(folder, "ids")
+        index._searcher = _load(folder)
+        return index
+
+    def _search(self, queries, k):
+        if self.metric == "cosine":
+            queries = unit(queries)
+        rows, scores = self._ask(queries, k, self.leaves_to_search)
+        short = np.isnan(scores).any(axis=1)  # ScaNN fills up with NaN where the cells held too few
+        if short.any():
+            rows[short], scores[short] = self._ask(queries[short], k, self.leaves)
+        return rows, np.sqrt(np.maximum(scores, 0)) if self.metric == "euclidean" else scores
+
+    def _ask(self, queries, k, leaves_to_search):
+        candidates = self.rescore or (k + 10 if self.method == "exact" else 10 * k + 200)
+        candidates = min(len(self), max(k, candidates))
+        rows, scores = self._searcher.search_batched_parallel(queries, k, candidates, leaves_to_search)
+        return rows.astype(np.int64), np.array(scores)
+
+
+def _pybind():
+    """ScaNN's NumPy interface."""
+    try:
+        from scann.scann_ops.py import scann_ops_pybind
+    except ImportError as error:
+        raise ImportError(
+            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). Run: pip install tfdml[scann]. "
+            "tfdml.search.Exact needs nothing more."
+        ) from error
+    return scann_ops_pybind
+
+
+def _build(vectors, index):
+    distance = "squared_l2" if index.metric == "euclidean" else "dot_product"
+    builder = _pybind().builder(vectors, min(10, len(vectors)), distance)
+    if index.method == "partitioned":
+        builder = builder.tree(num_leaves=index.leaves, num_leaves_to_search=index.leaves_to_search)
+    if index.method == "exact":
+        builder = builder.score_brute_force()
+    else:
+        builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
+    # Brute force is rescored too: ScaNN takes its Euclidean distances from products, which round badly near 0.
+    return builder.reorder(min(300, len(vectors))).build()
+
+
+def _load(folder):
+    folder = Path(folder).expanduser() / "scann"
+    # ScaNN would unpickle this file. save() never writes it.
+    if (folder / "scann_docids.pkl").exists():
+        raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")
+    return _pybind().load_searcher(str(folder))
+
+
+def _method(method, count):
+    if method not in _METHODS:
+        raise ValueError(f"Received method={method!r}, expected one of {', '.join(map(repr, _METHODS))}.")
+    if method != "auto":
+        return method
+    return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
+
+
+def _leaves(method, leaves, leaves_to_search, count):
+    """Number of cells and of those to search; `(None, None)` where the method has no cells."""
+    leaves, leaves_to_search = _positive(leaves, "leaves"), _positive(leaves_to_search, "leaves_to_search")
+    if method != "partitioned":
+        if leaves or leaves_to_search:
+            raise ValueError(f"Received leaves for method={method!r}, which has none. Pass method='partitioned'.")
+        return None, None
+    leaves = leaves or max(1, round(count**0.5))
+    leaves_to_search = leaves_to_search or -(-leaves // 4)
+    if leaves > count or leaves_to_search > leaves:
+        raise ValueError(
+            f"Received leaves={leaves} and leaves_to_search={leaves_to_search}, expected "
+            f"leaves_to_search <= leaves <= {count}, the number of vectors."
+        )
+    return leaves, leaves_to_search
+
+
+def _positive(value, name):
+    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
+        raise ValueError(f"Received {name}={value!r}, expected a positive integer or None.")
+    return None if value is None else int(value)
