@@ -1,0 +1,7 @@
+"""Labelled image sets: the embedded glyphs, and folders of image files."""
+
+from tfdml.datasets.glyph_set import glyphs
+from tfdml.datasets.image_folder import folder, load_image
+from tfdml.datasets.records import LabelledFiles, LabelledImages
+
+__all__ = ["LabelledFiles", "LabelledImages", "folder", "glyphs", "load_image"]

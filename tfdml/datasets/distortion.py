@@ -1,0 +1,149 @@
+"""Small deterministic distortions of glyph drawings: the same pixels on every machine, in any order, in any chunk.
+
+The random numbers of an image are a function of its key alone. They come from SplitMix64 (Steele, Lea, Flood, Fast
+Splittable Pseudorandom Number Generators, 2014), written out below in integer arithmetic, so that no release of NumPy
+can change them.
+"""
+
+import numpy as np
+
+ROTATION = 8.0  # degrees, either way
+SHEAR = 0.10
+SCALE = 0.06
+ASPECT = 0.08
+SHIFT = 1.0  # pixels of the result
+CONTRAST = 0.5  # the lowest
+BLUR = 0.6  # pixels of the result, the widest
+TEXTURE = 0.15  # of full scale, the strongest
+NOISE = 0.10  # of full scale, the strongest
+WEAKEST = 0.25  # texture and noise lie between this share of the strongest and the strongest
+
+SIDE = 32
+_GRID = 4  # the background texture is a 4 x 4 grid of random heights, interpolated
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(x):
+    """The finalizer of SplitMix64: a bijection of uint64 arrays that scrambles all bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def image_keys(code_points, face_ids, view):
+    """Key of each image.
+
+    Args:
+        code_points: `(n,)` integers.
+        face_ids: `(n,)` integers below 2^32, crc32 of the name of the face.
+        view: which distortion, an integer from 0.
+
+    Returns:
+        `(n,)` uint64.
+    """
+    drawing = mix((np.asarray(code_points).astype(np.uint64) << np.uint64(32)) | np.asarray(face_ids).astype(np.uint64))
+    return mix(drawing + np.uint64(view))
+
+
+def words(keys, start, count):
+    """Words `start` to `start + count` of the stream of each key: `(n,)` -> `(n, count)` uint64."""
+    places = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    return mix(keys[:, None] + places * _STEP)
+
+
+def uniform(w):
+    """Words to float32 in [0, 1)."""
+    return (w >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def gaussian(w):
+    """Words to nearly normal float32: the sum of four 16-bit uniform parts, mean 0, deviation 1, within +-3.47."""
+    part = np.uint64(0xFFFF)
+    total = (w & part) + (w >> np.uint64(16) & part) + (w >> np.uint64(32) & part) + (w >> np.uint64(48))
+    deviation = np.sqrt((65536.0**2 - 1) / 3)  # four times the variance (65536^2 - 1) / 12
+    return (total.astype(np.float32) - np.float32(131070)) / np.float32(deviation)
+
+
+def distort(drawings, keys):
+    """Distorts drawings and reduces them to 32 x 32.
+
+    image = 1/2 + c (blur(warp(drawing)) - 1/2) + texture + noise, clipped to [0, 1], where c is the contrast.
+
+    Args:
+        drawings: `(n, 64, 64)` float32 in [0, 1], ink is 1.
+        keys: `(n,)` uint64, see `image_keys`.
+
+    Returns:
+        `(n, 32, 32)` uint8.
+    """
+    u = uniform(words(keys, 0, 10))
+    contrast = CONTRAST + (1 - CONTRAST) * u[:, 6, None, None]
+    strength = WEAKEST + (1 - WEAKEST) * u[:, 7:9, None, None]
+    texture = TEXTURE * strength[:, 0] * _texture(2 * uniform(words(keys, 16, _GRID**2)) - 1)
+    noise = NOISE * strength[:, 1] * gaussian(words(keys, 64, SIDE**2)).reshape(-1, SIDE, SIDE)
+    ink = _blur(_warp(drawings, 2 * u[:, :6] - 1), BLUR * u[:, 9])
+    image = np.float32(0.5) + contrast * (ink - np.float32(0.5)) + texture + noise
+    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+
+
+def _warp(drawings, p):
+    """Rotates, shears, scales and shifts about the centre: `(n, 64, 64)`, `(n, 6)` in [-1, 1] -> `(n, 32, 32)`.
+
+    Each pixel of the result is the mean of the 2 x 2 window of the drawing around its origin, bilinear between windows.
+    """
+    margin = 8
+    padded = np.pad(drawings, ((0, 0), (margin, margin), (margin, margin)))
+    windows = (padded[:, 1:, 1:] + padded[:, :-1, 1:] + padded[:, 1:, :-1] + padded[:, :-1, :-1]) * np.float32(0.25)
+    side = windows.shape[1]
+    x, y = _origins(p.astype(np.float64))
+    # Drawing coordinate t is the centre of window t + margin - 1/2.
+    x = np.clip(x + (margin - 0.5), 0, side - 1.001).astype(np.float32)
+    y = np.clip(y + (margin - 0.5), 0, side - 1.001).astype(np.float32)
+    column, row = x.astype(np.int32), y.astype(np.int32)
+    x, y = x - column, y - row
+    flat = windows.reshape(-1)
+    place = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column + 1
+    above = flat[place] * (1 - x) + flat[place + 1] * x
+    below = flat[place + side] * (1 - x) + flat[place + side + 1] * x
+    return above * (1 - y) + below * y
+
+
+def _origins(p):
+    """Where in the 64 px drawing each pixel of the result comes from: `(n, 6)` -> two `(n, 32, 32)`.
+
+    The drawing is scaled by (sx, sy), sheared by k, turned by the angle, shifted; this is the inverse:
+    diag(1/sx, 1/sy) [[1, -k], [0, 1]] [[cos, sin], [-sin, cos]] (point - shift).
+    """
+    angle = np.deg2rad(ROTATION) * p[:, 0, None, None]
+    cos, sin = np.cos(angle), np.sin(angle)
+    k = SHEAR * p[:, 1, None, None]
+    scale = 1 + SCALE * p[:, 2, None, None]
+    aspect = np.sqrt(1 + ASPECT * p[:, 3, None, None])
+    centred = np.arange(SIDE) - (SIDE - 1) / 2
+    x = centred[None, None, :] - SHIFT * p[:, 4, None, None]
+    y = centred[None, :, None] - SHIFT * p[:, 5, None, None]
+    turned_x, turned_y = cos * x + sin * y, -sin * x + cos * y
+    source_x, source_y = (turned_x - k * turned_y) / (scale * aspect), turned_y / (scale / aspect)
+    return 2 * source_x + 31.5, 2 * source_y + 31.5
+
+
+def _blur(x, sigma):
+    """Gaussian blur with three taps each way: `(n, 32, 32)`, `(n,)` pixels -> `(n, 32, 32)`; nothing lies outside."""
+    tap = np.exp(-0.5 / np.maximum(sigma.astype(np.float64), 1e-3) ** 2)
+    side = (tap / (1 + 2 * tap)).astype(np.float32)[:, None, None]
+    for axis in (1, 2):
+        x = np.moveaxis(x, axis, 1)
+        padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
+        x = np.moveaxis((1 - 2 * side) * x + side * (padded[:, :-2] + padded[:, 2:]), 1, axis)
+    return x
+
+
+def _texture(heights):
+    """Heights on a 4 x 4 grid, corner to corner, bilinear between: `(n, 16)` -> `(n, 32, 32)`."""
+    x = heights.reshape(-1, _GRID, _GRID)
+    place = np.linspace(0, _GRID - 1, SIDE)
+    low = np.minimum(place.astype(np.int64), _GRID - 2)
+    part = (place - low).astype(np.float32)
+    x = x[:, :, low] * (1 - part) + x[:, :, low + 1] * part
+    part = part[:, None]
+    return x[:, low] * (1 - part) + x[:, low + 1] * part

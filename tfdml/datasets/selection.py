@@ -1,0 +1,200 @@
+"""Which drawings make up the glyphs, and which characters are one class.
+
+The rules need the pictures themselves, and rasterizers differ by a few grey levels, so the default set's selection is
+made once (`tools/make_glyphs_manifest.py`) and ships with the package. `glyphs(fonts=...)` makes its own.
+"""
+
+import collections
+import dataclasses
+import unicodedata
+
+import numpy as np
+
+TOLERANCE = 0.3  # of full scale: no pixel of two pictures of the same drawing differs by more
+SHARE = 0.4  # of the faces that have both characters
+FACES = 3  # at least so many, unless it is every face of the rarer character
+INK = 10.0  # full pixels; a character fainter than this in every face is left out
+IMAGES = 8  # the smallest class
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Selection:
+    """The chosen drawings, ordered by class, code point and face.
+
+    Attributes:
+        classes: `(n,)` int64, the code point that names the class.
+        code_points: `(n,)` int64, the code point to draw.
+        faces: `(n,)` int64, index of the face to draw it in.
+        counts: dict of what the rules did, in their order; empty when read from a manifest.
+    """
+
+    classes: np.ndarray
+    code_points: np.ndarray
+    faces: np.ndarray
+    counts: dict
+
+
+def select(pictures, code_points, faces):
+    """Chooses classes and images.
+
+    1. A character whose ink is below `INK` pixels in every face is left out.
+    2. Characters that Unicode folds (`<font>` variants, singletons) are one class; so are characters that look the
+       same in at least `SHARE` of the faces that have both and in `FACES` of them, or in every face of the rarer.
+    3. Of pictures that look the same within a class one stays, that of the smallest code point and first face.
+    4. Pictures that look the same as a picture of another class are dropped, on both sides.
+    5. Classes with fewer than `IMAGES` pictures are dropped.
+
+    Args:
+        pictures: `(n, pixels)` float32 in [0, 1].
+        code_points: `(n,)` integers.
+        faces: `(n,)` integers; a code point comes at most once a face.
+
+    Returns:
+        `Selection`, which may be empty.
+    """
+    code_points, faces = np.asarray(code_points, np.int64), np.asarray(faces, np.int64)
+    order = np.lexsort((faces, code_points))
+    order = order[_has_ink(pictures, code_points)[order]]
+    pictures, code_points, faces = pictures[order], code_points[order], faces[order]
+    same = same_pairs(pictures)
+    names = _class_names(code_points, faces, same)
+    classes = np.array([names[c] for c in code_points.tolist()], np.int64)
+    kept = _without_repeats(classes, same)
+    repeats = len(kept) - kept.sum()
+    ambiguous = _in_two_classes(classes, kept, same)
+    kept &= ~ambiguous
+    _, place, sizes = np.unique(classes[kept], return_inverse=True, return_counts=True)
+    chosen = np.flatnonzero(kept)[sizes[place] >= IMAGES]
+    counts = {
+        "drawings": len(classes),
+        "code points": len(names),
+        "code points merged away": sum(name != c for c, name in names.items()),
+        "repeated drawings dropped": int(repeats),
+        "images alike across classes dropped": int(ambiguous.sum()),
+        "small classes dropped": int((sizes < IMAGES).sum()),
+        "classes": int((sizes >= IMAGES).sum()),
+        "images": len(chosen),
+    }
+    chosen = chosen[np.lexsort((faces[chosen], code_points[chosen], classes[chosen]))]
+    return Selection(classes=classes[chosen], code_points=code_points[chosen], faces=faces[chosen], counts=counts)
+
+
+def fold(code_point):
+    """The code point that Unicode says is the same letter: through `<font>` variants and singletons, or itself."""
+    while True:
+        parts = unicodedata.decomposition(chr(code_point)).split()
+        if parts[:1] == ["<font>"]:
+            parts = parts[1:]
+        if len(parts) != 1:
+            return code_point
+        code_point = int(parts[0], 16)
+
+
+def same_pairs(pictures):
+    """All pairs of pictures of which no pixel differs by more than `TOLERANCE`.
+
+    Args:
+        pictures: `(n, pixels)` float32 in [0, 1].
+
+    Returns:
+        `(pairs, 2)` int64, the smaller index first.
+    """
+    # The pixels that vary most tell most pairs apart, so they are looked at first, the rest only where these agree.
+    by_variance = np.argsort(-pictures.var(axis=0), kind="stable")
+    first = np.ascontiguousarray(pictures[:, by_variance[:200:25]].T)
+    then = np.ascontiguousarray(pictures[:, by_variance[:400:8]])
+    found = [np.zeros((0, 2), np.int64)]
+    for i in range(len(pictures) - 1):
+        near = np.all([np.abs(pixel[i + 1 :] - pixel[i]) <= TOLERANCE for pixel in first], axis=0)
+        j = np.flatnonzero(near) + i + 1
+        for pixels in (then, pictures):
+            j = j[(np.abs(pixels[j] - pixels[i]) <= TOLERANCE).all(axis=1)]
+        found.append(np.stack([np.full(len(j), i), j], axis=1))
+    return np.concatenate(found)
+
+
+def _has_ink(pictures, code_points):
+    """`(n,)` bool: the character reaches `INK` pixels in one face at least."""
+    _, place = np.unique(code_points, return_inverse=True)
+    most = np.zeros(place.max(initial=-1) + 1)
+    np.maximum.at(most, place, pictures.sum(axis=1))
+    return most[place] >= INK
+
+
+def _class_names(code_points, faces, same):
+    """Union-find over code points: dict of code point -> smallest code point of its class."""
+    parents = {c: c for c in code_points.tolist()}
+    for a, b in _folded(parents) + _alike(code_points, faces, same):
+        a, b = _root(parents, a), _root(parents, b)
+        parents[max(a, b)] = min(a, b)
+    return {c: _root(parents, c) for c in parents}
+
+
+def _root(parents, c):
+    while parents[c] != c:
+        c = parents[c]
+    return c
+
+
+def _folded(code_points):
+    """Pairs of code points that Unicode folds to one letter, whether or not a face has the letter itself."""
+    first = {}
+    return [(first.setdefault(fold(c), c), c) for c in sorted(code_points)]
+
+
+def _alike(code_points, faces, same):
+    """Pairs of code points that look the same in enough of the faces that have both."""
+    owned = collections.defaultdict(set)
+    for c, face in zip(code_points.tolist(), faces.tolist(), strict=True):
+        owned[c].add(face)
+    pairs = code_points[same[faces[same[:, 0]] == faces[same[:, 1]]]]
+    counts = collections.Counter(map(tuple, pairs.tolist()))
+    return [(a, b) for (a, b), alike in counts.items() if _enough(alike, owned[a], owned[b])]
+
+
+def _enough(alike, faces_a, faces_b):
+    # A face that both happen to share decides nothing: one font draws Greek Iota with vrachy as a plain Iota.
+    rarer = min(len(faces_a), len(faces_b))
+    return alike == rarer or (alike >= FACES and alike >= SHARE * len(faces_a & faces_b))
+
+
+def _without_repeats(classes, same):
+    """`(n,)` bool: not the same as an earlier picture that stays in its class."""
+    kept = np.ones(len(classes), bool)
+    pairs = same[classes[same[:, 0]] == classes[same[:, 1]]]
+    for earlier, later in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
+        if kept[earlier]:
+            kept[later] = False
+    return kept
+
+
+def _in_two_classes(classes, kept, same):
+    """`(n,)` bool: kept so far, and the same as a kept picture of another class."""
+    pairs = same[(classes[same[:, 0]] != classes[same[:, 1]]) & kept[same].all(axis=1)]
+    ambiguous = np.zeros(len(classes), bool)
+    ambiguous[pairs.reshape(-1)] = True
+    return ambiguous
+
+
+def save_manifest(path, selection):
+    """Writes a selection as label, code point and bit mask of faces, without pickle.
+
+    Args:
+        path: file to write, ending in .npz.
+        selection: `Selection` of at most 32 faces.
+    """
+    keys, place = np.unique(np.stack([selection.classes, selection.code_points], axis=1), axis=0, return_inverse=True)
+    masks = np.zeros(len(keys), np.uint32)
+    np.bitwise_or.at(masks, place, np.uint32(1) << selection.faces.astype(np.uint32))
+    labels, code_points = keys.astype(np.uint32).T
+    np.savez_compressed(path, labels=labels, code_points=code_points, faces=masks)
+
+
+def load_manifest(path):
+    """Reads what `save_manifest` wrote: `Selection`."""
+    with np.load(path, allow_pickle=False) as arrays:
+        labels, code_points, masks = arrays["labels"], arrays["code_points"], arrays["faces"]
+    rows, faces = np.nonzero((masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1)
+    return Selection(
+        classes=labels[rows].astype(np.int64), code_points=code_points[rows].astype(np.int64), faces=faces, counts={}
+    )

@@ -1,0 +1,255 @@
+"""Typefaces: the font files inside matplotlib's wheel, and drawing their characters with Pillow."""
+
+import dataclasses
+import hashlib
+import importlib.util
+import pathlib
+import string
+import unicodedata
+import zlib
+
+import numpy as np
+
+MASTER = 128  # pixels, the side of a drawing
+BASELINE = 88  # row
+X_HEIGHT = 44  # pixels
+_LETTERS = string.ascii_letters
+_ALPHANUMERIC = _LETTERS + string.digits
+
+# Design, the characters that may be drawn (None: all letters and numbers that the file maps), and sha256 of each file.
+# The Computer Modern files do not map Unicode, except for ASCII; the digits of cmmi10 are old style.
+_WHEEL = (
+    (
+        "DejaVu Sans",
+        None,
+        {
+            "DejaVuSans": "3fdf69cabf06049ea70a00b5919340e2ce1e6d02b0cc3c4b44fb6801bd1e0d22",
+            "DejaVuSans-Bold": "b184b89e3c1075f22f6b71575b6fc20d4972b3cfd3b23322ca6fd596dcaef167",
+            "DejaVuSans-Oblique": "ccdf74b350f11fd3dd5774de50e5e6346a1a5da1f5b7d5fb83590665e97a5213",
+            "DejaVuSans-BoldOblique": "6edf0283160186af451cbee71e7b845f2e4cabf264bb992ce668c83c25465e6f",
+        },
+    ),
+    (
+        "DejaVu Sans Mono",
+        None,
+        {
+            "DejaVuSansMono": "602ec86b8948cfcd956482fe64f94c36c867770149ef2f791d4613f443bcecb3",
+            "DejaVuSansMono-Bold": "baada9a5172fe20886251aff0433fc38461912d5daf07287e7bee56620a8da96",
+            "DejaVuSansMono-Oblique": "28052813f7a709fc89f52d192dc995ef4f0fdc5c3d7b73a49d6849b1916d0cd0",
+            "DejaVuSansMono-BoldOblique": "a69081c15c76c827e0a27a5a7f5c74b6135c843499955495ffa8c20d3a98288b",
+        },
+    ),
+    (
+        "DejaVu Serif",
+        None,
+        {
+            "DejaVuSerif": "107244956e9962b9e96faccdc551825e0ae0898ae13737133e1b921a2fd35ffa",
+            "DejaVuSerif-Bold": "c3753f2ed6bc673f15846dc45addbeb3b9c872f32fb18fd53a21f1bef1ed7676",
+            "DejaVuSerif-Italic": "3e7994fbc54fa10ce3352a42d548fadd7d9cadb69cb1109bc9d960f6dac57f04",
+            "DejaVuSerif-BoldItalic": "d93efec7a9d2e826768d1a2ee95b95870e15e29599a84f3484af1de1cec2e181",
+        },
+    ),
+    (
+        "STIX General",
+        None,
+        {
+            "STIXGeneral": "167378031e2dddc6216d67819c9260e9a06ffc4c478e4e23cb98a6fd44b183c2",
+            "STIXGeneralBol": "e8533dc7083fa346bda1933d60ea4a83b67d0945bceaf1b3541f82b4a0e2c6a0",
+            "STIXGeneralItalic": "6cfcb333d22b7c3c623bdfd40174f14c85c3d6731ca6166c1edc80140eae8527",
+            "STIXGeneralBolIta": "98788fd4ba48dfbb2bd026c0e20a247a8b06c7372879628b7a6bb0d5bb09736c",
+        },
+    ),
+    (
+        "Computer Modern",
+        _ALPHANUMERIC,
+        {
+            "cmr10": "4dd9761b058c009db9b2145f55ee6617d093c273dd3d6c5b3e43ff6110fa9bf6",
+            "cmb10": "074497b50c43ea57597181591f9893d38fc12a87e95104f5657fc2481f61a23a",
+            "cmss10": "7df91a83d05b2e471ec638cb0b435a360a3c792b09fc42a7da67e91f2e79115a",
+            "cmtt10": "6211f09ae93599991afda970c24669dad1a77e253d915624fbf212f702f071d7",
+        },
+    ),
+    (
+        "Computer Modern",
+        _LETTERS,
+        {
+            "cmmi10": "3092965b8811fd6a6765799664845181fc1dd1330b937f915808c485d316234d",
+        },
+    ),
+)
+WHEEL_FACES = tuple(name for _, _, files in _WHEEL for name in files)
+WHEEL_DESIGNS = tuple(design for design, _, files in _WHEEL for _ in files)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Face:
+    """One font file.
+
+    Attributes:
+        name: file name without its ending; it seeds the distortions.
+        design: the type design (family) it belongs to.
+        path: pathlib.Path of the file.
+        characters: str of the characters that may be drawn, or None for all letters and numbers.
+    """
+
+    name: str
+    design: str
+    path: pathlib.Path
+    characters: str | None = None
+
+    @property
+    def id(self):
+        """crc32 of the name: the part of an image's key that stands for the face."""
+        return zlib.crc32(self.name.encode())
+
+
+def sha256(path):
+    """Hex sha256 of a file."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def wheel_folder():
+    """The folder of font files inside the installed matplotlib, which is located and not imported."""
+    spec = importlib.util.find_spec("matplotlib")
+    if spec is None:
+        raise ImportError(
+            "The glyphs are drawn from the font files inside matplotlib, which is not installed. "
+            "Run: pip install tfdml[recipes]"
+        )
+    return pathlib.Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf"
+
+
+def wheel_faces(folder=None):
+    """The 21 faces of the default set, each file checked.
+
+    Args:
+        folder: folder of font files; by default the one inside matplotlib.
+
+    Returns:
+        list of `Face`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: a file is missing or differs; the message names it.
+    """
+    folder = wheel_folder() if folder is None else pathlib.Path(folder)
+    faces = []
+    for design, characters, files in _WHEEL:
+        for name, digest in files.items():
+            path = folder / f"{name}.ttf"
+            _check(path, digest)
+            faces.append(Face(name=name, design=design, path=path, characters=characters))
+    return faces
+
+
+def _check(path, digest):
+    found = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
+    if found != f"sha256 {digest}":
+        raise ValueError(
+            f"Received the font file {path}: {found}, expected sha256 {digest}. The glyphs are drawn from the files "
+            "that matplotlib 3.6 to 3.11 carry. Reinstall matplotlib from its wheel; a system package may put other "
+            "fonts in their place."
+        )
+
+
+def file_faces(paths):
+    """Faces of any font files; the design is the family name that the file states.
+
+    Args:
+        paths: sequence of paths of font files that Pillow can read, with distinct file names.
+
+    Returns:
+        list of `Face`.
+
+    Raises:
+        ValueError: no path, a missing file, a file that is no font, or two files of one name.
+    """
+    paths = [] if isinstance(paths, (str, bytes, pathlib.PurePath)) else [pathlib.Path(path) for path in paths]
+    if not paths:
+        raise ValueError("Received fonts that are no list of files, expected such as fonts=['a.ttf', 'b.otf'].")
+    names = [path.stem for path in paths]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"Received several font files named {', '.join(repeated)}, expected each once. Rename them.")
+    return [Face(name=path.stem, design=_family(path), path=path) for path in paths]
+
+
+def _family(path):
+    if not path.is_file():
+        raise ValueError(f"Received the font file {path}, which does not exist. Check the path.")
+    try:
+        return image_font().truetype(path, 10).getname()[0]
+    except OSError as error:
+        raise ValueError(f"Received {path}, which is no font file that Pillow can read ({error}).") from error
+
+
+def image_font():
+    """Pillow's ImageFont module, imported when first needed."""
+    try:
+        from PIL import ImageFont
+    except ImportError as error:
+        raise ImportError(
+            "The glyphs are drawn with Pillow, which is not installed. Run: pip install tfdml[recipes]"
+        ) from error
+    return ImageFont
+
+
+def code_points(face):
+    """Letters and numbers (Unicode categories L and N) that a face maps, in order: list of int.
+
+    Raises:
+        ImportError: fontTools is not installed.
+        ValueError: the face has no letter x, from which it takes its size.
+    """
+    try:
+        from fontTools.ttLib import TTFont
+    except ImportError as error:
+        raise ImportError(
+            "Choosing characters from font files needs fontTools, which is not installed. "
+            "Run: pip install tfdml[recipes]"
+        ) from error
+    with TTFont(face.path, lazy=True) as font:
+        mapped = font.getBestCmap() or {}
+    if ord("x") not in mapped:
+        raise ValueError(f"Received the font file {face.path}, which has no letter x to take its size from. Drop it.")
+    allowed = mapped if face.characters is None else set(map(ord, face.characters)) & set(mapped)
+    return sorted(c for c in allowed if unicodedata.category(chr(c))[0] in "LN")
+
+
+def open_font(face):
+    """The face as a Pillow font, sized so that its `x` is 44 pixels high, laid out without shaping."""
+    fonts = image_font()
+    basic = fonts.Layout.BASIC
+    top = fonts.truetype(face.path, 1000, layout_engine=basic).getbbox("x", anchor="ls")[1]
+    return fonts.truetype(face.path, X_HEIGHT * 1000 / -top, layout_engine=basic)
+
+
+def draw(font, code_point):
+    """Draws one character, its ink centred sideways and its baseline at row 88.
+
+    Args:
+        font: from `open_font`.
+        code_point: int.
+
+    Returns:
+        `(128, 128)` uint8, ink is 255; or None where there is no ink or the ink does not fit.
+    """
+    from PIL import Image, ImageDraw
+
+    canvas = Image.new("L", (3 * MASTER, 3 * MASTER))
+    ImageDraw.Draw(canvas).text((MASTER, MASTER + BASELINE), chr(code_point), fill=255, font=font, anchor="ls")
+    box = canvas.getbbox()
+    if box is None:
+        return None
+    left, top, right, bottom = box
+    if right - left > MASTER or top < MASTER or bottom > 2 * MASTER:
+        return None
+    start = (left + right) // 2 - MASTER // 2
+    return np.asarray(canvas.crop((start, MASTER, start + MASTER, 2 * MASTER)))
+
+
+def reduce(drawings, side):
+    """Means over blocks: `(n, 128, 128)` uint8 -> `(n, side, side)` float32 in [0, 1]."""
+    block = MASTER // side
+    blocks = drawings.reshape(-1, side, block, side, block)
+    return blocks.mean(axis=(2, 4), dtype=np.float32) / np.float32(255)
