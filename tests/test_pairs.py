@@ -85,5 +85,5 @@ def test_what_is_wrong_is_said_at_the_call(x):
         pairs.pairs_with(LABELS, x, LABELS, x[:, :3])
     with pytest.raises(ValueError, match="expected integer class ids"):
         pairs.pairs_with(LABELS, x, LABELS.astype(float), x)
-    with pytest.raises(ValueError, match="expected one of .* or a function"):
+    with pytest.raises(ValueError, match="or a function of Pairs"):
         pairs.distance_function("hamming")

@@ -7,11 +7,13 @@ their classes. The other rooms are imported when they are first used.
 import importlib
 
 from tfdml import losses, miners, models, pairs
+from tfdml._environment import environment
 
 __version__ = "0.1.0"
 __all__ = [
     "callbacks",
     "datasets",
+    "environment",
     "export",
     "losses",
     "metrics",

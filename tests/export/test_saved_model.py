@@ -144,7 +144,7 @@ def test_a_path_that_cannot_be_written_is_said_at_once(model, tmp_path):
 def test_models_of_another_form_are_refused(tmp_path):
     inputs = keras.Input((None, 32, 1))
     free = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs))
-    with pytest.raises(ValueError, match="expected images .* of fixed size"):
+    with pytest.raises(ValueError, match="of fixed size"):
         export.saved_model(free, tmp_path / "free")
     vector = keras.Input((7,))
     with pytest.raises(ValueError, match="expected images"):

@@ -8,30 +8,31 @@ nothing around it.
 from keras import layers
 
 
-def plain(images, *, dim=128, widths=(32, 64, 128, 256)):
-    """Convolution, batch normalization and ReLU at each width, halving the resolution between widths.
+def plain(images, *, dim=128, widths=(32, 64, 128)):
+    """Convolutions and max pooling: one convolution at the first width, two at each other.
 
     Args:
-        images: `(batch, height, width, channels)` Keras tensor of raw pixels, uint8 or float in [0, 255].
+        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
         dim: size of the embedding.
-        widths: channels of each stage.
+        widths: channels of each stage; each stage halves the resolution.
 
     Returns:
         `(batch, dim)` Keras tensor of unit vectors, float32.
     """
     x = standardized(images)
     for stage, width in enumerate(widths):
-        if stage:
-            x = layers.MaxPooling2D()(x)
         x = _convolution(x, width)
+        if stage:
+            x = _convolution(x, width)
+        x = layers.MaxPooling2D()(x)
     return _head(x, dim)
 
 
-def residual(images, *, dim=128, widths=(32, 64, 128, 256), blocks=1):
+def residual(images, *, dim=128, widths=(16, 32, 64, 128), blocks=1):
     """A residual network: `blocks` basic blocks at each width, halving the resolution between widths.
 
     Args:
-        images: `(batch, height, width, channels)` Keras tensor of raw pixels, uint8 or float in [0, 255].
+        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
         dim: size of the embedding.
         widths: channels of each stage.
         blocks: residual blocks in each stage.
@@ -49,14 +50,13 @@ def residual(images, *, dim=128, widths=(32, 64, 128, 256), blocks=1):
 
 
 def standardized(images):
-    """Each image with mean 0 and variance 1 over its pixels; a constant image becomes 0."""
-    x = layers.Rescaling(1 / 255.0)(images)
-    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-4, center=False, scale=False, dtype="float32")(x)
+    """Each image with mean 0 and variance 1 over its pixels, whatever their range; a constant image becomes 0."""
+    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(images)
 
 
 def _convolution(x, width, *, kernel=3, strides=1, activation="relu"):
     x = layers.Conv2D(width, kernel, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
-    x = layers.BatchNormalization()(x)
+    x = layers.BatchNormalization(momentum=0.9)(x)  # statistics that hold after short trainings, too
     return layers.Activation(activation)(x) if activation else x
 
 
@@ -70,6 +70,6 @@ def _basic_block(x, width, *, strides):
 
 
 def _head(x, dim):
-    x = layers.GlobalAveragePooling2D()(x)
-    x = layers.Dense(dim)(x)
+    """One linear map of all places: in small images it matters where a stroke is, so places are not averaged."""
+    x = layers.Dense(dim)(layers.Flatten()(x))
     return layers.UnitNormalization(dtype="float32", name="embedding")(x)

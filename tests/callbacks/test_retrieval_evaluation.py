@@ -1,0 +1,133 @@
+"""Retrieval metrics in the logs of `fit`."""
+
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import callbacks, losses, metrics, models
+
+X = np.random.default_rng(0).standard_normal((60, 6)).astype("float32")
+LABELS = np.arange(60) // 5
+KEYS = {"recall@1", "recall@4", "precision@1", "r_precision", "map@r", "map", "mrr", "queries", "skipped"}
+
+
+def make():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((6,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
+    model.compile("adam", loss=losses.MultiSimilarityLoss())
+    return model
+
+
+def fit(model, *more, epochs=3):
+    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=list(more)).history
+
+
+def test_its_numbers_are_those_of_metrics_on_the_model_of_that_epoch():
+    model = make()
+    history = fit(model, callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4)))
+    expected = metrics.retrieval(model.predict(X, verbose=0), LABELS, k=(1, 4))
+    assert set(expected) == KEYS
+    scores = KEYS - {"queries", "skipped"}
+    assert {f"val_{key}" for key in scores} | {"loss"} == set(history)
+    assert all(len(values) == 3 for values in history.values())
+    for key in scores:
+        assert history[f"val_{key}"][-1] == pytest.approx(expected[key])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SimpleNamespace(images=X, labels=LABELS),
+        [X, LABELS[:, None]],
+        tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7),
+        tf.data.Dataset.from_tensor_slices((X, LABELS[:, None])).batch(60),
+    ],
+    ids=["a labelled set", "a column of labels", "short last batch", "dataset with a column of labels"],
+)
+def test_every_form_of_data_gives_the_same_numbers(data):
+    model = make()
+    found = callbacks.RetrievalEvaluation(data, k=1, batch_size=16).evaluate(model)
+    assert found == pytest.approx(metrics.retrieval(model.predict(X, verbose=0), LABELS, k=1))
+
+
+def test_early_stopping_sees_it():
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS))
+    stop = keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=1, min_delta=2.0)
+    assert len(fit(make(), evaluation, stop, epochs=9)["loss"]) == 2
+
+
+def test_every_takes_the_first_every_nth_and_the_last_epoch():
+    seen = []
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), every=3)
+    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append("val_mrr" in logs))
+    fit(make(), evaluation, watch, epochs=7)
+    assert seen == [True, False, True, False, False, True, True]
+
+
+def test_scann_agrees_with_exact_and_says_how_well_it_searched():
+    pytest.importorskip("scann")
+    model = make()
+    exact = callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
+    found = callbacks.RetrievalEvaluation((X, LABELS), search="scann").evaluate(model)
+    assert found.pop("search_recall@9") == 1.0
+    assert found.pop("mrr") <= exact.pop("mrr")  # hits beyond the list count 0
+    assert exact.pop("map") > 0  # needs the whole ranking
+    assert found == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_model_that_diverged_is_an_error_and_not_a_score():
+    model = make()
+    model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
+    with pytest.raises(ValueError, match=r"NaN|finite"):
+        callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
+
+
+def test_long_work_shows_a_bar(capsys, monkeypatch):
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    callbacks.RetrievalEvaluation((X, LABELS), batch_size=10).evaluate(make())
+    assert "6/6" in capsys.readouterr().out
+
+
+def test_short_work_shows_none(capsys):
+    callbacks.RetrievalEvaluation((X, LABELS)).evaluate(make())
+    assert capsys.readouterr().out == ""
+
+
+def nan_in_row_7():
+    x = X.copy()
+    x[7, 2] = np.nan
+    return x
+
+
+ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
+
+
+@pytest.mark.parametrize(
+    ("make_it", "message"),
+    [
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS[:-1])), "60 examples and 59 labels"),
+        (lambda: callbacks.RetrievalEvaluation((X[:0], LABELS[:0])), "at least one"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS * 1.0)), "labels of dtype float64, expected integer"),
+        (lambda: callbacks.RetrievalEvaluation((nan_in_row_7(), LABELS)), "NaN in the examples, first in row 7"),
+        (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a set with images and labels"),
+        (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="faiss"), "search='faiss', expected 'exact'"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a positive integer"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), batch_size=-1), "batch_size=-1"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), k=0), "k=0"),
+    ],
+)
+def test_what_is_wrong_is_said_at_the_call(make_it, message):
+    with pytest.raises(ValueError, match=message):
+        make_it()
+
+
+def test_an_empty_dataset_is_an_error():
+    empty = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7).filter(lambda x, y: False)
+    with pytest.raises(ValueError, match="without a single batch"):
+        callbacks.RetrievalEvaluation(empty).evaluate(make())

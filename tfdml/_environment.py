@@ -1,0 +1,33 @@
+"""What a number was measured on."""
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+
+def environment(*packages):
+    """The machine and the versions, to stand beside every published number.
+
+    Args:
+        packages: names of installed distributions; tensorflow, keras and numpy are always there.
+
+    Returns:
+        dict of two strings: `hardware` (processor, cores that this process may use, memory) and `versions`.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: a package is not installed.
+    """
+    names = dict.fromkeys(["tfdml", "tensorflow", "keras", "numpy", *packages])
+    versions = [f"python {platform.python_version()}", *(f"{n} {importlib.metadata.version(n)}" for n in names)]
+    return {"hardware": _hardware(), "versions": ", ".join(versions)}
+
+
+def _hardware():
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{cpu}, {cores} cores, {memory:.0f} GiB"

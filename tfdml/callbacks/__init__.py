@@ -1,0 +1,7 @@
+"""Keras callbacks: measure retrieval while a model trains, export the best, go on after an interruption."""
+
+from tfdml.callbacks.checkpoint import Checkpoint
+from tfdml.callbacks.export_best import ExportBest
+from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
+
+__all__ = ["Checkpoint", "ExportBest", "RetrievalEvaluation"]

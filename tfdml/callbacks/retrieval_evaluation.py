@@ -1,0 +1,136 @@
+"""Retrieval metrics while a model trains."""
+
+import time
+
+import keras
+import numpy as np
+
+from tfdml import metrics, search
+
+
+class RetrievalEvaluation(keras.callbacks.Callback):
+    """Embed a labelled set after an epoch, and write its retrieval metrics into the logs.
+
+    `val_recall@1`, `val_precision@1`, `val_r_precision`, `val_map@r`, `val_mrr` reach every later callback and the
+    `History`, so `EarlyStopping(monitor="val_map@r", mode="max")` and `ExportBest` work behind it. Each example is a
+    query against all the others, by cosine similarity; `tfdml.metrics.retrieval` defines the numbers.
+
+    Example:
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
+            keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
+
+    Args:
+        data: a labelled set with `images` and `labels` (what `tfdml.datasets` return), a pair `(x, labels)` of arrays,
+            or a finite `tf.data.Dataset` of batches `(x, labels)`.
+        k: the ranks of `recall@k`.
+        search: "exact", or "scann" for approximate neighbours where exact search would take too long; then
+            `val_search_recall@k` says which share of the exact neighbours it found.
+        every: evaluate after the first epoch, after every so many epochs, and after the last.
+        batch_size: examples embedded at a time, where `data` is arrays.
+        prefix: put before each metric's name.
+
+    Raises:
+        ValueError: data of another form, an unknown search, labels and examples of different lengths, float labels,
+            images that hold NaN, or a number that is not positive.
+    """
+
+    def __init__(self, data, *, k=(1, 2, 4, 8), search="exact", every=1, batch_size=256, prefix="val_"):
+        super().__init__()
+        if search not in ("exact", "scann"):
+            raise ValueError(f"Received search={search!r}, expected 'exact' or 'scann'.")
+        self.k = np.atleast_1d(k).tolist()
+        for name, value in [("every", every), ("batch_size", batch_size), *(("k", value) for value in self.k)]:
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"Received {name}={value!r}, expected a positive integer.")
+        self.data = _checked(data)
+        self.search = search
+        self.every = every
+        self.batch_size = batch_size
+        self.prefix = prefix
+
+    def on_train_begin(self, logs=None):
+        """Forget an earlier run."""
+        self._first = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Evaluate, where it is this epoch's turn."""
+        turn = self._first or (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs")
+        self._first = False
+        if turn and logs is not None:
+            found = self.evaluate(self.model)
+            logs.update({f"{self.prefix}{name}": found[name] for name in found if name not in ("queries", "skipped")})
+
+    def evaluate(self, model):
+        """The metrics of a model, without prefix: a dict as `tfdml.metrics.retrieval` returns it."""
+        embeddings, labels = _embed(model, self.data, self.batch_size)
+        if self.search == "exact":
+            return metrics.retrieval(embeddings, labels, k=self.k)
+        return _approximate(embeddings, labels, self.k)
+
+
+def _checked(data):
+    """A `tf.data.Dataset` as it is, anything else as a pair of arrays of one length."""
+    if hasattr(data, "element_spec"):
+        if not isinstance(data.element_spec, tuple) or len(data.element_spec) != 2 or data.cardinality() == -1:
+            raise ValueError(
+                f"Received a dataset of {data.element_spec} and cardinality {int(data.cardinality())}, expected a "
+                "finite one of batches (x, labels). Map it to pairs, and end it with take(n)."
+            )
+        return data
+    if hasattr(data, "images") and hasattr(data, "labels"):
+        data = data.images, data.labels
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise ValueError(
+            f"Received data of type {type(data).__name__}, expected a set with images and labels, a pair (x, labels) "
+            "of arrays, or a tf.data.Dataset of such batches."
+        )
+    x, labels = (np.asarray(part) for part in data)
+    if len(x) != len(labels) or len(x) == 0:
+        raise ValueError(f"Received {len(x)} examples and {len(labels)} labels, expected as many, and at least one.")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"Received labels of dtype {labels.dtype}, expected integer class ids.")
+    if np.issubdtype(x.dtype, np.floating) and np.isnan(x).any():
+        row = int(np.argmax(np.isnan(x.reshape(len(x), -1)).any(axis=1)))
+        raise ValueError(
+            f"Received NaN in the examples, first in row {row}, expected numbers. Repair or drop these rows."
+        )
+    return x, labels
+
+
+def _embed(model, data, batch_size):
+    """Embeddings `(examples, dim)` and labels `(examples,)` of the whole set."""
+    if isinstance(data, tuple):
+        x, labels = data
+        starts = range(0, len(x), batch_size)
+        total, batches = len(starts), ((x[i : i + batch_size], labels[i : i + batch_size]) for i in starts)
+    else:
+        cardinality = int(data.cardinality())
+        total, batches = (cardinality if cardinality > 0 else None), iter(data)
+    parts = [(model.predict_on_batch(x), np.asarray(labels)) for x, labels in _with_progress(batches, total)]
+    if not parts:
+        raise ValueError("Received a dataset without a single batch, expected some. Look at its filters and files.")
+    embeddings, labels = zip(*parts, strict=True)
+    return np.concatenate(embeddings), np.concatenate(labels).reshape(-1)
+
+
+def _approximate(embeddings, labels, k, *, sampled=1_000):
+    """The metrics with ScaNN's neighbours, and `search_recall@k`: its share of the exact ones, on some queries."""
+    most = max(int(np.unique(labels, return_counts=True)[1].max()), max(k) + 1)  # each finds itself, too
+    found, _ = search.Scann(embeddings).search(embeddings, most)
+    some = np.random.default_rng(0).permutation(len(labels))[:sampled]
+    exact, _ = search.Exact(embeddings).search(embeddings[some], max(k) + 1)
+    recall = search.neighbor_recall(found[some, : max(k) + 1], exact)
+    return metrics.retrieval_from_neighbors(found, labels, k=k) | {f"search_recall@{max(k) + 1}": recall}
+
+
+def _with_progress(batches, total, *, patience=5.0):
+    """The same batches; a bar appears once they have taken more than `patience` seconds."""
+    begin, bar = time.monotonic(), None
+    for done, batch in enumerate(batches, start=1):
+        yield batch
+        if bar is None and time.monotonic() - begin > patience:
+            bar = keras.utils.Progbar(total, unit_name="batch")
+        if bar is not None:
+            bar.update(done, finalize=done == total)
