@@ -1,8 +1,13 @@
 """The losses that are compared, here and in pytorch-metric-learning."""
 
+import argparse
+
 import numpy as np
+from _report import RESULTS, require_peers
 
 import tfdml
+
+PEER_PACKAGES = ["torch", "pytorch-metric-learning"]
 
 OURS = {
     "contrastive": tfdml.losses.ContrastiveLoss(),
@@ -50,3 +55,37 @@ def check(name, ours, theirs):
     """Stop where two implementations of the same loss disagree."""
     if name != "contrastive" and not np.isclose(ours, theirs, rtol=1e-4):
         raise SystemExit(f"{name}: ours {ours}, peer {theirs}; they should agree, so the timing would mean nothing.")
+
+
+def peer_value_and_gradient(name, labels, x):
+    """A function without arguments: one forward and backward pass in PyTorch, on its GPU if it has one, waited for."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    loss = peers(device)[name]
+    labels = torch.tensor(labels, dtype=torch.int64, device=device)
+    x = torch.tensor(x, device=device, requires_grad=True)
+
+    def run():
+        x.grad = None
+        value = loss(labels, x)
+        value.backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return value.detach(), x.grad
+
+    return run
+
+
+def arguments_of(description, output):
+    """The command line of a benchmark of losses: quick, peers, output, sizes and dims."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--output", default=RESULTS / output)
+    options = parser.parse_args()
+    if options.peers:
+        require_peers("torch", "pytorch_metric_learning")
+    options.sizes = [64] if options.quick else [64, 256, 1024, 4096]
+    options.dims = [16] if options.quick else [128, 512]
+    return options

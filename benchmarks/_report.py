@@ -1,30 +1,25 @@
 """What every benchmark shares: timing side by side, and a CSV that says what it was measured on."""
 
 import csv
-import importlib.metadata
 import importlib.util
 import os
-import platform
 import statistics
 import time
 from pathlib import Path
+
+import tfdml
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def hardware():
     """The machine in a few words: processor, cores that may be used, memory."""
-    cpu = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
+    return tfdml.environment()["hardware"]
 
 
 def versions(*packages):
     """The installed versions of packages, in one string."""
-    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+    return tfdml.environment(*packages)["versions"]
 
 
 def median_seconds(functions, *, repeats):

@@ -3,15 +3,12 @@
 The three products (the similarities, and their two gradients) are the least that any loss over pairs has to do.
 
     python benchmarks/losses.py            # all sizes, a quarter of an hour on two cores
-    python benchmarks/losses.py --quick    # one small size
+    python benchmarks/losses.py --quick    # one small size; --no-peers leaves PyTorch out
 """
 
-import argparse
-import functools
-
 import tensorflow as tf
-from _peers import OURS, batch, check, peers
-from _report import RESULTS, hardware, median_seconds, print_table, require_peers, versions, write_csv
+from _peers import OURS, PEER_PACKAGES, arguments_of, batch, check, peer_value_and_gradient
+from _report import hardware, median_seconds, print_table, versions, write_csv
 
 
 def value_and_gradient(loss, *, jit_compile):
@@ -34,66 +31,43 @@ def three_products(x):
     return tf.matmul(s, x), tf.matmul(s, x, transpose_a=True)
 
 
-def torch_value_and_gradient(loss, labels, x):
-    """One forward and backward pass in PyTorch."""
-    x = x.detach().requires_grad_(True)
-    value = loss(labels, x)
-    value.backward()
-    return value.item(), x.grad
-
-
-def measure(name, size, dim, repeats):
+def measure(name, size, dim, *, repeats, with_peer):
     """One row of the table."""
-    import torch
-
     labels, x = batch(size, dim)
     tf_labels, tf_x = tf.constant(labels), tf.constant(x)
-    torch_labels, torch_x = torch.tensor(labels, dtype=torch.int64), torch.tensor(x)
     graph, xla = (value_and_gradient(OURS[name], jit_compile=jit) for jit in (False, True))
-    peer = functools.partial(torch_value_and_gradient, peers()[name], torch_labels, torch_x)
-    check(name, float(graph(tf_labels, tf_x)[0]), peer()[0])
-    seconds = median_seconds(
-        {
-            "graph": lambda: graph(tf_labels, tf_x)[1].numpy(),
-            "xla": lambda: xla(tf_labels, tf_x)[1].numpy(),
-            "peer": peer,
-            "three_products": lambda: [part.numpy() for part in three_products(tf_x)],
-        },
-        repeats=repeats,
-    )
-    best = min(seconds["graph"], seconds["xla"])
-    return {
-        "loss": name,
-        "batch": size,
-        "dim": dim,
-        **{f"{column}_ms": 1e3 * value for column, value in seconds.items()},
-        "peer_over_graph": seconds["peer"] / seconds["graph"],
-        "peer_over_xla": seconds["peer"] / seconds["xla"],
-        "best_over_three_products": best / seconds["three_products"],
+    functions = {
+        "graph": lambda: graph(tf_labels, tf_x)[1].numpy(),
+        "xla": lambda: xla(tf_labels, tf_x)[1].numpy(),
+        "three_products": lambda: [part.numpy() for part in three_products(tf_x)],
     }
+    if with_peer:
+        functions["peer"] = peer_value_and_gradient(name, labels, x)
+        check(name, float(graph(tf_labels, tf_x)[0]), float(functions["peer"]()[0]))
+    seconds = median_seconds(functions, repeats=repeats)
+    ratios = {
+        "graph_over_three_products": seconds["graph"] / seconds["three_products"],
+        "xla_over_three_products": seconds["xla"] / seconds["three_products"],
+    }
+    if with_peer:
+        ratios |= {f"peer_over_{ours}": seconds["peer"] / seconds[ours] for ours in ("graph", "xla")}
+    times = {f"{column}_ms": 1e3 * value for column, value in seconds.items()}
+    return {"loss": name, "batch": size, "dim": dim, **times, **ratios}
 
 
 def main():
     """Measure every loss at every size and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default=RESULTS / "losses.csv")
-    arguments = parser.parse_args()
-    require_peers("torch", "pytorch_metric_learning")
-    sizes = [64] if arguments.quick else [64, 256, 1024, 4096]
-    dims = [16] if arguments.quick else [128, 512]
-    about = {
-        "versions": versions("tensorflow", "keras", "torch", "pytorch-metric-learning"),
-        "hardware": hardware(),
-    }
+    options = arguments_of(__doc__, "losses.csv")
+    packages = PEER_PACKAGES if options.peers else []
+    about = {"versions": versions(*packages), "hardware": hardware()}
     rows = []
     for name in OURS:
-        for size in sizes:
-            for dim in dims:
-                repeats = 3 if arguments.quick else max(5, 20_000 // size)
-                rows.append(measure(name, size, dim, min(repeats, 50)) | about)
+        for size in options.sizes:
+            for dim in options.dims:
+                repeats = 3 if options.quick else min(50, max(5, 20_000 // size))
+                rows.append(measure(name, size, dim, repeats=repeats, with_peer=options.peers) | about)
                 print_table(rows[-1:], list(rows[0])[:-2])
-    write_csv(arguments.output, rows)
+    write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-2])
 
 

@@ -1,0 +1,157 @@
+"""Batches a second from images in memory: our samplers, `shuffle().batch()`, the sampler of pytorch-metric-learning.
+
+All give batches of 64 from 32 x 32 images; ours and the peer's hold 16 classes with 4 images each. A pass is 100,000
+images, after which the peer draws its next list of rows; that is in its time, since it comes again with each pass.
+PyTorch runs in a process of its own. Passes take turns, and the median counts.
+
+    python benchmarks/samplers.py            # ten minutes on two cores, 6 GiB
+    python benchmarks/samplers.py --quick    # a small set; --no-peers leaves PyTorch out
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import time
+from itertools import islice
+
+import numpy as np
+
+DATA = [
+    {"classes": 100, "examples": 50_000},
+    {"classes": 1_730, "examples": 34_600},
+    {"classes": 22_634, "examples": 1_000_000},
+]
+QUICK = [{"classes": 20, "examples": 400}]
+CLASSES_PER_BATCH, EXAMPLES_PER_CLASS = 16, 4
+BATCH = CLASSES_PER_BATCH * EXAMPLES_PER_CLASS
+PACKAGES = ("numpy", "tensorflow")
+PEER_PACKAGES = ("torch", "pytorch-metric-learning")
+COLUMNS = ["classes", "examples", "way", "batches_per_second", "images_per_second", "over_shuffle", "first_batch_s"]
+
+
+def make_data(classes, examples):
+    """Images `(examples, 32, 32, 1)` and labels in mixed order; classes have 4 images or more, unevenly."""
+    rng = np.random.default_rng(0)
+    more = rng.integers(0, classes, examples - EXAMPLES_PER_CLASS * classes)
+    labels = rng.permutation(np.concatenate([np.repeat(np.arange(classes), EXAMPLES_PER_CLASS), more]))
+    return rng.integers(0, 256, (examples, 32, 32, 1), np.uint8), labels
+
+
+def tensorflow_ways(images, labels, steps):
+    """name -> function that makes a way ready and returns a function: each call of that gives the batches of a pass."""
+    import tensorflow as tf
+
+    from tfdml.samplers import GroupSampler, PKSampler
+
+    images = tf.constant(images)
+
+    def passes(dataset):
+        batches = iter(dataset)
+        return lambda: islice(batches, steps)
+
+    def sampled(sampler):
+        settings = {"classes_per_batch": CLASSES_PER_BATCH, "examples_per_class": EXAMPLES_PER_CLASS}
+        return lambda: passes(sampler(**settings).batches(images, labels))
+
+    def shuffled():
+        return passes(tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).repeat().batch(BATCH))
+
+    return {"GroupSampler": sampled(GroupSampler), "PKSampler": sampled(PKSampler), "shuffle().batch()": shuffled}
+
+
+def torch_ways(images, labels, steps):
+    """The same for the peer, without and with worker processes."""
+    import torch
+    from pytorch_metric_learning.samplers import MPerClassSampler
+    from torch.utils.data import DataLoader, TensorDataset
+
+    dataset = TensorDataset(torch.from_numpy(images), torch.from_numpy(labels))
+
+    def loaded(workers):
+        def make():
+            sampler = MPerClassSampler(labels, EXAMPLES_PER_CLASS, BATCH, length_before_new_iter=steps * BATCH)
+            loader = DataLoader(dataset, BATCH, sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
+            return lambda: iter(loader)
+
+        return make
+
+    return {f"MPerClassSampler, {workers} workers": loaded(workers) for workers in (0, 2)}
+
+
+def measure(ways, *, steps, rounds):
+    """Rows of way, batches a second (median over rounds, one pass each) and seconds to the first batch of all."""
+    found, passes = {}, {}
+    for name, make in ways.items():
+        begin = time.perf_counter()
+        passes[name] = make()
+        batches = passes[name]()
+        next(batches)
+        found[name] = {"way": name, "first_batch_s": time.perf_counter() - begin}
+        count(batches)
+    rates = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name in ways:
+            begin = time.perf_counter()
+            number = count(passes[name]())
+            rates[name].append(number / (time.perf_counter() - begin))
+            if number != steps:
+                raise SystemExit(f"{name} gave {number} batches, expected {steps}; the rates would not compare.")
+    return [found[name] | {"batches_per_second": statistics.median(rates[name])} for name in ways]
+
+
+def count(batches):
+    """Take all batches and say how many there were."""
+    return sum(1 for _ in batches)
+
+
+def measure_torch(data, **options):
+    """`measure` of `torch_ways` in a new process, without TensorFlow's threads."""
+    command = [sys.executable, __file__, "--torch", json.dumps({"data": data, **options})]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"pytorch-metric-learning failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main():
+    """Measure every way on every set of images and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--output")
+    parser.add_argument("--torch", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.torch:
+        options = json.loads(arguments.torch)
+        data = make_data(**options.pop("data"))
+        print(json.dumps(measure(torch_ways(*data, options["steps"]), **options)))
+        return
+
+    from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+
+    if arguments.peers:
+        require_peers("torch", "pytorch_metric_learning")
+    about = {
+        "hardware": hardware(),
+        "versions": versions(*PACKAGES, *(PEER_PACKAGES if arguments.peers else ())),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    options = {"steps": 10, "rounds": 1} if arguments.quick else {"steps": 100_000 // BATCH, "rounds": 5}
+    rows = []
+    for data in QUICK if arguments.quick else DATA:
+        found = measure(tensorflow_ways(*make_data(**data), options["steps"]), **options)
+        found += measure_torch(data, **options) if arguments.peers else []
+        shuffle = next(row["batches_per_second"] for row in found if row["way"] == "shuffle().batch()")
+        for row in found:
+            rate = row["batches_per_second"]
+            row |= {"images_per_second": BATCH * rate, "over_shuffle": rate / shuffle, **data, **about}
+            rows.append({column: row[column] for column in (*COLUMNS, *about)})
+        print_table(rows[-len(found) :], COLUMNS)
+    write_csv(arguments.output or RESULTS / "samplers.csv", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""How the rooms depend on each other, and what importing costs."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfdml
+
+PACKAGE = Path(tfdml.__file__).parent
+
+# Each room, and the rooms it may know.
+ARROWS = {
+    "_files": set(),
+    "_environment": set(),
+    "pairs": set(),
+    "losses": {"pairs"},
+    "miners": {"pairs"},
+    "models": set(),
+    "samplers": {"pairs"},
+    "datasets": {"_files"},
+    "search": {"_files"},
+    "metrics": {"search"},
+    "export": {"_files"},
+    "callbacks": {"_files", "metrics", "search", "export"},
+}
+
+
+def rooms_known_to(room):
+    files = PACKAGE.glob(f"{room}/**/*.py") if (PACKAGE / room).is_dir() else [PACKAGE / f"{room}.py"]
+    known = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tfdml":
+                parts = node.module.split(".")
+                known |= {parts[1]} if len(parts) > 1 else {name.name for name in node.names}
+            elif isinstance(node, ast.Import):
+                known |= {name.name.split(".")[1] for name in node.names if name.name.startswith("tfdml.")}
+    return known - {room}
+
+
+def test_every_room_has_its_arrows():
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms - {"__init__"} == set(ARROWS)
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_a_room_knows_only_the_rooms_below_it(room):
+    assert rooms_known_to(room) <= ARROWS[room]
+
+
+def test_pure_compute_is_keras_ops_only():
+    for room in ("losses", "miners", "models"):
+        for file in (PACKAGE / room).glob("*.py"):
+            assert "tensorflow" not in file.read_text(), file
+
+
+def test_every_public_name_is_there_and_an_unknown_one_is_named():
+    for name in tfdml.__all__:
+        assert getattr(tfdml, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'reducers'; it has callbacks, "):
+        tfdml.reducers  # noqa: B018
+
+
+def test_importing_tfdml_adds_none_of_the_heavy_libraries_to_keras():
+    program = """
+import json, sys
+import keras
+before = set(sys.modules)
+import tfdml
+print(json.dumps(sorted({name.split(".")[0] for name in set(sys.modules) - before})))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == ["tfdml"]
+
+
+def test_the_environment_names_what_a_number_was_measured_on():
+    found = tfdml.environment("pytest")
+    assert f"tfdml {tfdml.__version__}" in found["versions"]
+    assert f"pytest {pytest.__version__}" in found["versions"]
+    assert "cores" in found["hardware"]

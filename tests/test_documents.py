@@ -1,0 +1,39 @@
+"""The code in the documents runs, and their numbers are the measured ones."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks(page):
+        # The documents show the size that users train; here a step an epoch will do.
+        quick = re.sub(r"steps_per_epoch=\d+", "steps_per_epoch=1", re.sub(r"epochs=\d+", "epochs=1", block))
+        exec(compile(quick, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_inside_the_repository_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_table_of_the_readme_is_the_measured_one():
+    rows = list(csv.DictReader((ROOT / "benchmarks/results/glyphs.csv").open()))
+    readme = (ROOT / "README.md").read_text()
+    for row in (row for row in rows if row["seed"] == "mean"):
+        shown = re.search(rf"^\| {re.escape(row['method'])} \|(.*)\|$", readme, flags=re.MULTILINE).group(1)
+        for cell, key in zip(shown.split("|"), ["recall@1", "recall@2", "recall@4", "recall@8", "map@r"], strict=True):
+            assert cell.split("±")[0].strip() == f"{100 * float(row[key]):.1f}"
