@@ -102,7 +102,7 @@ def _warp(drawings, p):
     column, row = x.astype(np.int32), y.astype(np.int32)
     x, y = x - column, y - row
     flat = windows.reshape(-1)
-    place = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column + 1
+    place = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column
     above = flat[place] * (1 - x) + flat[place + 1] * x
     below = flat[place + side] * (1 - x) + flat[place + side + 1] * x
     return above * (1 - y) + below * y

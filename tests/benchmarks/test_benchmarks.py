@@ -1,0 +1,33 @@
+"""Every benchmark runs, small and without its peers, and writes a table that says what it was measured on."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "columns"),
+    [
+        ("losses.py", ["--no-peers"], {"graph_ms", "xla_ms", "three_products_ms"}),
+        ("gpu_losses.py", ["--no-peers"], {"ours_ms", "three_products_ms", "device"}),
+        ("samplers.py", ["--no-peers"], {"images_per_second", "over_shuffle"}),
+        ("retrieval.py", ["--no-peers"], {"seconds"}),
+        ("fit.py", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
+    ],
+)
+def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path):
+    output = tmp_path / "table.csv"
+    command = [sys.executable, str(BENCHMARKS / script), "--quick", *options, "--output", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(output.open()))
+    assert rows
+    assert columns | {"versions", "hardware"} <= set(rows[0])
+    assert all("tensorflow" in row["versions"] and "cores" in row["hardware"] for row in rows)
