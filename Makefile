@@ -22,6 +22,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/tables.py
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv

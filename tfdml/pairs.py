@@ -13,7 +13,7 @@ from keras import ops
 
 _serializable = keras.saving.register_keras_serializable("tfdml")
 
-# Squared distances below this share of the two squared norms are rounding noise of the Gram trick, and count as 0.
+# Squared distances are this share of the two squared norms too small, which is what rounding may make them too large.
 _ROUNDING = 8 * np.finfo("float32").eps
 # Squared norms up to this are the norm of a zero vector.
 _ZERO = 1e-30
@@ -58,9 +58,9 @@ def all_pairs(labels, embeddings):
         ValueError: labels are not integers, or labels and embeddings do not have the same number of rows.
     """
     labels, embeddings = _checked(labels, embeddings)
+    pairs = _weighted(embeddings, embeddings, labels, labels)
     rows = ops.arange(ops.shape(labels)[0])
-    other = ops.not_equal(rows[:, None], rows[None, :])
-    return _weighted(embeddings, embeddings, labels, labels, allowed=other)
+    return pairs._replace(positive=ops.where(rows[:, None] == rows, 0.0, pairs.positive))
 
 
 @_serializable
@@ -125,20 +125,33 @@ def cosine(pairs):
 def squared(pairs):
     """Squared euclidean distances, `(anchors, references)`.
 
-    |a|^2 + |r|^2 - 2 a.r, one matrix product. What the float type cannot tell from 0 is 0, with gradient 0, so that
-    duplicates pull or push nowhere.
+    Duplicates are at distance 0 with gradient 0, so that they pull or push nowhere.
     """
-    anchors, references = _float(pairs.anchors), _float(pairs.references)
-    norms = ops.sum(ops.square(anchors), axis=-1)[:, None] + ops.sum(ops.square(references), axis=-1)
-    values = norms - 2.0 * _products(anchors, references)
-    return ops.where(values <= _ROUNDING * norms, 0.0, values)
+    return ops.maximum(_squared_or_less(pairs), 0.0)
 
 
 def euclidean(pairs):
-    """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) at distance 0."""
-    values = squared(pairs)
-    same = ops.equal(values, 0.0)
-    return ops.where(same, 0.0, ops.sqrt(ops.where(same, 1.0, values)))
+    """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) between duplicates.
+
+    Their distance is 1e-18 rather than 0, which keeps the square root's slope finite.
+    """
+    return ops.sqrt(ops.maximum(_squared_or_less(pairs), 1e-36))
+
+
+def _squared_or_less(pairs):
+    """|a|^2 + |r|^2 - 2 a.r in one matrix product, less its rounding error: not above 0 between duplicates.
+
+    [-2 a, |a|^2, 1] . [r, 1, |r|^2], so that no matrix of pairs is read and written again to add the norms.
+    """
+    anchors, references = _float(pairs.anchors), _float(pairs.references)
+    kept = 1.0 - _ROUNDING
+    left = [-2.0 * anchors, kept * _square_norms(anchors), ops.ones_like(anchors[..., :1])]
+    right = [references, ops.ones_like(references[..., :1]), kept * _square_norms(references)]
+    return _products(ops.concatenate(left, axis=-1), ops.concatenate(right, axis=-1))
+
+
+def _square_norms(x):
+    return ops.sum(ops.square(x), axis=-1, keepdims=True)
 
 
 @_serializable
@@ -163,13 +176,13 @@ def distance_function(distance):
     return DISTANCES[distance]
 
 
-def _weighted(anchors, references, anchor_labels, reference_labels, allowed=True):
-    """`Pairs` with weight 1 on each allowed pair, by equality of labels."""
+def _weighted(anchors, references, anchor_labels, reference_labels):
+    """`Pairs` with weight 1 on every pair, by equality of labels."""
     reference_labels_row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
     same = ops.equal(anchor_labels[:, None], reference_labels_row)
     dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
-    positive = ops.cast(ops.logical_and(same, allowed), dtype)
-    negative = ops.cast(ops.logical_and(ops.logical_not(same), allowed), dtype)
+    positive = ops.cast(same, dtype)
+    negative = 1.0 - positive
     return Pairs(anchors, references, anchor_labels, reference_labels, positive, negative)
 
 
@@ -180,7 +193,7 @@ def _float(x):
 
 def _unit(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
-    square = ops.sum(ops.square(x), axis=-1, keepdims=True)
+    square = _square_norms(x)
     zero = square <= _ZERO
     return ops.where(zero, 0.0, x * ops.rsqrt(ops.where(zero, 1.0, square)))
 

@@ -1,6 +1,7 @@
 """Every benchmark runs, small and without its peers, and writes a table that says what it was measured on."""
 
 import csv
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,10 @@ def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_
     assert rows
     assert columns | {"versions", "hardware"} <= set(rows[0])
     assert all("tensorflow" in row["versions"] and "cores" in row["hardware"] for row in rows)
+
+
+def test_a_missing_peer_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    report = importlib.import_module("_report")
+    with pytest.raises(SystemExit, match="Missing no_such_peer"):
+        report.require_peers("numpy", "no_such_peer")

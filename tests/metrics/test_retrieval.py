@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from tfdml.metrics import retrieval, retrieval_from_neighbors
+from tfdml.metrics.ranking import _ranks
 
 NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_precision", "map@r", "map", "mrr")
 
@@ -76,6 +77,15 @@ def quiet(*args, **kwargs):
         return retrieval(*args, **kwargs)
 
 
+def whole(*args, **kwargs):
+    """`quiet` with `map`; looks that the numbers are the same without it."""
+    full, top = quiet(*args, full_map=True, **kwargs), quiet(*args, **kwargs)
+    assert set(full) - set(top) == {"map"}
+    for name in top:
+        np.testing.assert_array_equal(top[name], full[name])
+    return full
+
+
 def assert_same(got, expected, tolerance=1e-12):
     for name, value in expected.items():
         np.testing.assert_allclose(got[name], value, rtol=0, atol=tolerance, err_msg=name)
@@ -92,28 +102,28 @@ def gallery_with_relevance(relevance):
 
 def test_one_hit_at_rank_two_of_five_relevant_has_map_at_r_a_tenth():
     gallery, labels = gallery_with_relevance([0, 1, 0, 0, 0, 1, 1, 1, 1])
-    got = retrieval([[1.0, 0.0]], [1], k=(1, 2), gallery=gallery, gallery_labels=labels)
+    got = whole([[1.0, 0.0]], [1], k=(1, 2), gallery=gallery, gallery_labels=labels)
     assert_same(got, {"recall@1": 0, "recall@2": 1, "precision@1": 0, "r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
     assert got["map"] == pytest.approx((1 / 2 + 2 / 6 + 3 / 7 + 4 / 8 + 5 / 9) / 5)
 
 
 def test_perfect_ranking_scores_one_everywhere():
     gallery, labels = gallery_with_relevance([1, 1, 1, 0, 0, 0, 0, 0])
-    got = retrieval([[1.0, 0.0]], [1], gallery=gallery, gallery_labels=labels)
+    got = whole([[1.0, 0.0]], [1], gallery=gallery, gallery_labels=labels)
     assert_same(got, dict.fromkeys(NAMES, 1.0))
 
 
 def test_map_at_r_counts_precision_at_each_hit_within_r():
     gallery, labels = gallery_with_relevance([1, 0, 1, 1, 0])
-    got = retrieval([[1.0, 0.0]], [1], k=1, gallery=gallery, gallery_labels=labels)
+    got = whole([[1.0, 0.0]], [1], k=1, gallery=gallery, gallery_labels=labels)
     assert_same(got, {"map@r": (1 + 2 / 3) / 3, "r_precision": 2 / 3, "map": (1 + 2 / 3 + 3 / 4) / 3, "mrr": 1})
 
 
 def test_keys_come_in_the_documented_order():
     x, labels = clustered()
-    assert list(retrieval(x, labels, k=(1, 10))) == [
-        "recall@1", "recall@10", "precision@1", "r_precision", "map@r", "map", "mrr", "queries", "skipped",
-    ]  # fmt: skip
+    names = ["recall@1", "recall@10", "precision@1", "r_precision", "map@r", "mrr", "queries", "skipped"]
+    assert list(retrieval(x, labels, k=(10, 1, 10))) == names
+    assert list(retrieval(x, labels, k=(1, 10), full_map=True)) == [*names[:5], "map", *names[5:]]
 
 
 # Loops from the definitions.
@@ -124,7 +134,7 @@ def test_keys_come_in_the_documented_order():
 def test_leave_one_out_agrees_with_the_definitions(metric, seed):
     x, labels = clustered(seed=seed)
     values = retrieval_by_loops(scores_by_loops(x, x, metric), labels, labels, lambda i, j: i != j)
-    got = retrieval(x, labels, metric=metric)
+    got = whole(x, labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
     assert got["queries"] == len(labels) - values.count(None)
@@ -135,7 +145,7 @@ def test_query_and_gallery_agree_with_the_definitions(metric):
     x, labels = clustered(seed=3)
     g, gallery_labels = clustered(seed=4, classes=9)
     values = retrieval_by_loops(scores_by_loops(x, g, metric), labels, gallery_labels, lambda i, j: True)
-    got = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, metric=metric)
+    got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None) > 0
 
@@ -143,7 +153,7 @@ def test_query_and_gallery_agree_with_the_definitions(metric):
 def test_ties_in_index_order_agree_with_the_definitions():
     x, labels = on_a_grid()
     values = retrieval_by_loops(scores_by_loops(x, x, "dot"), labels, labels, lambda i, j: i != j)
-    assert_same(quiet(x, labels, metric="dot"), mean_of(values))
+    assert_same(whole(x, labels, metric="dot"), mean_of(values))
 
 
 @pytest.mark.parametrize("classes", [2, 150])
@@ -152,14 +162,14 @@ def test_few_large_and_many_small_classes_agree_with_the_definitions(classes):
     x, labels = rng.integers(-9, 10, size=(300, 4)), rng.integers(0, classes, size=300)
     scores = (x @ x.T).astype(np.float64)
     values = retrieval_by_loops(scores, labels, labels, lambda i, j: i != j)
-    assert_same(quiet(x, labels, metric="dot"), mean_of(values))
+    assert_same(whole(x, labels, metric="dot"), mean_of(values))
 
 
 def test_items_of_the_querys_group_are_no_candidates():
     x, labels = clustered(seed=6)
     groups = np.random.default_rng(6).integers(0, 3, size=len(labels))
     values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: groups[i] != groups[j])
-    got = retrieval(x, labels, groups=groups)
+    got = whole(x, labels, groups=groups)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
 
@@ -171,7 +181,7 @@ def test_groups_work_between_queries_and_gallery():
     values = retrieval_by_loops(
         scores_by_loops(x, g, "cosine"), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j]
     )
-    got = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, groups=groups, gallery_groups=gallery_groups)
+    got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, groups=groups, gallery_groups=gallery_groups)
     assert_same(got, mean_of(values))
 
 
@@ -183,7 +193,7 @@ def test_groups_of_one_change_nothing():
 def test_per_query_values_are_those_of_the_definitions_and_nan_where_skipped():
     x, labels = clustered(seed=2)
     values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: i != j)
-    got = retrieval(x, labels, per_query=True)
+    got = whole(x, labels, per_query=True)
     assert list(got) == list(NAMES)
     for i, expected in enumerate(values):
         assert_same({name: got[name][i] for name in NAMES}, expected or dict.fromkeys(NAMES, np.nan))
@@ -198,6 +208,25 @@ def test_macro_average_is_the_mean_of_class_means():
     assert retrieval(x, labels)["map@r"] != pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize("levels", [5, 100, 10**6])
+@pytest.mark.parametrize(("number", "best"), [(1, 3000), (4, 3000), (4, 10), (300, 3000), (300, 320), (2500, 3000)])
+def test_ranks_are_places_in_a_stable_sort_however_they_are_found(levels, number, best):
+    """Many or few relevant items, anywhere or near the top, with and without ties: all ways of finding ranks."""
+    rng = np.random.default_rng(levels + number + best)
+    for _ in range(20):
+        scores = rng.integers(0, levels, size=3000).astype(np.float32)
+        order = np.argsort(-scores, kind="stable")
+        relevant = np.sort(rng.choice(order[:best], size=number, replace=False))
+        expected = np.flatnonzero(np.isin(order, relevant)) + 1
+        tied = scores[relevant].max() in np.delete(scores, relevant)
+        for depth in (1, 8, 500, 3000):
+            ranks, also_tied = _ranks(scores, relevant, depth)
+            assert also_tied == tied
+            assert len(ranks) >= max(1, (expected <= depth).sum())
+            np.testing.assert_array_equal(ranks, expected[: len(ranks)])
+            assert depth < 3000 or len(ranks) == number
+
+
 # Other libraries.
 
 
@@ -210,7 +239,7 @@ def test_map_is_scikit_learns_average_precision():
         for i in range(len(x))
         if (labels == labels[i]).sum() > 1
     ]
-    assert retrieval(x, labels)["map"] == pytest.approx(np.mean(expected), abs=1e-9)
+    assert whole(x, labels)["map"] == pytest.approx(np.mean(expected), abs=1e-9)
 
 
 # Properties.
@@ -239,11 +268,11 @@ def test_memory_for_blocks_does_not_change_the_result(metric):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(701, 64)).astype(np.float32), rng.integers(0, 150, size=701)
     x[300:400] = x[:100]
-    whole = quiet(x, labels, metric=metric, per_query=True)
+    at_once = quiet(x, labels, metric=metric, per_query=True, full_map=True)
     for memory in (110_000, 150_000, 1_200_000):
-        parts = quiet(x, labels, metric=metric, per_query=True, memory=memory)
+        parts = quiet(x, labels, metric=metric, per_query=True, full_map=True, memory=memory)
         for name in NAMES:
-            np.testing.assert_array_equal(parts[name], whole[name])
+            np.testing.assert_array_equal(parts[name], at_once[name])
 
 
 def test_cosine_ignores_length_and_euclidean_agrees_with_it_on_the_sphere():
@@ -291,7 +320,7 @@ def test_expected_values_are_the_mean_over_all_orders_of_tied_items(seed):
     for order in itertools.permutations(range(6)):
         ranking = sorted(order, key=lambda j: -scores[j])
         every.append(values_of_one([int(labels[j]) for j in ranking], ks=(1, 2, 4)))
-    got = retrieval(
+    got = whole(
         [[1.0]], [1], k=(1, 2, 4), gallery=scores[:, None], gallery_labels=labels, metric="dot", ties="expected"
     )
     assert_same(got, {name: np.mean([v[name] for v in every]) for name in every[0]})
@@ -305,9 +334,9 @@ def test_expected_values_are_the_mean_over_random_orders_of_the_gallery():
     for _ in range(400):
         order = rng.permutation(len(gallery))
         samples.append(
-            quiet(queries, labels, gallery=gallery[order], gallery_labels=gallery_labels[order], metric="dot")
+            whole(queries, labels, gallery=gallery[order], gallery_labels=gallery_labels[order], metric="dot")
         )
-    expected = retrieval(queries, labels, gallery=gallery, gallery_labels=gallery_labels, metric="dot", ties="expected")
+    expected = whole(queries, labels, gallery=gallery, gallery_labels=gallery_labels, metric="dot", ties="expected")
     for name in NAMES:
         drawn = np.array([s[name] for s in samples])
         assert abs(drawn.mean() - expected[name]) < 5 * drawn.std() / len(drawn) ** 0.5 + 1e-12, name
@@ -315,7 +344,7 @@ def test_expected_values_are_the_mean_over_random_orders_of_the_gallery():
 
 def test_without_ties_the_two_rules_agree():
     x, labels = clustered()
-    assert_same(retrieval(x, labels, ties="expected"), retrieval(x, labels))
+    assert_same(whole(x, labels, ties="expected"), whole(x, labels))
 
 
 def test_many_ties_at_the_top_warn():
@@ -340,7 +369,6 @@ def all_neighbors(x):
 def test_neighbours_give_the_numbers_of_the_exact_search():
     x, labels = clustered()
     expected = retrieval(x, labels)
-    del expected["map"]
     full = all_neighbors(x)
     got = retrieval_from_neighbors(full, labels)
     assert list(got) == list(expected)
@@ -356,11 +384,9 @@ def test_neighbours_with_groups_and_gallery_give_the_numbers_of_the_exact_search
     sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
     full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
     expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, **sides)
-    del expected["map"]
     assert_same(retrieval_from_neighbors(full, labels, gallery_labels=gallery_labels, **sides), expected)
     inside = {"groups": np.arange(len(x)) % 3}
     expected = retrieval(x, labels, **inside)
-    del expected["map"]
     assert_same(retrieval_from_neighbors(all_neighbors(x), labels, **inside), expected)
 
 
@@ -381,7 +407,7 @@ def test_a_list_without_a_hit_counts_zero_in_mrr():
 
 
 def test_a_place_where_nothing_was_found_counts_as_not_relevant():
-    got = retrieval_from_neighbors([[2, -1, -1]], [7], k=1, gallery_labels=[7, 7, 7, 0])
+    got = retrieval_from_neighbors([[2, -1, -1]], [7], k=1, gallery_labels=[7, 0, 7, 7])
     assert_same(got, {"r_precision": 1 / 3, "map@r": 1 / 3, "recall@1": 1})
 
 
@@ -396,6 +422,11 @@ def test_too_few_neighbours_for_r_are_an_error_and_never_a_silent_cut():
     with pytest.raises(ValueError, match="Search for more neighbours"):
         retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1)
     assert "recall@1" in retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1, at_r=False)
+
+
+def test_a_gallery_that_a_group_leaves_small_needs_no_more_neighbours_than_it_has():
+    got = retrieval_from_neighbors([[2, 0]], [1], k=3, gallery_labels=[1, 1, 0], groups=[9], gallery_groups=[8, 9, 8])
+    assert_same(got, {"recall@3": 1, "mrr": 0.5, "r_precision": 0})
 
 
 def test_a_skipped_query_needs_no_neighbours():

@@ -1,5 +1,7 @@
 """Where examples come from: arrays, structures of arrays, files, sources with random access."""
 
+import pathlib
+import resource
 import time
 
 import numpy as np
@@ -8,6 +10,7 @@ import tensorflow as tf
 
 from tfdml import samplers
 
+STATM = pathlib.Path("/proc/self/statm")
 LABELS = np.repeat(np.arange(6), 5)
 GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
 
@@ -97,10 +100,25 @@ def test_changing_an_array_later_does_not_change_the_batches():
     assert next(iter(dataset))[0].numpy().min() >= 0
 
 
+@pytest.mark.skipif(not STATM.exists(), reason="memory is read from /proc")
+def test_iterating_makes_no_second_copy_of_the_data():
+    data = tf.zeros((2**21, 128), tf.uint8)
+    dataset = GROUP.batches(data, np.arange(2**21) % 1000)
+    before = resident_bytes()
+    assert next(iter(dataset))[0].shape == (6, 128)
+    assert resident_bytes() - before < 2**27
+
+
+def resident_bytes():
+    return int(STATM.read_text().split()[1]) * resource.getpagesize()
+
+
 @pytest.mark.parametrize("load", [None, lambda key: key], ids=["array", "keys"])
 def test_batches_are_split_over_replicas_without_being_dealt_out_again(load):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     dataset = GROUP.batches(np.arange(30), LABELS, load=load)
+    off = tf.data.experimental.AutoShardPolicy.OFF
+    assert dataset.options().experimental_distribute.auto_shard_policy is off
     seen = [x.numpy() for x, _ in iter_some(strategy.experimental_distribute_dataset(dataset), 4)]
     np.testing.assert_array_equal(seen, rows_of(GROUP.index_batches(LABELS), 4))
 

@@ -26,9 +26,8 @@ def contrastive(pairs, *, positive_margin=0.0, negative_margin=1.0, distance="eu
     Contrastive Loss.
     """
     d = distance_function(distance)(pairs)
-    too_far = ops.maximum(d - positive_margin, 0.0)
-    too_near = ops.maximum(negative_margin - d, 0.0)
-    return mean_over_pairs(ops.square(ops.where(pairs.positive > 0, too_far, too_near)), pairs)
+    violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
+    return mean_over_pairs(ops.square(ops.maximum(violation, 0.0)), pairs)
 
 
 @serializable

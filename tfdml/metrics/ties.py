@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def expected_values(above, equal, ks):
+def expected_values(above, equal, total, ks):
     """The numbers of one query, averaged over all orders of the items that share a score.
 
     A score that n items share, m of them relevant, follows `above` items, a of them relevant. At its t-th place, which
@@ -16,14 +16,15 @@ def expected_values(above, equal, ks):
     relevant score, and none of their first t places is relevant with probability prod_{i<t} (n - m - i) / (n - i).
 
     Args:
-        above: `(R,)` number of items with a higher score, for every relevant item, R > 0.
-        equal: `(R,)` number of items with the same score, itself included.
+        above: number of items with a higher score, for every relevant item, or for all that share one of the highest
+            scores: those that can stand among the first max(ks) and R, and the best. Without the others `map` is wrong.
+        equal: number of items with the same score, itself included; as long.
+        total: R, the number of relevant items.
         ks: ranks of recall@k.
 
     Returns:
         dict of floats, with the keys of `retrieval(..., per_query=True)`.
     """
-    total = len(above)
     above, first, m = np.unique(above, return_index=True, return_counts=True)
     n = equal[first]
     relevant_above = np.cumsum(m) - m

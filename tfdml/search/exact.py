@@ -13,6 +13,7 @@ from tfdml.search.scores import (
     for_rows,
     gallery_form,
     query_form,
+    reached_by,
     score_blocks,
 )
 
@@ -20,7 +21,7 @@ from tfdml.search.scores import (
 class Exact:
     """Exact nearest neighbours: every query is compared with every vector.
 
-    Time grows with queries x vectors x dim; two cores compare about 300 million pairs a second at dim = 128.
+    Time grows with queries x vectors x dim, memory with vectors x dim.
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
@@ -116,9 +117,6 @@ class Exact:
 def largest(scores, k):
     """Positions of the `k` largest scores, largest first, equal ones by position.
 
-    A threshold that at least k scores reach comes first: the k-th largest among the maxima of many slices. Few scores
-    pass it, and only those are sorted.
-
     Args:
         scores: `(n,)`.
         k: 1 to n.
@@ -126,11 +124,7 @@ def largest(scores, k):
     Returns:
         `(k,)` int64.
     """
-    slices = max(1024, 8 * k)
-    heads = (
-        scores[: len(scores) // slices * slices].reshape(-1, slices).max(axis=0) if len(scores) >= slices else scores
-    )
-    passed = np.flatnonzero(scores >= np.partition(heads, len(heads) - k)[len(heads) - k])
+    passed = np.flatnonzero(scores >= reached_by(scores, k))
     return passed[np.argsort(-scores[passed], kind="stable")[:k]]
 
 

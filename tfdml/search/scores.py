@@ -174,6 +174,22 @@ def score_blocks(queries, gallery, *, memory=MEMORY, row_bytes=0, thread_bytes=0
         yield start, np.matmul(pair, gallery.T, out=buffer[: len(pair)])[: len(block)]
 
 
+def reached_by(scores, k):
+    """A score that at least `k` scores reach, and not many more: the k-th largest among the maxima of many slices.
+
+    Args:
+        scores: `(n,)`.
+        k: 1 to n.
+
+    Returns:
+        a float32; the k-th largest score itself where n is small.
+    """
+    slices = max(1024, 8 * k)
+    if len(scores) >= 2 * slices:
+        scores = scores[: len(scores) // slices * slices].reshape(-1, slices).max(axis=0)
+    return np.partition(scores, len(scores) - k)[len(scores) - k]
+
+
 def thread_count():
     """Number of threads that `for_rows` uses: the cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

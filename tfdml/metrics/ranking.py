@@ -10,7 +10,7 @@ the i-th neighbour is relevant and P(i) = (1/i) sum_{j<=i} rel(j):
 * map: (1/R) sum over the whole ranking of P(i) rel(i);
 * mrr: 1 / rank of the first relevant item.
 
-All follow from the ranks of the relevant items, and a rank is a count of higher scores, so no neighbours are kept.
+All but map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
 """
 
 import warnings
@@ -29,6 +29,7 @@ from tfdml.search.scores import (
     for_rows,
     gallery_form,
     query_form,
+    reached_by,
     score_blocks,
 )
 
@@ -48,6 +49,7 @@ def retrieval(
     ties="index",
     average="micro",
     per_query=False,
+    full_map=False,
     memory=MEMORY,
     progress=False,
 ):
@@ -72,13 +74,14 @@ def retrieval(
             orders of them ("expected").
         average: "micro", the mean over queries, or "macro", the mean over classes of their means.
         per_query: return arrays instead of means.
+        full_map: also return `map`, which needs the rank of every relevant item and takes longer.
         memory: bytes that the blocks of scores may use, beside one or two float32 copies of the embeddings.
         progress: show a progress bar.
 
     Returns:
-        dict of floats: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, `map`, `mrr`; and of integers:
-        `queries`, the number of queries in the means, and `skipped`, the number without a relevant item.
-        With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
+        dict of floats: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, with `full_map` also `map`, `mrr`;
+        and of integers: `queries`, the number of queries in the means, and `skipped`, the number without a relevant
+        item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
 
     Raises:
         ValueError: labels that are not integers; lengths that disagree; nothing to search in; k below 1 or above the
@@ -101,7 +104,7 @@ def retrieval(
     size = None if gallery is None else len(items)
     sides = _Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
     ks = _check_k(k, sides.candidates)
-    values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, memory, progress)
+    values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
             f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
@@ -146,7 +149,7 @@ def retrieval_from_neighbors(
         per_query: return arrays instead of means.
 
     Returns:
-        as `retrieval`, without `map`, which needs the whole ranking. In `mrr` a query whose list holds no relevant item
+        as `retrieval` without `full_map`. In `mrr` a query whose list holds no relevant item
         counts 0, so it is a lower bound.
 
     Raises:
@@ -252,7 +255,7 @@ def _members(ids, gallery_ids):
     return order, np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
 
 
-def _exact_values(queries, items, sides, ks, metric, ties, memory, progress):
+def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress):
     """Values of every query, and the share of queries whose first relevant item ties with one that is not relevant."""
     center = center_of(items) if metric == "euclidean" else None
     gallery = gallery_form(items, metric, center)
@@ -261,8 +264,9 @@ def _exact_values(queries, items, sides, ks, metric, ties, memory, progress):
     _check_varied(gallery if metric == "cosine" else items)
     counts = sides.relevant_counts()
     widest = max(1, counts.max())
-    values = _empty_values(ks, len(queries))
+    values = _empty_values(ks, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
+    depth = np.where(full_map, len(gallery), np.maximum(ks[-1], counts))
     bar = _progress_bar(len(queries)) if progress else None
     thread_bytes = (64 if ties == "index" else 128) * len(gallery)
     blocks = score_blocks(queries, gallery, memory=memory, row_bytes=48 * widest, thread_bytes=thread_bytes)
@@ -274,48 +278,59 @@ def _exact_values(queries, items, sides, ks, metric, ties, memory, progress):
             block[i, sides.excluded(rows[i])] = -np.inf
             relevant = sides.relevant(rows[i])
             if ties == "index" and len(relevant):
-                ranks[i, : len(relevant)], tied[rows[i]] = _ranks(block[i], relevant)
+                found, tied[rows[i]] = _ranks(block[i], relevant, depth[rows[i]])
+                ranks[i, : len(found)] = found
             elif len(relevant):
-                for name, value in expected_values(*_above_and_equal(block[i], relevant), ks).items():
-                    values[name][rows[i]] = value
+                found = expected_values(*_above_and_equal(block[i], relevant, depth[rows[i]]), len(relevant), ks)
+                for name in values:
+                    values[name][rows[i]] = found[name]
 
         for_rows(evaluate, len(block))
         if ties == "index":
-            for name, value in _values_of_ranks(ranks, counts[rows], ks).items():
-                values[name][rows] = value
+            found = _values_of_ranks(ranks, counts[rows], ks)
+            for name in values:
+                values[name][rows] = found[name]
         if bar:
             bar.update(start + len(block))
     return values, tied.sum() / max(1, np.count_nonzero(counts))
 
 
-def _ranks(scores, relevant):
-    """Ranks of the relevant items, equal scores by position.
+def _ranks(scores, relevant, depth):
+    """Ranks of the relevant items among the first `depth`, and of the best one wherever it stands.
 
-    Two ways with one result: compare all scores with each relevant one, or sort those that reach the lowest relevant
-    one. Sorting a score takes about as long as 200 comparisons.
+    Scores that no rank depends on are set aside first; the others are sorted, or where that takes longer each relevant
+    score is compared with all.
 
     Args:
         scores: `(n,)`, -inf where an item is no candidate.
         relevant: `(R,)` positions, R > 0.
+        depth: 1 to n.
 
     Returns:
-        ranks: `(R,)` from 1, ascending.
+        ranks: `(1 to R,)` from 1, ascending, equal scores by position; some may be beyond `depth`.
         tied: whether the best relevant score is also the score of an item that is not relevant.
     """
     wanted = np.sort(scores[relevant])
-    reached = scores >= wanted[0]
+    floor = _floor(scores, wanted, depth)
+    reached = scores >= floor
     number = np.count_nonzero(reached)
-    if 200 * number > len(relevant) * len(scores):
-        ranks = [_rank(scores, position) for position in relevant]
-        return np.sort(ranks), np.count_nonzero(scores == wanted[-1]) > np.count_nonzero(wanted == wanted[-1])
+    if 200 * number > len(wanted) * len(scores):  # to sort a score takes about as long as 200 comparisons
+        compared = relevant[scores[relevant] >= floor]
+        return np.sort([_rank(scores, position) for position in compared]), _best_ties(scores, wanted)
     candidates = np.compress(reached, scores)  # much quicker than scores[reached]
     candidates.sort()
-    place = np.searchsorted(candidates, wanted)
-    if not (candidates[np.minimum(place + 1, number - 1)] == wanted)[place + 1 < number].any():
+    place = np.searchsorted(candidates, wanted[np.searchsorted(wanted, floor) :])
+    inner = place[place + 1 < number]
+    if (candidates[inner] < candidates[inner + 1]).all():
         return number - place[::-1], False
     positions = np.flatnonzero(reached)
     order = positions[np.argsort(-scores[positions], kind="stable")]
-    return np.flatnonzero(np.isin(order, relevant)) + 1, number - place[-1] > np.count_nonzero(wanted == wanted[-1])
+    return np.flatnonzero(np.isin(order, relevant)) + 1, _best_ties(candidates, wanted)
+
+
+def _best_ties(scores, wanted):
+    """Whether `scores` hold the largest of the `wanted`, which are ascending, more often than these do."""
+    return np.count_nonzero(scores == wanted[-1]) > np.count_nonzero(wanted == wanted[-1])
 
 
 def _rank(scores, position):
@@ -324,20 +339,34 @@ def _rank(scores, position):
     return 1 + np.count_nonzero(scores[:position] >= score) + np.count_nonzero(scores[position:] > score)
 
 
-def _above_and_equal(scores, relevant):
-    """How many scores are above that of each relevant item, and how many equal to it (itself included).
+def _above_and_equal(scores, relevant, depth):
+    """Scores above that of a relevant item, and equal to it, for those among the first `depth` and the best one.
 
     Args:
         scores: `(n,)`, -inf where an item is no candidate.
         relevant: `(R,)` positions, R > 0.
+        depth: 1 to n.
 
     Returns:
-        above, equal: `(R,)` integers, in the order of rising score.
+        above, equal (itself included): `(1 to R,)` integers, in the order of rising score; some may be beyond `depth`.
     """
     wanted = np.sort(scores[relevant])
-    candidates = np.sort(np.compress(scores >= wanted[0], scores))
+    floor = _floor(scores, wanted, depth)
+    candidates = np.compress(scores >= floor, scores)
+    candidates.sort()
+    wanted = wanted[np.searchsorted(wanted, floor) :]
     above = len(candidates) - np.searchsorted(candidates, wanted, "right")
-    return above, len(candidates) - np.searchsorted(candidates, wanted, "left") - above
+    return above, len(candidates) - np.searchsorted(candidates, wanted) - above
+
+
+def _floor(scores, wanted, depth):
+    """A score that the first `depth` and the best of the `wanted`, which are ascending, all reach.
+
+    Items below it change no rank that counts.
+    """
+    if depth >= len(scores):
+        return wanted[0]
+    return min(max(wanted[0], reached_by(scores, depth)), wanted[-1])
 
 
 def _values_of_ranks(ranks, counts, ks):

@@ -1,0 +1,44 @@
+"""Fills the tables of benchmarks/README.md from the CSV files of the last run.
+
+    python benchmarks/tables.py
+
+A table stands between `<!-- results/NAME.csv: columns -->` and `<!-- end -->`.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+from _report import format_cell
+
+PAGE = Path(__file__).parent / "README.md"
+
+
+def filled(text):
+    """The text with every table made anew."""
+    return re.sub(r"(<!-- (\S+\.csv): (.*?) -->\n).*?(<!-- end -->)", _fill, text, flags=re.DOTALL)
+
+
+def _fill(found):
+    rows = list(csv.DictReader((PAGE.parent / found[2]).open()))
+    columns = found[3].split(", ")
+    lines = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
+    lines += ["| " + " | ".join(_cell(row[column]) for column in columns) + " |" for row in rows]
+    about = f"{rows[0]['hardware']}; {rows[0]['versions']}."
+    return found[1] + "\n".join([*lines, "", about]) + "\n" + found[4]
+
+
+def _cell(value):
+    try:
+        return value if value.isdigit() else format_cell(float(value))
+    except ValueError:
+        return value
+
+
+def main():
+    """Write the page."""
+    PAGE.write_text(filled(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
