@@ -76,7 +76,9 @@ def test_half_precision_embeddings_are_compared_in_float32(x):
 
 def test_integer_embeddings_are_taken_as_floats():
     counts = np.array([[3, 4], [0, 0]])
-    np.testing.assert_allclose(numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]], rtol=1e-5, atol=1e-17)
+    np.testing.assert_allclose(
+        numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]], rtol=1e-5, atol=1e-17
+    )
 
 
 def test_what_is_wrong_is_said_at_the_call(x):
@@ -88,3 +90,12 @@ def test_what_is_wrong_is_said_at_the_call(x):
         pairs.pairs_with(LABELS, x, LABELS.astype(float), x)
     with pytest.raises(ValueError, match="or a function of Pairs"):
         pairs.distance_function("hamming")
+
+
+@pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean])
+def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, x):
+    weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))
+    within = gradient(lambda v: weights * distance(pairs.all_pairs(LABELS, v)), x)
+    as_anchors = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), x)
+    as_references = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, x, LABELS, v)), x)
+    np.testing.assert_allclose(within, as_anchors + as_references, rtol=1e-4, atol=1e-5)

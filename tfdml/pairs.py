@@ -13,8 +13,8 @@ from keras import ops
 
 _serializable = keras.saving.register_keras_serializable("tfdml")
 
-# Squared distances are this share of the two squared norms too small, which is what rounding may make them too large.
-_ROUNDING = 8 * np.finfo("float32").eps
+# Squared norms are taken this much smaller in distances, which is what rounding may make the distances too large.
+_KEPT = 1.0 - 8 * float(np.finfo("float32").eps)
 # Squared norms up to this are the norm of a zero vector.
 _ZERO = 1e-30
 
@@ -114,11 +114,15 @@ def pairs_with(labels, embeddings, reference_labels, references):
 
 def dot(pairs):
     """Dot products of anchors and references, `(anchors, references)`, in float32 at least."""
+    if pairs.references is pairs.anchors:
+        return _products_within(_float(pairs.anchors))
     return _products(_float(pairs.anchors), _float(pairs.references))
 
 
 def cosine(pairs):
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
+    if pairs.references is pairs.anchors:
+        return _products_within(_unit(_float(pairs.anchors)))
     return _products(_unit(_float(pairs.anchors)), _unit(_float(pairs.references)))
 
 
@@ -139,15 +143,38 @@ def euclidean(pairs):
 
 
 def _squared_or_less(pairs):
-    """|a|^2 + |r|^2 - 2 a.r in one matrix product, less its rounding error: not above 0 between duplicates.
+    """|a|^2 + |r|^2 - 2 a.r, less its rounding error: not above 0 between duplicates."""
+    if pairs.references is pairs.anchors:
+        return _squared_within(_float(pairs.anchors))
+    return _squared_product(_float(pairs.anchors), _float(pairs.references))
 
-    [-2 a, |a|^2, 1] . [r, 1, |r|^2], so that no matrix of pairs is read and written again to add the norms.
-    """
-    anchors, references = _float(pairs.anchors), _float(pairs.references)
-    kept = 1.0 - _ROUNDING
-    left = [-2.0 * anchors, kept * _square_norms(anchors), ops.ones_like(anchors[..., :1])]
-    right = [references, ops.ones_like(references[..., :1]), kept * _square_norms(references)]
+
+def _squared_product(anchors, references):
+    """[-2 a, |a|^2, 1] . [r, 1, |r|^2]: no matrix of pairs is read and written again to add the norms."""
+    left = [-2.0 * anchors, _KEPT * _square_norms(anchors), ops.ones_like(anchors[..., :1])]
+    right = [references, ops.ones_like(references[..., :1]), _KEPT * _square_norms(references)]
     return _products(ops.concatenate(left, axis=-1), ops.concatenate(right, axis=-1))
+
+
+@ops.custom_gradient
+def _squared_within(x):
+    """Squared distances of rows with each other. The products of both gradients are one, with H = G + G^T."""
+
+    def slope(upstream):
+        h = upstream + ops.transpose(upstream)
+        return 2.0 * (_KEPT * ops.sum(h, axis=1, keepdims=True) * x - _matmul(h, x))
+
+    return _squared_product(x, x), slope
+
+
+@ops.custom_gradient
+def _products_within(x):
+    """Dot products of rows with each other. The products of both gradients are one: (G + G^T) x."""
+
+    def slope(upstream):
+        return _matmul(upstream + ops.transpose(upstream), x)
+
+    return _matmul(x, ops.transpose(x)), slope
 
 
 def _square_norms(x):
@@ -199,10 +226,14 @@ def _unit(x):
 
 
 def _products(anchors, references):
+    if len(references.shape) == 3:
+        return ops.sum(anchors[:, None] * references, axis=-1)
+    return _matmul(anchors, ops.transpose(references))
+
+
+def _matmul(a, b):
     with _full_precision():
-        if len(references.shape) == 3:
-            return ops.einsum("ad,ard->ar", anchors, references)
-        return ops.matmul(anchors, ops.transpose(references))
+        return ops.matmul(a, b)
 
 
 def _full_precision():

@@ -79,7 +79,7 @@ def quiet(*args, **kwargs):
 
 def whole(*args, **kwargs):
     """`quiet` with `map`; looks that the numbers are the same without it."""
-    full, top = quiet(*args, full_map=True, **kwargs), quiet(*args, **kwargs)
+    full, top = quiet(*args, **kwargs), quiet(*args, full_map=False, **kwargs)
     assert set(full) - set(top) == {"map"}
     for name in top:
         np.testing.assert_array_equal(top[name], full[name])
@@ -122,8 +122,8 @@ def test_map_at_r_counts_precision_at_each_hit_within_r():
 def test_keys_come_in_the_documented_order():
     x, labels = clustered()
     names = ["recall@1", "recall@10", "precision@1", "r_precision", "map@r", "mrr", "queries", "skipped"]
-    assert list(retrieval(x, labels, k=(10, 1, 10))) == names
-    assert list(retrieval(x, labels, k=(1, 10), full_map=True)) == [*names[:5], "map", *names[5:]]
+    assert list(retrieval(x, labels, k=(10, 1, 10), full_map=False)) == names
+    assert list(retrieval(x, labels, k=(1, 10))) == [*names[:5], "map", *names[5:]]
 
 
 # Loops from the definitions.
@@ -268,9 +268,9 @@ def test_memory_for_blocks_does_not_change_the_result(metric):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(701, 64)).astype(np.float32), rng.integers(0, 150, size=701)
     x[300:400] = x[:100]
-    at_once = quiet(x, labels, metric=metric, per_query=True, full_map=True)
+    at_once = quiet(x, labels, metric=metric, per_query=True)
     for memory in (110_000, 150_000, 1_200_000):
-        parts = quiet(x, labels, metric=metric, per_query=True, full_map=True, memory=memory)
+        parts = quiet(x, labels, metric=metric, per_query=True, memory=memory)
         for name in NAMES:
             np.testing.assert_array_equal(parts[name], at_once[name])
 
@@ -368,7 +368,7 @@ def all_neighbors(x):
 
 def test_neighbours_give_the_numbers_of_the_exact_search():
     x, labels = clustered()
-    expected = retrieval(x, labels)
+    expected = retrieval(x, labels, full_map=False)
     full = all_neighbors(x)
     got = retrieval_from_neighbors(full, labels)
     assert list(got) == list(expected)
@@ -383,10 +383,10 @@ def test_neighbours_with_groups_and_gallery_give_the_numbers_of_the_exact_search
     g, gallery_labels = clustered(seed=2)
     sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
     full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
-    expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, **sides)
+    expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, full_map=False, **sides)
     assert_same(retrieval_from_neighbors(full, labels, gallery_labels=gallery_labels, **sides), expected)
     inside = {"groups": np.arange(len(x)) % 3}
-    expected = retrieval(x, labels, **inside)
+    expected = retrieval(x, labels, full_map=False, **inside)
     assert_same(retrieval_from_neighbors(all_neighbors(x), labels, **inside), expected)
 
 

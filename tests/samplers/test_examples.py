@@ -126,3 +126,11 @@ def test_batches_are_split_over_replicas_without_being_dealt_out_again(load):
 def iter_some(dataset, steps):
     iterator = iter(dataset)
     return [next(iterator) for _ in range(steps)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_nan_images_are_refused_at_the_call(dtype):
+    images = np.ones((len(LABELS), 4, 4, 1), dtype)
+    images[[17, 23], 0, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN in the data, first in row 17"):
+        GROUP.batches(images, LABELS)

@@ -26,11 +26,10 @@ from tfdml.search.scores import (
     center_of,
     check_metric,
     check_range,
-    for_rows,
+    for_score_blocks,
     gallery_form,
     query_form,
     reached_by,
-    score_blocks,
 )
 
 _TIE_RATE = 0.01
@@ -49,7 +48,7 @@ def retrieval(
     ties="index",
     average="micro",
     per_query=False,
-    full_map=False,
+    full_map=True,
     memory=MEMORY,
     progress=False,
 ):
@@ -74,7 +73,7 @@ def retrieval(
             orders of them ("expected").
         average: "micro", the mean over queries, or "macro", the mean over classes of their means.
         per_query: return arrays instead of means.
-        full_map: also return `map`, which needs the rank of every relevant item and takes longer.
+        full_map: False leaves out `map`, which alone needs the rank of every relevant item, and is quicker.
         memory: bytes that the blocks of scores may use, beside one or two float32 copies of the embeddings.
         progress: show a progress bar.
 
@@ -149,7 +148,7 @@ def retrieval_from_neighbors(
         per_query: return arrays instead of means.
 
     Returns:
-        as `retrieval` without `full_map`. In `mrr` a query whose list holds no relevant item
+        as `retrieval` with `full_map=False`. In `mrr` a query whose list holds no relevant item
         counts 0, so it is a lower bound.
 
     Raises:
@@ -269,29 +268,29 @@ def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, pro
     depth = np.where(full_map, len(gallery), np.maximum(ks[-1], counts))
     bar = _progress_bar(len(queries)) if progress else None
     thread_bytes = (64 if ties == "index" else 128) * len(gallery)
-    blocks = score_blocks(queries, gallery, memory=memory, row_bytes=48 * widest, thread_bytes=thread_bytes)
-    for start, block in blocks:
-        rows = np.arange(start, start + len(block))
-        ranks = np.full((len(block), widest), np.inf)
 
-        def evaluate(i, rows=rows, block=block, ranks=ranks):
-            block[i, sides.excluded(rows[i])] = -np.inf
-            relevant = sides.relevant(rows[i])
+    def evaluate(start, block):
+        ranks = np.full((len(block), widest), np.inf)
+        for i, row in enumerate(range(start, start + len(block))):
+            block[i, sides.excluded(row)] = -np.inf
+            relevant = sides.relevant(row)
             if ties == "index" and len(relevant):
-                found, tied[rows[i]] = _ranks(block[i], relevant, depth[rows[i]])
+                found, tied[row] = _ranks(block[i], relevant, depth[row])
                 ranks[i, : len(found)] = found
             elif len(relevant):
-                found = expected_values(*_above_and_equal(block[i], relevant, depth[rows[i]]), len(relevant), ks)
+                found = expected_values(*_above_and_equal(block[i], relevant, depth[row]), len(relevant), ks)
                 for name in values:
-                    values[name][rows[i]] = found[name]
-
-        for_rows(evaluate, len(block))
+                    values[name][row] = found[name]
         if ties == "index":
+            rows = slice(start, start + len(block))
             found = _values_of_ranks(ranks, counts[rows], ks)
             for name in values:
                 values[name][rows] = found[name]
+
+    needs = {"memory": memory, "row_bytes": 48 * widest, "thread_bytes": thread_bytes}
+    for done in for_score_blocks(evaluate, queries, gallery, **needs):
         if bar:
-            bar.update(start + len(block))
+            bar.add(done)
     return values, tied.sum() / max(1, np.count_nonzero(counts))
 
 

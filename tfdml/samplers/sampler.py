@@ -87,8 +87,8 @@ class Sampler:
             labels as int64 `(batch,)`. A few batches are made ready ahead of the training step.
 
         Raises:
-            ValueError: data and labels of different lengths, a `load` that is no function, and all that
-                `index_batches` raises.
+            ValueError: data and labels of different lengths, NaN in the data, a `load` that is no function, and
+                all that `index_batches` raises.
         """
         if load is not None and not callable(load):
             raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
@@ -96,6 +96,7 @@ class Sampler:
         labels = _on_host(integer_labels(labels))
         data = _on_host(data)
         _require_rows(data, len(labels))
+        _require_numbers(data)
 
         @tf.autograph.experimental.do_not_convert
         def take(rows):
@@ -159,6 +160,15 @@ def _require_rows(data, length):
         if not part.shape.rank or part.shape[0] != length:
             raise ValueError(
                 f"Received data of shape {tuple(part.shape)} and {length} labels. Expected one label for each row."
+            )
+
+
+def _require_numbers(data):
+    for part in tf.nest.flatten(data):
+        if part.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(part))):
+            row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(part), (part.shape[0], -1)), axis=1)))
+            raise ValueError(
+                f"Received NaN in the data, first in row {row}, expected numbers. Repair or drop these rows."
             )
 
 

@@ -10,11 +10,10 @@ from tfdml.search.scores import (
     center_of,
     check_metric,
     check_range,
-    for_rows,
+    for_score_blocks,
     gallery_form,
     query_form,
     reached_by,
-    score_blocks,
 )
 
 
@@ -66,17 +65,17 @@ class Exact:
         check_range(form, self._gallery)
         rows = np.empty((len(queries), k), np.int64)
         scores = np.empty((len(queries), k), np.float32)
-        blocks = score_blocks(form, self._gallery, memory=self.memory, row_bytes=0, thread_bytes=20 * len(self))
-        for start, block in blocks:
 
-            def top(row, start=start, block=block):
+        def top(start, block):
+            for row in range(len(block)):
                 near = largest(block[row], k)
                 score = block[row, near]
                 if self.metric == "euclidean":
                     near, score = self._by_distance(form[start + row], near)
                 rows[start + row], scores[start + row] = near, score
 
-            for_rows(top, len(block))
+        for _ in for_score_blocks(top, form, self._gallery, memory=self.memory, thread_bytes=20 * len(self)):
+            pass
         return self.ids[rows], scores
 
     def save(self, folder):

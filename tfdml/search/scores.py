@@ -5,13 +5,15 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 METRICS = ("cosine", "dot", "euclidean")
 MEMORY = 512 * 2**20
-_ROWS = 512  # Fewer queries a block make the matrix product pack the whole gallery too often.
-_BLOCK = 128 * 2**20  # Bytes of a block, where that is more queries: the change between product and use costs time.
+_ROWS = 256  # Fewer queries a block make the matrix product pack the whole gallery too often.
+_BLOCK = 64 * 2**20  # Bytes of a block, where that is more queries: the change between product and use costs time.
 
 
 def check_metric(metric):
@@ -140,38 +142,52 @@ def check_range(queries, gallery):
         )
 
 
-def score_blocks(queries, gallery, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
-    """Products of all queries with the whole gallery, some queries at a time, in float32.
+def for_score_blocks(function, queries, gallery, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
+    """Calls `function(start, scores)` for some queries at a time until all are done, in as many threads as cores.
 
-    A block holds about 128 MiB, or 512 queries where that is more, and never more than `memory` allows. One buffer
-    serves all blocks, so use a block before asking for the next; it may be written to.
+    Scores are the products of the queries with the whole gallery, in float32. Each thread makes and uses blocks of its
+    own with a BLAS that stays in that thread: BLAS threads that wait for the next product would take the cores away.
+    A block holds about 64 MiB, or 256 queries where that is more, and never more than `memory` allows.
 
     Args:
+        function: gets the first query's row number and `(rows, n)` float32, which it may write to but not keep.
         queries: `(q, dim)` float32 from `query_form`.
         gallery: `(n, dim)` float32 from `gallery_form`.
         memory: bytes for the blocks and for what their users need.
-        row_bytes: bytes that the user needs a query beside its scores.
-        thread_bytes: bytes that the user needs in each thread.
+        row_bytes: bytes that the function needs a query beside its scores.
+        thread_bytes: bytes that the function needs in each thread.
 
     Yields:
-        `(start, scores)`: the first query's row number and `(rows, n)` float32.
+        the number of queries of each block, when it is done. Nothing happens before the first is asked for.
 
     Raises:
-        ValueError: not even two queries fit into `memory`.
+        ValueError: not even two queries a thread fit into `memory`.
     """
+    threads = thread_count()
     row_bytes += 4 * len(gallery)
     wished = max(_ROWS, _BLOCK // row_bytes)
-    rows = min(wished, (memory - thread_count() * thread_bytes) // row_bytes)
+    rows = min(wished, (memory // threads - thread_bytes) // row_bytes)
     if rows < 2:
-        needed = 2 * row_bytes + thread_count() * thread_bytes
+        needed = threads * (2 * row_bytes + thread_bytes)
         raise ValueError(f"Received memory={memory} bytes, expected at least {needed} for a gallery of {len(gallery)}.")
-    buffer = np.empty((min(rows, max(2, len(queries))), len(gallery)), np.float32)
-    for start in range(0, len(queries), rows):
+    buffers = SimpleQueue()
+    for _ in range(threads):
+        buffers.put(np.empty((min(rows, max(2, len(queries))), len(gallery)), np.float32))
+
+    def run(start):
         block = queries[start : start + rows]
         # A single row would go to another routine of the BLAS, which rounds otherwise: then the results would depend
         # on the size of the blocks.
         pair = np.concatenate([block, block]) if len(block) == 1 else block
-        yield start, np.matmul(pair, gallery.T, out=buffer[: len(pair)])[: len(block)]
+        buffer = buffers.get()
+        try:
+            function(start, np.matmul(pair, gallery.T, out=buffer[: len(pair)])[: len(block)])
+        finally:
+            buffers.put(buffer)
+        return len(block)
+
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(run, range(0, len(queries), rows))
 
 
 def reached_by(scores, k):
@@ -191,17 +207,5 @@ def reached_by(scores, k):
 
 
 def thread_count():
-    """Number of threads that `for_rows` uses: the cores this process may run on."""
+    """The cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def for_rows(function, count):
-    """Calls `function(row)` for every row below `count`, spread over threads; NumPy's loops run side by side."""
-    threads = thread_count()
-
-    def run(rows):
-        for row in rows:
-            function(row)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, [range(first, count, threads) for first in range(threads)]))
