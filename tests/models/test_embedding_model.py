@@ -90,3 +90,23 @@ def test_an_uncompiled_model_saves_and_loads(batch, tmp_path):
     model.save(tmp_path / "bare.keras")
     again = keras.saving.load_model(tmp_path / "bare.keras")
     np.testing.assert_array_equal(again.predict(batch[0], verbose=0), model.predict(batch[0], verbose=0))
+
+
+def test_random_layers_go_on_where_a_file_left_them(batch, tmp_path):
+    def fresh():
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((3,))
+        x = keras.layers.Dropout(0.5)(keras.layers.GaussianNoise(0.5)(inputs))
+        model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(x))
+        model.compile("adam", loss=losses.ContrastiveLoss(negative_margin=4.0))
+        return model
+
+    settings = {"batch_size": 12, "shuffle": False, "verbose": 0}
+    whole, broken = fresh(), fresh()
+    whole.fit(*batch, epochs=4, **settings)
+    broken.fit(*batch, epochs=2, **settings)
+    broken.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    again.fit(*batch, epochs=2, **settings)
+    for ours, theirs in zip(again.weights, whole.weights, strict=True):
+        np.testing.assert_array_equal(numbers(ours), numbers(theirs))

@@ -2,6 +2,8 @@
 
 import keras
 
+_RANDOM = "random_state_"
+
 
 @keras.saving.register_keras_serializable("tfdml")
 class EmbeddingModel(keras.Model):
@@ -11,6 +13,9 @@ class EmbeddingModel(keras.Model):
     (proxies, margins, a memory, the state of a random miner) holds it in Keras layers and lists them in its `layers`;
     here `fit` trains them, `.keras` files keep them, and every Keras backend sees them. With any other loss it is a
     plain model.
+
+    Its files also keep the state of random layers (dropout, augmentation), which Keras leaves out, so that training
+    goes on as if it had never stopped.
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.
@@ -27,6 +32,21 @@ class EmbeddingModel(keras.Model):
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
+
+    def save_own_variables(self, store):
+        """What Keras saves, and the state of every random layer."""
+        super().save_own_variables(store)
+        for place, state in enumerate(self._random_states()):
+            store[f"{_RANDOM}{place}"] = keras.ops.convert_to_numpy(state)
+
+    def load_own_variables(self, store):
+        """What `save_own_variables` wrote."""
+        super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
+        for place, state in enumerate(self._random_states()):
+            state.assign(store[f"{_RANDOM}{place}"])
+
+    def _random_states(self):
+        return [variable for variable in self.variables if variable.name == "seed_generator_state"]
 
 
 def _layers_of(loss):
