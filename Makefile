@@ -1,6 +1,6 @@
 # Needs Python 3.11 with venv, and nothing else: each target makes its environment in .venv from a lock file.
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
