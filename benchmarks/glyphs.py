@@ -71,7 +71,7 @@ def write_into_readme(text):
 
 def read(path):
     """The rows of an earlier table, numbers as floats."""
-    rows = list(csv.DictReader(path.open()))
+    rows = list(csv.DictReader(path.read_text().splitlines()))
     return [{**row, **{key: float(row[key]) for key in KEYS}} for row in rows]
 
 

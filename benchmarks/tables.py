@@ -20,7 +20,7 @@ def filled(text):
 
 
 def _fill(found):
-    rows = list(csv.DictReader((PAGE.parent / found[2]).open()))
+    rows = list(csv.DictReader((PAGE.parent / found[2]).read_text().splitlines()))
     columns = found[3].split(", ")
     lines = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
     lines += ["| " + " | ".join(_cell(row[column]) for column in columns) + " |" for row in rows]

@@ -28,7 +28,7 @@ def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_
     command = [sys.executable, str(BENCHMARKS / script), "--quick", *options, "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows = list(csv.DictReader(output.open()))
+    rows = list(csv.DictReader(output.read_text().splitlines()))
     assert rows
     assert columns | {"versions", "hardware"} <= set(rows[0])
     assert all("tensorflow" in row["versions"] and "cores" in row["hardware"] for row in rows)
