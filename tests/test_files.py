@@ -46,3 +46,11 @@ def test_what_a_dead_process_left_is_swept_up(tmp_path, folder):
     with replacing(tmp_path / "thing") as partial:
         write(partial, "whole", folder=folder)
     assert [path.name for path in tmp_path.iterdir()] == ["thing"]
+
+
+def test_nothing_of_an_old_folder_stays_in_a_new_one(tmp_path):
+    for name in ("old", "new"):
+        with replacing(tmp_path / "thing") as partial:
+            partial.mkdir()
+            (partial / name).touch()
+    assert [path.name for path in (tmp_path / "thing").iterdir()] == ["new"]
