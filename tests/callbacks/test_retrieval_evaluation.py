@@ -69,7 +69,6 @@ def test_every_takes_the_first_every_nth_and_the_last_epoch():
 
 
 def test_scann_agrees_with_exact_and_says_how_well_it_searched():
-    pytest.importorskip("scann")
     model = make()
     exact = callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
     found = callbacks.RetrievalEvaluation((X, LABELS), search="scann").evaluate(model)
