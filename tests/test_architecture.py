@@ -17,7 +17,7 @@ ARROWS = {
     "_files": set(),
     "_environment": set(),
     "pairs": set(),
-    "losses": {"pairs"},
+    "losses": {"pairs", "miners"},
     "miners": {"pairs"},
     "models": set(),
     "samplers": {"pairs"},

@@ -82,7 +82,7 @@ def test_integer_embeddings_are_taken_as_floats():
 
 
 def test_what_is_wrong_is_said_at_the_call(x):
-    with pytest.raises(ValueError, match="batch of 5 rows for consecutive pairs, expected an even number"):
+    with pytest.raises(ValueError, match="batch of 5 rows for pairs of neighbouring rows, expected an even number"):
         pairs.consecutive_pairs(LABELS[:5], x[:5])
     with pytest.raises(ValueError, match="dimension 4 and references of dimension 3"):
         pairs.pairs_with(LABELS, x, LABELS, x[:, :3])

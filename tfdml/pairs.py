@@ -44,32 +44,35 @@ class Pairs(NamedTuple):
 
 
 @_serializable
-def all_pairs(labels, embeddings):
+def all_pairs(labels, embeddings, match=None):
     """Every row of a batch against every other row.
 
     Args:
-        labels: `(batch,)` or `(batch, 1)` integer class ids.
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
         embeddings: `(batch, dim)` floats.
+        match: function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns the boolean matrix `(A, R)` of
+            what is relevant to what; equality of class ids by default.
 
     Returns:
         `Pairs` of `batch` anchors and `batch` references. A batch of one row holds no pair.
 
     Raises:
-        ValueError: labels are not integers, or labels and embeddings do not have the same number of rows.
+        ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
+            returns another shape.
     """
-    labels, embeddings = _checked(labels, embeddings)
-    pairs = _weighted(embeddings, embeddings, labels, labels)
+    labels, embeddings = _checked(labels, embeddings, match)
     rows = ops.arange(ops.shape(labels)[0])
-    return pairs._replace(positive=ops.where(rows[:, None] == rows, 0.0, pairs.positive))
+    return _weighted(embeddings, embeddings, labels, labels, match, rows[:, None] != rows)
 
 
 @_serializable
-def consecutive_pairs(labels, embeddings):
+def consecutive_pairs(labels, embeddings, match=None):
     """Row 0 against row 1, row 2 against row 3, and so on: a batch that is a list of pairs.
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids.
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, anything that has one entry a row.
         embeddings: `(2 pairs, dim)` floats.
+        match: as in `all_pairs`; its matrix of all pairs is built, and the diagonal used.
 
     Returns:
         `Pairs` of one column: `pairs` anchors, each with one reference of its own, so `references` is
@@ -78,23 +81,47 @@ def consecutive_pairs(labels, embeddings):
     Raises:
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
     """
-    labels, embeddings = _checked(labels, embeddings)
-    if labels.shape[0] is not None and labels.shape[0] % 2:
-        raise ValueError(
-            f"Received a batch of {labels.shape[0]} rows for consecutive pairs, expected an even number: "
-            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
-        )
-    return _weighted(embeddings[0::2], embeddings[1::2][:, None], labels[0::2], labels[1::2][:, None])
+    labels, embeddings = _checked(labels, embeddings, match)
+    _require_even(labels)
+    anchors, references = embeddings[0::2], embeddings[1::2][:, None]
+    if match is None:
+        return _weighted(anchors, references, labels[0::2], labels[1::2][:, None])
+    relevant = _matched(match, labels[0::2], labels[1::2])
+    return _by_relevance(anchors, references, labels[0::2], labels[1::2][:, None], ops.diagonal(relevant)[:, None])
 
 
-def pairs_with(labels, embeddings, reference_labels, references):
+@_serializable
+def even_against_odd(labels, embeddings, match=None):
+    """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ...: the two-per-class layout of the N-pair loss.
+
+    With rows 2k and 2k + 1 of one class, and no class twice, every anchor has one positive and `batch / 2 - 1`
+    negatives.
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
+        embeddings: `(batch, dim)` floats.
+        match: as in `all_pairs`.
+
+    Returns:
+        `Pairs` of `batch / 2` anchors and `batch / 2` references.
+
+    Raises:
+        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+    """
+    labels, embeddings = _checked(labels, embeddings, match)
+    _require_even(labels)
+    return _weighted(embeddings[0::2], embeddings[1::2], labels[0::2], labels[1::2], match)
+
+
+def pairs_with(labels, embeddings, reference_labels, references, match=None):
     """Every row of a batch against every row of other references: a memory, proxies, a gallery.
 
     Args:
-        labels: `(anchors,)` or `(anchors, 1)` integer class ids.
+        labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, anything that has one entry a row.
         embeddings: `(anchors, dim)` floats.
-        reference_labels: `(references,)` or `(references, 1)` integer class ids.
+        reference_labels: `(references,)` or `(references, 1)` integer class ids, or what `match` takes.
         references: `(references, dim)` floats, none of them a row of `embeddings`.
+        match: as in `all_pairs`.
 
     Returns:
         `Pairs` of `anchors` anchors and `references` references; nothing is left out.
@@ -102,14 +129,21 @@ def pairs_with(labels, embeddings, reference_labels, references):
     Raises:
         ValueError: labels that are not integers, not one label per row, or other dimensions on the two sides.
     """
-    labels, embeddings = _checked(labels, embeddings)
-    reference_labels, references = _checked(reference_labels, references)
+    labels, embeddings = _checked(labels, embeddings, match)
+    reference_labels, references = _checked(reference_labels, references, match)
     if embeddings.shape[1] != references.shape[1]:
         raise ValueError(
             f"Received embeddings of dimension {embeddings.shape[1]} and references of dimension "
             f"{references.shape[1]}, expected the same dimension. Embed both with one model."
         )
-    return _weighted(embeddings, references, labels, reference_labels)
+    return _weighted(embeddings, references, labels, reference_labels, match)
+
+
+def normalized(pairs):
+    """The same pairs of embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
+    anchors = _unit(_float(pairs.anchors))
+    within = pairs.references is pairs.anchors
+    return pairs._replace(anchors=anchors, references=anchors if within else _unit(_float(pairs.references)))
 
 
 def dot(pairs):
@@ -121,9 +155,7 @@ def dot(pairs):
 
 def cosine(pairs):
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
-    if pairs.references is pairs.anchors:
-        return _products_within(_unit(_float(pairs.anchors)))
-    return _products(_unit(_float(pairs.anchors)), _unit(_float(pairs.references)))
+    return dot(normalized(pairs))
 
 
 def squared(pairs):
@@ -203,14 +235,45 @@ def distance_function(distance):
     return DISTANCES[distance]
 
 
-def _weighted(anchors, references, anchor_labels, reference_labels):
-    """`Pairs` with weight 1 on every pair, by equality of labels."""
-    reference_labels_row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
-    same = ops.equal(anchor_labels[:, None], reference_labels_row)
+def _weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
+    """`Pairs` with weight 1 on every pair, by `match` or equality of labels, where a pair is allowed."""
+    if match is not None:
+        relevant = _matched(match, anchor_labels, reference_labels)
+    else:
+        row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
+        relevant = ops.equal(anchor_labels[:, None], row)
+    return _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed)
+
+
+def _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
+    positive = relevant if allowed is None else relevant & allowed
+    negative = ops.logical_not(relevant) if allowed is None else ops.logical_not(relevant) & allowed
     dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
-    positive = ops.cast(same, dtype)
-    negative = 1.0 - positive
-    return Pairs(anchors, references, anchor_labels, reference_labels, positive, negative)
+    return Pairs(
+        anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)
+    )
+
+
+def _matched(match, anchor_labels, reference_labels):
+    """The boolean matrix that `match` returns."""
+    relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
+    expected = (anchor_labels.shape[0], reference_labels.shape[0])
+    if len(relevant.shape) != 2 or any(
+        None not in sizes and sizes[0] != sizes[1] for sizes in zip(relevant.shape, expected, strict=True)
+    ):
+        raise ValueError(
+            f"Received a matrix of shape {tuple(relevant.shape)} from match, expected (anchors, references) = "
+            f"{expected}: whether each label of the first array matches each of the second."
+        )
+    return ops.cast(relevant, "bool")
+
+
+def _require_even(labels):
+    if labels.shape[0] is not None and labels.shape[0] % 2:
+        raise ValueError(
+            f"Received a batch of {labels.shape[0]} rows for pairs of neighbouring rows, expected an even number: "
+            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
+        )
 
 
 def _float(x):
@@ -249,8 +312,8 @@ def _full_precision():
     return contextlib.nullcontext()
 
 
-def _checked(labels, embeddings):
-    """Tensors of one integer label a row, and two-dimensional float embeddings."""
+def _checked(labels, embeddings, match=None):
+    """Tensors of one integer label a row (anything a row with `match`), and two-dimensional float embeddings."""
     embeddings = ops.convert_to_tensor(embeddings)
     if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
         embeddings = ops.cast(embeddings, "float32")
@@ -259,12 +322,13 @@ def _checked(labels, embeddings):
             f"Received embeddings of shape {tuple(embeddings.shape)}, expected (batch, dim). "
             "Pool or flatten the model's output to one vector per example."
         )
-    labels = _integers(labels)
+    labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
-    if len(labels.shape) != 1:
+    if match is None and len(labels.shape) != 1:
         raise ValueError(
-            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id an example."
+            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id an "
+            "example. For several labels an example pass match=, a function that says which labels belong together."
         )
     if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
         raise ValueError(

@@ -1,16 +1,103 @@
 """Losses: pure functions of `Pairs` that return one value per anchor, and the Keras losses over them."""
 
+from tfdml.losses.angular import AngularLoss, angular
 from tfdml.losses.base import PairLoss
-from tfdml.losses.contrastive import ContrastiveLoss, contrastive
-from tfdml.losses.multi_similarity import MultiSimilarityLoss, multi_similarity
-from tfdml.losses.triplet import BatchHardTripletLoss, batch_hard_triplet
+from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
+from tfdml.losses.contrastive import (
+    BalancedContrastiveLoss,
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    CosineRegressionLoss,
+    HingeSquared,
+    WeightedContrastiveLoss,
+    balanced_contrastive,
+    contrastive,
+    cosine_contrastive,
+    cosine_regression,
+    weighted_contrastive,
+)
+from tfdml.losses.hap2s import HAP2SLoss, hap2s
+from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
+from tfdml.losses.lifted import GeneralizedLiftedLoss, LiftedStructureLoss, generalized_lifted, lifted_structure
+from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
+from tfdml.losses.margin import MarginLoss, margin_loss
+from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
+from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
+from tfdml.losses.softmax import (
+    CircleLoss,
+    NCALoss,
+    NPairsLoss,
+    NTXentLoss,
+    SupConLoss,
+    TupletMarginLoss,
+    circle,
+    n_pairs,
+    nca,
+    nt_xent,
+    sup_con,
+    tuplet_margin,
+)
+from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
 
 __all__ = [
+    "AngularLoss",
+    "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
+    "BinomialDevianceLoss",
+    "CircleLoss",
     "ContrastiveLoss",
+    "CosineContrastiveLoss",
+    "CosineRegressionLoss",
+    "CoupledClustersLoss",
+    "DistanceLogisticLoss",
+    "FastAPLoss",
+    "GeneralizedLiftedLoss",
+    "HAP2SLoss",
+    "HingeSquared",
+    "HistogramLoss",
+    "LiftedStructureLoss",
+    "MarginLoss",
     "MultiSimilarityLoss",
+    "NCALoss",
+    "NPairsLoss",
+    "NTXentLoss",
     "PairLoss",
+    "PrototypicalLoss",
+    "QuadrupletLoss",
+    "RAWLoss",
+    "RankedListLoss",
+    "SmoothAPLoss",
+    "SupConLoss",
+    "TripletLoss",
+    "TupletMarginLoss",
+    "WeightedContrastiveLoss",
+    "angular",
+    "balanced_contrastive",
     "batch_hard_triplet",
+    "binomial_deviance",
+    "circle",
     "contrastive",
+    "cosine_contrastive",
+    "cosine_regression",
+    "coupled_clusters",
+    "distance_logistic",
+    "fast_ap",
+    "generalized_lifted",
+    "hap2s",
+    "histogram",
+    "lifted_structure",
+    "margin_loss",
     "multi_similarity",
+    "n_pairs",
+    "nca",
+    "nt_xent",
+    "prototypical",
+    "quadruplet",
+    "ranked_list",
+    "smooth_ap",
+    "sup_con",
+    "triplet",
+    "tuplet_margin",
+    "weighted_contrastive",
 ]

@@ -18,8 +18,11 @@ class PairLoss(keras.losses.Loss):
     Args:
         function: `function(pairs, **settings)`, returns `(anchors,)`.
         settings: keyword arguments of `function`; they are the loss's own options in its config.
-        pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs` or a function `(labels, embeddings)`.
+        pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or a function
+            `(labels, embeddings)` of your own, with a third argument `match` if it is to be used with one.
         miner: a function `Pairs -> Pairs` that chooses or weighs pairs, or None for all pairs.
+        match: which labels belong together: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
+            a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         name, reduction, dtype: as in `keras.losses.Loss`.
     """
 
@@ -30,18 +33,20 @@ class PairLoss(keras.losses.Loss):
         *,
         pairing=all_pairs,
         miner=None,
+        match=None,
         name=None,
         reduction="sum_over_batch_size",
         dtype=None,
     ):
         super().__init__(name=name or function.__name__, reduction=reduction, dtype=dtype)
-        for option, value in {"pairing": pairing, "miner": miner}.items():
-            if not (callable(value) or (option == "miner" and value is None)):
-                raise ValueError(f"Received {option}={value!r}, expected a function. See tfdml.{option}s.")
+        require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
+        require_function_or_none("miner", miner)
+        require_function_or_none("match", match)
         self.function = function
         self.settings = settings
         self.pairing = pairing
         self.miner = miner
+        self.match = match
         self._reduce = _Reduce(name=self.name, reduction=reduction, dtype=dtype)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
@@ -50,20 +55,25 @@ class PairLoss(keras.losses.Loss):
         return self._reduce(values, values, sample_weight)
 
     def call(self, y_true, y_pred):
-        """One value per anchor, `(anchors,)`."""
-        pairs = self.pairing(y_true, y_pred)
+        """One value per anchor, `(anchors,)`, of labels and embeddings."""
+        matching = {} if self.match is None else {"match": self.match}
+        return self.of_pairs(self.pairing(y_true, y_pred, **matching))
+
+    def of_pairs(self, pairs):
+        """One value per anchor, `(anchors,)`, of ready `Pairs`, such as a batch against a memory or a gallery."""
         if self.miner is not None:
-            pairs = self.miner(pairs)
+            pairs = _mined(self.miner, pairs)
         return self.function(pairs, **self.settings)
 
     @property
     def layers(self):
         """The Keras layers that this loss holds; `tfdml.models.EmbeddingModel` trains and saves them."""
-        return [part for part in vars(self).values() if isinstance(part, keras.Layer)]
+        parts = [*vars(self).values(), *self.settings.values()]
+        return [part for part in parts if isinstance(part, keras.Layer)]
 
     def get_config(self):
         """Everything the constructor takes, as plain values."""
-        parts = {**self.settings, "pairing": self.pairing, "miner": self.miner}
+        parts = {**self.settings, "pairing": self.pairing, "miner": self.miner, "match": self.match}
         return {
             **{name: keras.saving.serialize_keras_object(part) for name, part in parts.items()},
             **super().get_config(),
@@ -83,6 +93,19 @@ class _Reduce(keras.losses.Loss):
         return y_pred
 
 
+def _mined(miner, pairs):
+    """The pairs that `miner` returns, of the shape they had."""
+    mined = miner(pairs)
+    for weights in ("positive", "negative"):
+        expected, received = getattr(pairs, weights).shape, getattr(getattr(mined, weights, None), "shape", None)
+        if received is None or tuple(received) != tuple(expected):
+            raise ValueError(
+                f"Received {weights} weights of shape {received} from the miner {miner!r}, expected {tuple(expected)}. "
+                "A miner takes Pairs and returns Pairs of the same shape: pairs._replace(positive=..., negative=...)."
+            )
+    return mined
+
+
 def mean_over_pairs(values, pairs):
     """Weighted sum of `values` over an anchor's pairs, divided by the number of its pairs.
 
@@ -93,9 +116,54 @@ def mean_over_pairs(values, pairs):
     Returns:
         `(anchors,)`, 0 for an anchor without pairs.
     """
-    weights = pairs.positive + pairs.negative
-    count = ops.sum(ops.cast(weights > 0, values.dtype), axis=1)
-    return ops.sum(weights * values, axis=1) / ops.maximum(count, 1.0)
+    return weighted_mean(values, pairs.positive + pairs.negative)
+
+
+def weighted_mean(values, weights):
+    """Weighted sum along each row, divided by the number of weights that are not 0: `(anchors,)`, 0 where all are."""
+    return ops.sum(weights * values, axis=1) / ops.maximum(count(weights), 1.0)
+
+
+def mean_over_batch(sums, number):
+    """Per-anchor values whose mean is `sum(sums) / number`: what Keras' mean over anchors makes of a batch's mean.
+
+    Args:
+        sums: `(anchors,)` sums over the terms of each anchor.
+        number: scalar, the number of terms in the batch.
+
+    Returns:
+        `(anchors,)`, 0 where `number` is 0.
+    """
+    anchors = ops.cast(ops.shape(sums)[0], sums.dtype)
+    return sums * (anchors / ops.maximum(ops.cast(number, sums.dtype), 1.0))
+
+
+def of_the_batch(value, pairs):
+    """A loss of the batch as a whole, given to every anchor: `(anchors,)`."""
+    return ops.broadcast_to(value, ops.shape(pairs.positive)[:1])
+
+
+def count(weights):
+    """How many weights of each row are not 0, `(anchors,)`, as floats."""
+    return ops.sum(ops.cast(weights > 0, weights.dtype), axis=1)
+
+
+def log_sum_exp(scores, weights, axis=1):
+    """log sum_r w_r exp(score_r), without overflow.
+
+    Args:
+        scores: `(anchors, references)`.
+        weights: `(anchors, references)`, not negative.
+        axis: 1 to sum over references, 0 to sum over anchors.
+
+    Returns:
+        A vector; -inf, with gradient 0, where all weights are 0.
+    """
+    scores = ops.where(weights > 0, scores, -float("inf"))
+    top = ops.stop_gradient(ops.max(scores, axis=axis, keepdims=True))
+    empty = ops.squeeze(top, axis) == -float("inf")
+    total = ops.sum(weights * ops.exp(scores - ops.where(top == -float("inf"), 0.0, top)), axis=axis)
+    return ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + ops.squeeze(top, axis))
 
 
 def softplus_sum_exp(scores, weights):
@@ -117,3 +185,31 @@ def require(condition, received, expected):
     """Raise the ValueError of a loss option: what was received, what is expected."""
     if not condition:
         raise ValueError(f"Received {received}, expected {expected}.")
+
+
+def require_function_or_none(option, value):
+    """Raise the ValueError of an option that takes a function."""
+    require(value is None or callable(value), f"{option}={value!r}", "a function or None")
+
+
+def require_normalize(normalize):
+    """Raise the ValueError of an option that says what a sum is divided by."""
+    require(normalize in ("all", "active"), f"normalize={normalize!r}", '"all" or "active"')
+
+
+def require_same_rows(pairs, what):
+    """Raise the ValueError of a loss that compares references with each other."""
+    require(
+        pairs.references is pairs.anchors,
+        f"anchors against other references for {what}",
+        "a batch against itself (pairing=all_pairs): positives are compared with negatives there",
+    )
+
+
+def require_shared_references(pairs, what):
+    """Raise the ValueError of a loss that needs more than one column of references."""
+    require(
+        len(pairs.references.shape) == 2,
+        f"anchors with references of their own (consecutive pairs) for {what}",
+        "references that all anchors share (pairing=all_pairs)",
+    )

@@ -1,9 +1,11 @@
-"""Losses that treat each pair by itself."""
+"""Losses that pull each positive pair and push each negative pair by itself, up to a margin."""
 
+import keras
+import numpy as np
 from keras import ops
 
 from tfdml.losses.base import PairLoss, mean_over_pairs, require, serializable
-from tfdml.pairs import distance_function
+from tfdml.pairs import cosine, distance_function
 
 
 def contrastive(pairs, *, positive_margin=0.0, negative_margin=1.0, distance="euclidean"):
@@ -30,6 +32,158 @@ def contrastive(pairs, *, positive_margin=0.0, negative_margin=1.0, distance="eu
     return mean_over_pairs(ops.square(ops.maximum(violation, 0.0)), pairs)
 
 
+def weighted_contrastive(pairs, *, g, h, eta=1.0, distance="euclidean"):
+    """Weighted contrastive loss, one value per anchor.
+
+    (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are.
+        g: increasing function of an array of distances, the cost of a positive pair.
+        h: decreasing function of an array of distances, the cost of a negative pair.
+        eta: weight of negative pairs: a number of 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
+    """
+    d = distance_function(distance)(pairs)
+    weight = eta(pairs) if callable(eta) else eta
+    return mean_over_pairs(ops.where(pairs.positive > 0, g(d), weight * h(d)), pairs)
+
+
+def balanced_contrastive(pairs, *, class_counts, negatives_per_positive=256.0, margin=1.0, distance="euclidean"):
+    """Balanced contrastive loss, one value per anchor: each positive pair meets as many negatives as you say.
+
+    (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
+    eta_an = lambda / (L - 1) * (N_a - 1) / N_n
+
+    N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
+    classes, lambda the number of negatives per positive.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references with integer class ids, used as they are.
+        class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
+        negatives_per_positive: lambda.
+        margin: distance beyond which a negative pair costs nothing.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0. Inside a compiled function, where no error can be raised, a class
+        without a count makes the loss NaN.
+
+    Raises:
+        ValueError: a label that `class_counts` does not cover, where labels can be read; labels that are no class ids.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
+    denominator; 15 and the derivation have N_n.
+    """
+    d = distance_function(distance)(pairs)
+    counts = _Counts(class_counts)
+    of_anchors = ops.cast(counts(pairs.anchor_labels), d.dtype)[:, None]
+    of_references = ops.cast(counts(pairs.reference_labels), d.dtype)
+    eta = negatives_per_positive / max(len(counts.ids) - 1, 1) * (of_anchors - 1.0) / of_references
+    return weighted_contrastive(pairs, g=ops.square, h=HingeSquared(margin), eta=lambda _: eta, distance=lambda _: d)
+
+
+def cosine_contrastive(pairs, *, threshold=0.5):
+    """Contrastive loss on cosine similarities, one value per anchor.
+
+    (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        threshold: similarity under which a negative pair costs nothing, in [-1, 1].
+
+    Returns:
+        `(A,)`, down to -1 where positives coincide. An anchor without pairs gives 0.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
+    """
+    s = cosine(pairs)
+    return mean_over_pairs(ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0)), pairs)
+
+
+def cosine_regression(pairs):
+    """Regression of cosine similarities to 1 and 0, one value per anchor.
+
+    (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
+    """
+    s = cosine(pairs)
+    return mean_over_pairs(ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2, pairs)
+
+
+class _Counts:
+    """Training examples per class, looked up by label.
+
+    Args:
+        class_counts: an array indexed by class id, or a dict of class id to count.
+    """
+
+    def __init__(self, class_counts):
+        if not isinstance(class_counts, dict):
+            class_counts = dict(enumerate(np.asarray(class_counts).tolist()))
+        known = {int(label): count for label, count in class_counts.items() if count > 0}
+        self.ids = np.array(sorted(known), dtype="int64")
+        self.counts = np.array([known[label] for label in self.ids.tolist()], dtype="float32")
+
+    def __call__(self, labels):
+        """The count of each label, by binary search; NaN for a class without one."""
+        dtype = keras.backend.standardize_dtype(labels.dtype)
+        if not keras.backend.is_int_dtype(dtype):
+            raise ValueError(
+                f"Received labels of dtype {dtype}, expected integer class ids: class_counts counts classes."
+            )
+        possible = (np.iinfo(dtype).min <= self.ids) & (self.ids <= np.iinfo(dtype).max)
+        ids, counts = ops.convert_to_tensor(self.ids[possible].astype(dtype)), self.counts[possible]
+        place = ops.zeros_like(labels, dtype="int32")
+        for power in reversed(range(len(counts).bit_length())):
+            further = ops.minimum(place + 2**power, len(counts) - 1)
+            place = ops.where(ops.take(ids, further) <= labels, further, place)
+        known = ops.equal(ops.take(ids, place), labels)
+        self._raise_for_unknown(labels, known)
+        return ops.where(known, ops.take(ops.convert_to_tensor(counts), place), float("nan"))
+
+    def _raise_for_unknown(self, labels, known):
+        """An error for labels without a count, where values can be read: outside compiled functions."""
+        try:
+            labels, known = ops.convert_to_numpy(labels), ops.convert_to_numpy(known)
+        except (NotImplementedError, TypeError):
+            return
+        if not known.all():
+            raise ValueError(
+                f"Received label {labels[~known].ravel()[0]}, which class_counts does not cover; expected one of its "
+                f"{len(self.ids)} classes. Count the labels of the whole training set."
+            )
+
+
+@serializable
+class HingeSquared:
+    """h(d) = max(0, margin - d)^2, the cost of a negative pair in the contrastive loss."""
+
+    def __init__(self, margin=1.0):
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        self.margin = margin
+
+    def __call__(self, d):
+        """The cost of each distance."""
+        return ops.square(ops.maximum(self.margin - d, 0.0))
+
+    def get_config(self):
+        """The margin, for Keras."""
+        return {"margin": self.margin}
+
+
 @serializable
 class ContrastiveLoss(PairLoss):
     """Contrastive loss: see `tfdml.losses.contrastive` for the formula and its source.
@@ -42,7 +196,7 @@ class ContrastiveLoss(PairLoss):
         positive_margin: distance under which a positive pair costs nothing; 0 or more.
         negative_margin: distance beyond which a negative pair costs nothing; above `positive_margin`.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(self, *, positive_margin=0.0, negative_margin=1.0, distance="euclidean", **options):
@@ -55,3 +209,91 @@ class ContrastiveLoss(PairLoss):
         distance_function(distance)
         settings = {"positive_margin": positive_margin, "negative_margin": negative_margin, "distance": distance}
         super().__init__(contrastive, settings, **options)
+
+
+@serializable
+class WeightedContrastiveLoss(PairLoss):
+    """Weighted contrastive loss: see `tfdml.losses.weighted_contrastive` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.WeightedContrastiveLoss(h=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
+
+    Args:
+        g: cost of a positive pair, an increasing function of an array of distances; d^2 by default.
+        h: cost of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
+            Functions of your own are saved with the loss when they are registered with Keras.
+        eta: weight of negative pairs: a number of 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, g=ops.square, h=None, eta=1.0, distance="euclidean", **options):
+        h = HingeSquared() if h is None else h
+        for option, value in {"g": g, "h": h}.items():
+            require(callable(value), f"{option}={value!r}", "a function of distances")
+        require(callable(eta) or eta >= 0, f"eta={eta}", "a number of 0 or more, or a function of Pairs")
+        distance_function(distance)
+        super().__init__(weighted_contrastive, {"g": g, "h": h, "eta": eta, "distance": distance}, **options)
+
+
+@serializable
+class BalancedContrastiveLoss(PairLoss):
+    """Balanced contrastive loss: see `tfdml.losses.balanced_contrastive` for the formula and its source.
+
+    Example:
+
+        counts = numpy.bincount(train_labels)
+        loss = tfdml.losses.BalancedContrastiveLoss(class_counts=counts, negatives_per_positive=256)
+
+    Args:
+        class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
+        negatives_per_positive: lambda, above 0; 256 in the paper.
+        margin: distance beyond which a negative pair costs nothing, above 0.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, class_counts, negatives_per_positive=256.0, margin=1.0, distance="euclidean", **options):
+        counts = _Counts(class_counts)
+        require(len(counts.ids) > 0, f"class_counts={class_counts!r}", "a count above 0 for each class")
+        require(negatives_per_positive > 0, f"negatives_per_positive={negatives_per_positive}", "a number above 0")
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        settings = {
+            "class_counts": {str(label): float(n) for label, n in zip(counts.ids, counts.counts, strict=True)},
+            "negatives_per_positive": negatives_per_positive,
+            "margin": margin,
+            "distance": distance,
+        }
+        super().__init__(balanced_contrastive, settings, **options)
+
+
+@serializable
+class CosineContrastiveLoss(PairLoss):
+    """Contrastive loss on cosine similarities: see `tfdml.losses.cosine_contrastive` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
+
+    Args:
+        threshold: similarity under which a negative pair costs nothing, in [-1, 1].
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, threshold=0.5, **options):
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(cosine_contrastive, {"threshold": threshold}, **options)
+
+
+@serializable
+class CosineRegressionLoss(PairLoss):
+    """Regression of cosine similarities to 1 and 0: see `tfdml.losses.cosine_regression`.
+
+    Args:
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, **options):
+        super().__init__(cosine_regression, {}, **options)

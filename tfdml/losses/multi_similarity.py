@@ -1,6 +1,7 @@
-"""Multi-similarity loss."""
+"""Multi-similarity loss, and RAW, which is that loss over valid triplets."""
 
 from tfdml.losses.base import PairLoss, require, serializable, softplus_sum_exp
+from tfdml.miners import ValidTriplets
 from tfdml.pairs import cosine
 
 
@@ -41,7 +42,7 @@ class MultiSimilarityLoss(PairLoss):
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(self, *, alpha=2.0, beta=50.0, threshold=0.5, **options):
@@ -49,3 +50,25 @@ class MultiSimilarityLoss(PairLoss):
         require(beta > 0, f"beta={beta}", "a number above 0")
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(multi_similarity, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)
+
+
+_VALID_TRIPLETS = ValidTriplets(margin=0.1)
+
+
+@serializable
+class RAWLoss(MultiSimilarityLoss):
+    """Relative and absolute weights over valid triplets: the multi-similarity loss with that miner.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 17 with section 5.1 (RAW + VTHM).
+
+    Example:
+
+        loss = tfdml.losses.RAWLoss()
+
+    Args:
+        miner: valid triplets with the paper's margin of 0.1; None for all pairs.
+        **options: those of `MultiSimilarityLoss`.
+    """
+
+    def __init__(self, *, miner=_VALID_TRIPLETS, **options):
+        super().__init__(miner=miner, **{"name": "raw", **options})

@@ -2,30 +2,241 @@
 
 from keras import ops
 
-from tfdml.losses.base import PairLoss, require, serializable
+from tfdml.losses.base import (
+    PairLoss,
+    mean_over_batch,
+    require,
+    require_function_or_none,
+    require_normalize,
+    require_same_rows,
+    serializable,
+)
+from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.pairs import distance_function
 
 
-def batch_hard_triplet(pairs, *, margin=0.2, distance="euclidean"):
-    """Batch-hard triplet loss, one value per anchor: its farthest positive against its nearest negative.
+def triplet(
+    pairs, *, margin=0.2, distance="squared", soft=False, ratio=False, swap=False, negatives=None, normalize="all"
+):
+    """Triplet loss, one value per anchor: positives nearer than negatives by a margin, over all triplets.
 
-    max(0, margin + max_p d_ap - min_n d_an)
+    (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
+
+    with `soft`, log(1 + exp(d_ap - d_an)) instead; with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the number of
+    triplets in the batch, or of those that cost something, so that the mean over the A anchors is the paper's loss.
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A weight only says whether the
-            pair takes part.
-        margin: how much nearer the farthest positive has to be.
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A triplet weighs the product of
+            the weights of its two pairs.
+        margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        soft: the soft margin.
+        ratio: the ratio of distances.
+        swap: compare d_ap with the smaller of d_an and d_pn, so that the positive is the anchor where that is harder.
+            What such a triplet costs counts for the positive's row. For batches that are their own references.
+        negatives: None for all, or how to choose one negative for each positive, such as
+            `tfdml.miners.hardest_negatives`: a function `(pairs, d) -> choose`, where `choose(p)` takes the column of
+            one positive of each anchor, `(A,)`, and returns that of its negative, or -1 where it has none.
+        normalize: "all" divides by the number of triplets, "active" by the number of those that cost something.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
-    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5.
+    Time grows with A R K for up to K positives an anchor, memory with A R: triplets are summed one positive at a time.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
+    Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
+    Learning; soft margin and mean of active triplets, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017;
+    ratio, Serrat, Deep Metric Learning, course slides; swap, Balntas et al., Learning Local Feature Descriptors with
+    Triplets and Shallow Convolutional Neural Networks, BMVC 2016.
+    """
+    if swap:
+        require_same_rows(pairs, "swap=True")
+    d = distance_function(distance)(pairs)
+    fixed = ops.stop_gradient(d)
+    term = _soft if soft else _ratio(margin) if ratio else _hinge(margin)
+    if negatives is None:
+        add = _all_triplets(pairs, fixed, term, swap, normalize)
+    else:
+        add = _chosen_triplets(pairs, fixed, term, swap, normalize, negatives(pairs, fixed))
+    nothing = ops.zeros_like(fixed[:, 0])
+    sums, slopes, number = for_each_positive(pairs, add, (nothing, ops.zeros_like(fixed), nothing))
+    return mean_over_batch(with_slopes(sums, slopes, d), ops.sum(number))
+
+
+def _all_triplets(pairs, d, term, swap, normalize):
+    """Adds one positive of every anchor with all of its negatives."""
+
+    def add(p, found, sums, slopes, number):
+        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+        counted = weights > 0
+        if swap:
+            # (a, p, n) and (p, a, n) both count where n is nearer: twice in this row if that is here.
+            d_pn = ops.take(d, p, axis=0)
+            times = ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
+            weights, counted = weights * times, ops.where(counted, times, 0.0)
+        cost, slope_p, slope_n = term(at(p, d), d)
+        if normalize == "active":
+            counted = ops.where(cost > 0, ops.cast(counted, d.dtype), 0.0)
+        pull = ops.sum(weights * slope_p, axis=1, keepdims=True)
+        return (
+            sums + ops.sum(weights * cost, axis=1),
+            slopes + weights * slope_n + put(p, pull, d),
+            number + ops.sum(ops.cast(counted, d.dtype), axis=1),
+        )
+
+    return add
+
+
+def _chosen_triplets(pairs, d, term, swap, normalize, choose):
+    """Adds one positive of every anchor with one chosen negative."""
+    rows = ops.arange(ops.shape(d)[0], dtype="int32")
+
+    def add(p, found, sums, slopes, number):
+        n = choose(p)
+        if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
+            raise ValueError(
+                f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
+                "for one positive of each anchor."
+            )
+        found = found * ops.cast(n >= 0, d.dtype)
+        n = ops.maximum(n, 0)
+        weights = found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
+        d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
+        anchors, others = rows, p
+        if swap:
+            d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
+            anchors, others = ops.where(d_pn < d_an, p, rows), ops.where(d_pn < d_an, rows, p)
+            d_an = ops.minimum(d_an, d_pn)
+        cost, slope_p, slope_n = term(d_ap, d_an)
+        counted = found * ops.cast(cost > 0, d.dtype) if normalize == "active" else found
+        places = ops.stack([ops.tile(anchors, 2), ops.concatenate([others, n])], axis=1)
+        return (
+            sums + ops.segment_sum(weights * cost, anchors, num_segments=ops.shape(d)[0]),
+            slopes + ops.scatter(places, ops.tile(weights, 2) * ops.concatenate([slope_p, slope_n]), ops.shape(d)),
+            number + counted,
+        )
+
+    return add
+
+
+def _hinge(margin):
+    """max(0, d_ap - d_an + margin), and its slopes by d_ap and by d_an."""
+
+    def term(d_ap, d_an):
+        violation = d_ap + margin - d_an
+        active = ops.cast(violation > 0, violation.dtype)
+        return ops.maximum(violation, 0.0), active, -active
+
+    return term
+
+
+def _soft(d_ap, d_an):
+    """log(1 + exp(d_ap - d_an)), and its slopes by d_ap and by d_an."""
+    slope = ops.sigmoid(d_ap - d_an)
+    return ops.softplus(d_ap - d_an), slope, -slope
+
+
+def _ratio(margin):
+    """max(0, 1 - d_an / (margin + d_ap)), and its slopes by d_ap and by d_an."""
+
+    def term(d_ap, d_an):
+        ratio = d_an / (margin + d_ap)
+        active = ops.cast(ratio < 1, ratio.dtype) / (margin + d_ap)
+        return ops.maximum(1.0 - ratio, 0.0), active * ratio, -active
+
+    return term
+
+
+def batch_hard_triplet(pairs, *, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all"):
+    """Batch-hard triplet loss, one value per anchor: its farthest positive against its nearest negative.
+
+    max(0, margin + max_p d_ap - min_n d_an)
+
+    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A weight only says whether the
+            pair takes part.
+        margin: how much nearer the farthest positive has to be, in units of the distance; not used by `soft`.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        soft: the soft margin.
+        swap: compare with the smaller of d_an and d_pn. For batches that are their own references.
+        normalize: "all" leaves the mean over all anchors, "active" makes it the mean over those that cost something.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
+    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity the
+    other way round.
     """
     d = distance_function(distance)(pairs)
-    farthest_positive = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1)
-    nearest_negative = ops.min(ops.where(pairs.negative > 0, d, float("inf")), axis=1)
-    return ops.maximum(margin + farthest_positive - nearest_negative, 0.0)
+    to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
+    to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
+    farthest_positive, nearest_negative = ops.max(to_positives, axis=1), ops.min(to_negatives, axis=1)
+    if swap:
+        require_same_rows(pairs, "swap=True")
+        p, n = ops.argmax(to_positives, axis=1), ops.argmin(to_negatives, axis=1)
+        from_positive = ops.take(ops.reshape(d, (-1,)), p * ops.shape(d)[1] + n)
+        exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
+        nearest_negative = ops.minimum(nearest_negative, ops.where(exists, from_positive, float("inf")))
+    if soft:
+        values = ops.softplus(farthest_positive - nearest_negative)
+    else:
+        values = ops.maximum(margin + farthest_positive - nearest_negative, 0.0)
+    if normalize == "active":
+        return mean_over_batch(values, ops.sum(ops.cast(values > 0, values.dtype)))
+    return values
+
+
+@serializable
+class TripletLoss(PairLoss):
+    """Triplet loss: see `tfdml.losses.triplet` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.TripletLoss(margin=0.2, negatives=tfdml.miners.semi_hard_negatives)
+
+    Args:
+        margin: how much nearer positives have to be, in units of the distance; 0 or more, above 0 with `ratio`.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        soft: the soft margin, log(1 + exp(d_ap - d_an)).
+        ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
+        swap: compare with the nearer of anchor and positive.
+        negatives: None for all negatives, or a function that chooses one for each positive: see `tfdml.miners`.
+        normalize: "all" or "active".
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin=0.2,
+        distance="squared",
+        soft=False,
+        ratio=False,
+        swap=False,
+        negatives=None,
+        normalize="all",
+        **options,
+    ):
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
+        require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
+        require_function_or_none("negatives", negatives)
+        require_normalize(normalize)
+        distance_function(distance)
+        settings = {
+            "margin": margin,
+            "distance": distance,
+            "soft": soft,
+            "ratio": ratio,
+            "swap": swap,
+            "negatives": negatives,
+            "normalize": normalize,
+        }
+        super().__init__(triplet, settings, **options)
 
 
 @serializable
@@ -39,10 +250,15 @@ class BatchHardTripletLoss(PairLoss):
     Args:
         margin: how much nearer the farthest positive has to be than the nearest negative; 0 or more.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `name`, `reduction`, `dtype` of `PairLoss`.
+        soft: the soft margin, log(1 + exp(d_ap - d_an)).
+        swap: compare with the nearer of anchor and positive.
+        normalize: "all" for the mean over all anchors, "active" over those that cost something.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, margin=0.2, distance="euclidean", **options):
+    def __init__(self, *, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all", **options):
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        require_normalize(normalize)
         distance_function(distance)
-        super().__init__(batch_hard_triplet, {"margin": margin, "distance": distance}, **options)
+        settings = {"margin": margin, "distance": distance, "soft": soft, "swap": swap, "normalize": normalize}
+        super().__init__(batch_hard_triplet, settings, **options)

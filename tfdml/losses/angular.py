@@ -1,0 +1,68 @@
+"""Angular loss: the angle at the negative of the triangle it makes with an anchor and its positive."""
+
+import math
+
+from keras import ops
+
+from tfdml.losses.base import PairLoss, count, log_sum_exp, of_the_batch, require, require_same_rows, serializable
+from tfdml.losses.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs import cosine
+
+
+def angular(pairs, *, angle=45.0):
+    """Angular loss, over each positive pair and all negatives of its anchor.
+
+    (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
+
+    Args:
+        pairs: `Pairs` of a batch with itself; embeddings are normalized here, so s is their cosine similarity.
+        angle: upper bound of the angle at the negative, in degrees, in (0, 90).
+
+    Returns:
+        `(A,)`, the loss of the batch for every anchor, as a positive's similarities are not its anchor's own. 0 where
+        no anchor has both a positive and a negative.
+
+    Time grows with A R K for up to K positives an anchor, memory with A R.
+
+    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, eqs. 5 and 8.
+    """
+    require_same_rows(pairs, "the angular loss")
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+    tangent = math.tan(math.radians(angle)) ** 2
+    to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
+
+    def add(p, found, value, slopes):
+        logits = to_negative * (fixed + ops.take(fixed, p, axis=0))
+        everything = log_sum_exp(logits, pairs.negative)[:, None]
+        violation = everything - to_positive * at(p, fixed)
+        weight = found[:, None] * at(p, pairs.positive)
+        slope = weight * ops.sigmoid(violation)
+        kept = ops.where(pairs.negative > 0, logits - everything, -float("inf"))
+        to_negatives = slope * to_negative * pairs.negative * ops.exp(kept)
+        from_positives = ops.segment_sum(to_negatives, p, num_segments=ops.shape(fixed)[0])
+        return (
+            value + ops.sum(weight * ops.softplus(violation)),
+            slopes + to_negatives + from_positives - put(p, slope * to_positive, fixed),
+        )
+
+    value, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[0, 0]), ops.zeros_like(fixed)))
+    return of_the_batch(with_slopes(value, slopes, s) / ops.maximum(ops.sum(count(pairs.positive)), 1.0), pairs)
+
+
+@serializable
+class AngularLoss(PairLoss):
+    """Angular loss: see `tfdml.losses.angular` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.AngularLoss(angle=45.0)
+
+    Args:
+        angle: upper bound of the angle at the negative, in degrees, in (0, 90); the paper uses 36 to 45.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, angle=45.0, **options):
+        require(0 < angle < 90, f"angle={angle}", "degrees in (0, 90)")
+        super().__init__(angular, {"angle": angle}, **options)

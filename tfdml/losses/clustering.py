@@ -1,0 +1,112 @@
+"""Losses against class centres estimated from the batch."""
+
+from keras import ops
+
+from tfdml.losses.base import (
+    PairLoss,
+    count,
+    log_sum_exp,
+    mean_over_batch,
+    require,
+    require_same_rows,
+    require_shared_references,
+    serializable,
+)
+from tfdml.pairs import squared
+
+
+def coupled_clusters(pairs, *, margin=0.2):
+    """Coupled clusters loss, one value per anchor: nearer to its class centre than the nearest negative is.
+
+    max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
+
+    c is the mean of the anchor and its positives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). A weight
+            only says whether the pair takes part.
+        margin: how much nearer the anchor has to be, in squared distance.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the centre, which they hold constant.
+    """
+    require_shared_references(pairs, "the coupled clusters loss")
+    anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.references))
+    members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
+    centres = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
+    to_references = squared(pairs._replace(anchors=centres))
+    nearest_negative = ops.min(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
+    own = ops.sum(ops.square(anchors - centres), axis=1)
+    return ops.where(count(members) > 0, ops.maximum(own - nearest_negative + margin, 0.0) / 2, 0.0)
+
+
+def prototypical(pairs, *, shots=1):
+    """Prototypical loss: a softmax over distances to class centres picks the class of each query.
+
+    (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
+
+    The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
+    queries, so that the mean over the A anchors is the paper's loss.
+
+    Args:
+        pairs: `Pairs` of a batch with itself, used as they are (not normalized). What is positive to each other is a
+            class, so `match` has to be an equivalence. A weight only says whether the pair takes part.
+        shots: support examples of each class.
+
+    Returns:
+        `(A,)`. Support rows give 0, and so does a batch without queries.
+
+    Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
+    """
+    require_same_rows(pairs, "the prototypical loss")
+    rows = ops.arange(ops.shape(pairs.positive)[0])
+    member = (pairs.positive > 0) | (rows[:, None] == rows)
+    earlier = ops.sum(ops.cast(member & (rows[:, None] > rows), "int32"), axis=1)
+    support = ops.cast(member & (earlier < shots), pairs.positive.dtype)
+    x = ops.cast(pairs.anchors, support.dtype)
+    centres = ops.matmul(support, x) / count(support)[:, None]
+    # The first row of each class stands for its centre.
+    stands = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
+    against_all = log_sum_exp(-squared(pairs._replace(anchors=x, references=centres)), stands)
+    own = ops.sum(ops.square(x - centres), axis=1)
+    is_query = ops.cast(earlier >= shots, support.dtype)
+    return mean_over_batch(is_query * (own + against_all), ops.sum(is_query))
+
+
+@serializable
+class CoupledClustersLoss(PairLoss):
+    """Coupled clusters loss: see `tfdml.losses.coupled_clusters` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CoupledClustersLoss(margin=0.2)
+
+    Args:
+        margin: how much nearer an anchor has to be to its centre than negatives, in squared distance; 0 or more.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=0.2, **options):
+        require(margin >= 0, f"margin={margin}", "a squared distance of 0 or more")
+        super().__init__(coupled_clusters, {"margin": margin}, **options)
+
+
+@serializable
+class PrototypicalLoss(PairLoss):
+    """Prototypical loss: see `tfdml.losses.prototypical` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.PrototypicalLoss(shots=5)
+
+    Args:
+        shots: support examples of each class in the batch, at least 1.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, shots=1, **options):
+        require(shots >= 1, f"shots={shots}", "at least 1")
+        super().__init__(prototypical, {"shots": shots}, **options)

@@ -1,0 +1,125 @@
+"""Lifted losses: each positive pair, or all positives of an anchor, against all negatives at once."""
+
+from keras import ops
+
+from tfdml.losses.base import (
+    PairLoss,
+    count,
+    log_sum_exp,
+    mean_over_batch,
+    require,
+    require_shared_references,
+    serializable,
+)
+from tfdml.pairs import distance_function
+
+
+def lifted_structure(pairs, *, margin=1.0, hard=False, squared=True, distance="euclidean"):
+    """Lifted structured loss, one value per anchor: each positive pair against all negatives of both of its ends.
+
+    J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
+    (A / (2 P)) sum_p max(0, J_ap)^2
+
+    with `hard`, the largest of all margin - d_an and margin - d_pn instead of the logarithm; without `squared`,
+    (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
+    anchors is the paper's loss.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
+            Negatives of p are the anchors that have p as a negative.
+        margin: distance up to which negatives count, softly.
+        hard: the nested maximum that the smooth form bounds from above.
+        squared: square the hinge, as in the paper.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. A positive pair of which neither end has a negative costs 0.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
+    eqs. 3 (hard) and 4; without the square, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 7.
+    """
+    require_shared_references(pairs, "the lifted structured loss")
+    d = distance_function(distance)(pairs)
+    if hard:
+        nearness = ops.where(pairs.negative > 0, margin - d, -float("inf"))
+        of_anchors, of_references = ops.max(nearness, axis=1), ops.max(nearness, axis=0)
+        push = ops.maximum(of_anchors[:, None], of_references)
+    else:
+        of_anchors, of_references = (log_sum_exp(margin - d, pairs.negative, axis) for axis in (1, 0))
+        push = _log_add_exp(of_anchors[:, None], of_references)
+    violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
+    cost = ops.square(violation) / 2 if squared else violation
+    return mean_over_batch(ops.sum(pairs.positive * cost, axis=1), ops.sum(count(pairs.positive)))
+
+
+def _log_add_exp(a, b):
+    """log(e^a + e^b), -inf with gradient 0 where both are -inf."""
+    larger, smaller = ops.maximum(a, b), ops.minimum(a, b)
+    gap = ops.where(smaller == -float("inf"), -float("inf"), smaller - ops.where(larger == -float("inf"), 0.0, larger))
+    return larger + ops.softplus(gap)
+
+
+def generalized_lifted(pairs, *, margin=1.0, distance="euclidean"):
+    """Generalized lifted loss, one value per anchor: all of its positives against all of its negatives.
+
+    max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
+
+    With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        margin: how much farther negatives have to be.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 8; on similarities, A Unified View of Deep
+    Metric Learning via Gradient Analysis, eq. 9, whose printed signs do not give its weights, eqs. 10 and 11: the signs
+    here do.
+    """
+    d = distance_function(distance)(pairs)
+    return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)
+
+
+@serializable
+class LiftedStructureLoss(PairLoss):
+    """Lifted structured loss: see `tfdml.losses.lifted_structure` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.LiftedStructureLoss(margin=1.0)
+
+    Args:
+        margin: distance up to which negatives count, above 0.
+        hard: the nested maximum instead of its smooth bound.
+        squared: square the hinge, as in the paper.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=1.0, hard=False, squared=True, distance="euclidean", **options):
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        settings = {"margin": margin, "hard": hard, "squared": squared, "distance": distance}
+        super().__init__(lifted_structure, settings, **options)
+
+
+@serializable
+class GeneralizedLiftedLoss(PairLoss):
+    """Generalized lifted loss: see `tfdml.losses.generalized_lifted` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.GeneralizedLiftedLoss(distance="cosine")
+
+    Args:
+        margin: how much farther negatives have to be, 0 or more.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=1.0, distance="euclidean", **options):
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        distance_function(distance)
+        super().__init__(generalized_lifted, {"margin": margin, "distance": distance}, **options)

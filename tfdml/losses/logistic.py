@@ -1,0 +1,93 @@
+"""Losses that classify each pair by itself as positive or negative, with logistic costs."""
+
+from keras import ops
+
+from tfdml.losses.base import PairLoss, mean_over_pairs, require, serializable, weighted_mean
+from tfdml.pairs import cosine, distance_function
+
+
+def distance_logistic(pairs, *, margin=1.0, distance="euclidean"):
+    """Distance-based logistic loss, one value per anchor: the cross-entropy of the probability that a pair belongs.
+
+    (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        margin: distance around which the probability falls; P(0) = 1.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0. Duplicates of another class would cost infinity; they cost about 41,
+        with gradient 0.
+
+    Source: Vo, Hays, Localizing and Orienting Street Views Using Overhead Imagery, ECCV 2016, eqs. 4 and 5.
+    """
+    d = distance_function(distance)(pairs)
+    pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
+    push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
+    return mean_over_pairs(ops.where(pairs.positive > 0, pull, push), pairs)
+
+
+def binomial_deviance(pairs, *, alpha=2.0, beta=50.0, threshold=0.5):
+    """Binomial deviance loss, one value per anchor.
+
+    mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        alpha: sharpness on positives.
+        beta: sharpness on negatives.
+        threshold: similarity that separates them, in [-1, 1].
+
+    Returns:
+        `(A,)`. An anchor with neither positives nor negatives gives 0.
+
+    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpnesses and
+    means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
+    """
+    s = cosine(pairs)
+    pull = weighted_mean(ops.softplus(alpha * (threshold - s)), pairs.positive)
+    push = weighted_mean(ops.softplus(beta * (s - threshold)), pairs.negative)
+    return pull + push
+
+
+@serializable
+class DistanceLogisticLoss(PairLoss):
+    """Distance-based logistic loss: see `tfdml.losses.distance_logistic` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.DistanceLogisticLoss(margin=1.0)
+
+    Args:
+        margin: distance around which the probability of a match falls, above 0.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=1.0, distance="euclidean", **options):
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        super().__init__(distance_logistic, {"margin": margin, "distance": distance}, **options)
+
+
+@serializable
+class BinomialDevianceLoss(PairLoss):
+    """Binomial deviance loss: see `tfdml.losses.binomial_deviance` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.BinomialDevianceLoss(alpha=2.0, beta=50.0, threshold=0.5)
+
+    Args:
+        alpha: sharpness on positives, above 0.
+        beta: sharpness on negatives, above 0.
+        threshold: cosine similarity that separates positives from negatives, in [-1, 1].
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, alpha=2.0, beta=50.0, threshold=0.5, **options):
+        require(alpha > 0, f"alpha={alpha}", "a number above 0")
+        require(beta > 0, f"beta={beta}", "a number above 0")
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(binomial_deviance, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)

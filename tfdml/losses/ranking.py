@@ -1,0 +1,134 @@
+"""Losses over the ranking of all references: average precision, and ranked lists."""
+
+from keras import ops
+
+from tfdml.losses.base import PairLoss, count, require, serializable
+from tfdml.losses.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs import cosine, euclidean, normalized
+
+
+def smooth_ap(pairs, *, temperature=0.01):
+    """Smooth average precision, one value per anchor: 1 minus average precision, with sigmoids for comparisons.
+
+    1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
+    g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        temperature: of the sigmoid that stands for a step.
+
+    Returns:
+        `(A,)`, in [0, 1). An anchor without positives gives 0.
+
+    Time grows with A R K for up to K positives an anchor, memory with A R.
+
+    Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
+    2020, eqs. 4 to 6. The anchor itself is not retrieved here.
+    """
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+
+    def add(p, found, sums, slopes):
+        weight = found[:, None] * at(p, pairs.positive)
+        above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
+        others = pairs.positive - put(p, at(p, pairs.positive), fixed)
+        rank_p = 1.0 + ops.sum(others * above, axis=1, keepdims=True)
+        rank = rank_p + ops.sum(pairs.negative * above, axis=1, keepdims=True)
+        by_rank = (others * (rank - rank_p) - pairs.negative * rank_p) / ops.square(rank)
+        by_score = weight * by_rank * above * (1.0 - above) / temperature
+        by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
+        return sums + (weight * rank_p / rank)[:, 0], slopes + by_score + put(p, by_own_score, fixed)
+
+    sums, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
+    positives = count(pairs.positive)
+    precision = with_slopes(sums, slopes, s) / ops.maximum(positives, 1.0)
+    return ops.where(positives > 0, 1.0 - precision, 0.0)
+
+
+def ranked_list(pairs, *, margin=0.4, boundary=1.2, temperature=10.0, positive_temperature=0.0, balance=0.5):
+    """Ranked list loss, one value per anchor: positives within a ball, negatives beyond its boundary.
+
+    (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
+
+    over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
+    embeddings, w_n = exp(temperature (boundary - d_an)) and w_p = exp(positive_temperature (d_ap - boundary + margin)),
+    both constants in the gradient.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
+        margin: width between positives and negatives.
+        boundary: distance beyond which a negative costs nothing, in [0, 2].
+        temperature: how much harder negatives weigh.
+        positive_temperature: how much harder positives weigh.
+        balance: weight of negatives, in [0, 1].
+
+    Returns:
+        `(A,)`. An anchor without violating pairs gives 0.
+
+    Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, eqs. 4
+    to 7.
+    """
+    d = euclidean(normalized(pairs))
+    pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
+    of_positives = _mean_of_violations(pull, positive_temperature, pairs.positive)
+    of_negatives = _mean_of_violations(push, temperature, pairs.negative)
+    return (1.0 - balance) * of_positives + balance * of_negatives
+
+
+def _mean_of_violations(violation, temperature, weights):
+    """Mean of the violations above 0 of each row, weighed by exp(temperature violation); 0 where there is none."""
+    violating = weights * ops.cast(violation > 0, weights.dtype)
+    weights = ops.stop_gradient(violating * ops.exp(temperature * violation))
+    total = ops.sum(weights, axis=1)
+    return ops.sum(weights * violation, axis=1) / ops.where(total > 0, total, 1.0)
+
+
+@serializable
+class SmoothAPLoss(PairLoss):
+    """Smooth average precision: see `tfdml.losses.smooth_ap` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SmoothAPLoss(temperature=0.01)
+
+    Args:
+        temperature: above 0.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, temperature=0.01, **options):
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        super().__init__(smooth_ap, {"temperature": temperature}, **options)
+
+
+@serializable
+class RankedListLoss(PairLoss):
+    """Ranked list loss: see `tfdml.losses.ranked_list` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, temperature=10.0)
+
+    Args:
+        margin: width between positives and negatives, from 0 to `boundary`.
+        boundary: distance of normalized embeddings beyond which a negative costs nothing, in [0, 2].
+        temperature: how much harder negatives weigh, 0 or more.
+        positive_temperature: how much harder positives weigh, 0 or more.
+        balance: weight of negatives, in [0, 1].
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=0.4, boundary=1.2, temperature=10.0, positive_temperature=0.0, balance=0.5, **options):
+        require(0 <= boundary <= 2, f"boundary={boundary}", "a distance of normalized embeddings, in [0, 2]")
+        require(0 <= margin <= boundary, f"margin={margin}", f"a distance from 0 to boundary={boundary}")
+        require(temperature >= 0, f"temperature={temperature}", "a number of 0 or more")
+        require(positive_temperature >= 0, f"positive_temperature={positive_temperature}", "a number of 0 or more")
+        require(0 <= balance <= 1, f"balance={balance}", "a share in [0, 1]")
+        settings = {
+            "margin": margin,
+            "boundary": boundary,
+            "temperature": temperature,
+            "positive_temperature": positive_temperature,
+            "balance": balance,
+        }
+        super().__init__(ranked_list, settings, **options)

@@ -1,0 +1,252 @@
+"""Losses that ask, by a softmax, which reference belongs to the anchor."""
+
+import math
+
+from keras import ops
+
+from tfdml.losses.base import PairLoss, count, log_sum_exp, require, serializable, weighted_mean
+from tfdml.pairs import cosine, dot, squared
+
+
+def n_pairs(pairs, *, l2=0.0):
+    """N-pair loss, one value per anchor: a softmax over dot products picks each positive among the negatives.
+
+    mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product.
+        l2: weight of the mean squared norm of the embeddings, which the dot product would let grow.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0, but for the norms.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples a
+    class it is the multi-class N-pair loss of the first.
+    """
+    norms = (ops.sum(ops.square(x), axis=-1) for x in (pairs.anchors, pairs.references))
+    of_anchors, of_references = (ops.cast(n, pairs.positive.dtype) for n in norms)
+    return _positives_among_negatives(dot(pairs), pairs) + l2 * (of_anchors + ops.mean(of_references)) / 2
+
+
+def nt_xent(pairs, *, temperature=0.07):
+    """Normalized, temperature-scaled cross-entropy, one value per anchor: each positive among the negatives.
+
+    mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        temperature: t; small values look at the hardest negatives only.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
+    ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is that of
+    Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018.
+    """
+    return _positives_among_negatives(cosine(pairs) / temperature, pairs)
+
+
+def sup_con(pairs, *, temperature=0.1):
+    """Supervised contrastive loss, one value per anchor: each positive among all others, positives too.
+
+    mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        temperature: t.
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
+    """
+    s = cosine(pairs) / temperature
+    everything = log_sum_exp(s, pairs.positive + pairs.negative)[:, None]
+    return weighted_mean(ops.where(pairs.positive > 0, everything - s, 0.0), pairs.positive)
+
+
+def nca(pairs, *, log=False):
+    """Neighbourhood components analysis, one value per anchor: the chance of a random neighbour of another class.
+
+    p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        log: the log-likelihood, which does not go flat for anchors far from their class.
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighbourhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
+    Serrat's slides print k != j under the sum; it is k != i that is left out.
+    """
+    logits = -squared(pairs)
+    among_positives = log_sum_exp(logits, pairs.positive)
+    gap = ops.where(count(pairs.positive) > 0, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
+    return ops.softplus(gap) if log else ops.sigmoid(gap)
+
+
+def circle(pairs, *, margin=0.4, scale=80.0):
+    """Circle loss, one value per anchor: similarities weighed by how far they are from their optimum.
+
+    log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
+    w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        margin: relaxation m: positives aim at 1 - m, negatives at m.
+        scale: gamma.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
+    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
+    """
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+    pull = -scale * ops.maximum(1 + margin - fixed, 0.0) * (s - (1 - margin))
+    push = scale * ops.maximum(fixed + margin, 0.0) * (s - margin)
+    return ops.softplus(log_sum_exp(pull, pairs.positive) + log_sum_exp(push, pairs.negative))
+
+
+def tuplet_margin(pairs, *, margin=5.73, scale=64.0):
+    """Tuplet margin loss, one value per anchor: each positive, some degrees farther, among the negatives.
+
+    mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        margin: slack, in degrees.
+        scale: sharpness.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019, eq. 6.
+    """
+    s = cosine(pairs)
+    sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
+    slack = math.radians(margin)
+    relaxed = ops.where(pairs.positive > 0, s * math.cos(slack) + sine * math.sin(slack), s)
+    return _positives_among_negatives(scale * relaxed, pairs)
+
+
+def _positives_among_negatives(logits, pairs):
+    """mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n)))."""
+    against = log_sum_exp(logits, pairs.negative)[:, None]
+    return weighted_mean(ops.softplus(against - ops.where(pairs.positive > 0, logits, 0.0)), pairs.positive)
+
+
+@serializable
+class NPairsLoss(PairLoss):
+    """N-pair loss: see `tfdml.losses.n_pairs` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NPairsLoss()  # any labels
+        loss = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples a class
+
+    Args:
+        l2: weight of the mean squared norm of the embeddings, 0 or more.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, l2=0.0, **options):
+        require(l2 >= 0, f"l2={l2}", "a number of 0 or more")
+        super().__init__(n_pairs, {"l2": l2}, **options)
+
+
+@serializable
+class NTXentLoss(PairLoss):
+    """Normalized, temperature-scaled cross-entropy: see `tfdml.losses.nt_xent` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NTXentLoss(temperature=0.07)
+
+    Args:
+        temperature: above 0.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, temperature=0.07, **options):
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        super().__init__(nt_xent, {"temperature": temperature}, **options)
+
+
+@serializable
+class SupConLoss(PairLoss):
+    """Supervised contrastive loss: see `tfdml.losses.sup_con` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SupConLoss(temperature=0.1)
+
+    Args:
+        temperature: above 0.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, temperature=0.1, **options):
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        super().__init__(sup_con, {"temperature": temperature}, **options)
+
+
+@serializable
+class NCALoss(PairLoss):
+    """Neighbourhood components analysis: see `tfdml.losses.nca` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NCALoss(log=True)
+
+    Args:
+        log: the log-likelihood instead of the expected error.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, log=False, **options):
+        super().__init__(nca, {"log": log}, **options)
+
+
+@serializable
+class CircleLoss(PairLoss):
+    """Circle loss: see `tfdml.losses.circle` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CircleLoss(margin=0.4, scale=80.0)
+
+    Args:
+        margin: relaxation, in [0, 1].
+        scale: above 0.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=0.4, scale=80.0, **options):
+        require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(circle, {"margin": margin, "scale": scale}, **options)
+
+
+@serializable
+class TupletMarginLoss(PairLoss):
+    """Tuplet margin loss: see `tfdml.losses.tuplet_margin` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.TupletMarginLoss(margin=5.73, scale=64.0)
+
+    Args:
+        margin: slack in degrees, 0 or more and below 180.
+        scale: above 0.
+        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin=5.73, scale=64.0, **options):
+        require(0 <= margin < 180, f"margin={margin}", "degrees in [0, 180)")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(tuplet_margin, {"margin": margin, "scale": scale}, **options)

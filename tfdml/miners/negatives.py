@@ -1,0 +1,127 @@
+"""Which negative each positive is compared with: choosers for `tfdml.losses.TripletLoss(negatives=...)`.
+
+A chooser is a function `(pairs, d) -> choose` of `Pairs` and their distances `(anchors, references)`. `choose(p)` takes
+the column of one positive of each anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
+"""
+
+import keras
+from keras import ops
+
+_serializable = keras.saving.register_keras_serializable("tfdml")
+
+
+@_serializable
+def hardest_negatives(pairs, d):
+    """The nearest negative of the anchor, whatever the positive.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        d: `(A, R)` distances.
+
+    Returns:
+        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+    """
+    nearest = _nearest(d, pairs.negative > 0)
+    return lambda p: nearest
+
+
+@_serializable
+def semi_hard_negatives(pairs, d, *, margin=None):
+    """The nearest negative that is farther than the positive; the farthest of all where none is.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        d: `(A, R)` distances.
+        margin: None, or take only negatives inside the margin, d_ap < d_an < d_ap + margin, and none where none is.
+
+    Returns:
+        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 where none is.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
+    in Deep Embedding Learning, section 3. The farthest negative as the way out is TensorFlow Addons'.
+    """
+    is_negative = pairs.negative > 0
+    farthest = -1 if margin is not None else _nearest(-d, is_negative)
+
+    def choose(p):
+        d_ap = ops.take_along_axis(d, p[:, None], axis=1)
+        semi_hard = is_negative & (d > d_ap)
+        if margin is not None:
+            semi_hard = semi_hard & (d < d_ap + margin)
+        nearest = _nearest(d, semi_hard)
+        return ops.where(nearest < 0, farthest, nearest)
+
+    return choose
+
+
+@_serializable
+class SemiHardNegatives:
+    """`semi_hard_negatives` with a margin, as an object to hand to a loss.
+
+    Args:
+        margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
+    """
+
+    def __init__(self, margin=0.2):
+        if not margin > 0:
+            raise ValueError(f"Received margin={margin}, expected a distance above 0.")
+        self.margin = margin
+
+    def __call__(self, pairs, d):
+        """The choice for these pairs."""
+        return semi_hard_negatives(pairs, d, margin=self.margin)
+
+    def get_config(self):
+        """The settings, for Keras."""
+        return {"margin": self.margin}
+
+
+def random_negatives(pairs, d, *, seed=None):
+    """A negative at random for each positive, with probability proportional to the weight of its pair.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        d: `(A, R)` distances, not used.
+        seed: an integer, or a `keras.random.SeedGenerator`; None for a fresh one.
+
+    Returns:
+        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+    """
+    uniform = keras.random.uniform(ops.shape(d), dtype=d.dtype, seed=seed)
+    below = ops.cumsum(pairs.negative, axis=1)
+    total = below[:, -1:]
+
+    def choose(p):
+        point = ops.take_along_axis(uniform, p[:, None], axis=1) * total
+        chosen = ops.argmax(ops.cast(below > point, "int8"), axis=1)
+        return ops.where(total[:, 0] > 0, ops.cast(chosen, "int32"), -1)
+
+    return choose
+
+
+@_serializable
+class RandomNegatives(keras.layers.Layer):
+    """`random_negatives` with a seed of its own: a Keras layer, so that `EmbeddingModel` keeps its state.
+
+    Args:
+        seed: an integer; None for a fresh one.
+    """
+
+    def __init__(self, seed=None, **options):
+        super().__init__(**options)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def call(self, pairs, d):
+        """The choice for these pairs."""
+        return random_negatives(pairs, d, seed=self.seed_generator)
+
+    def get_config(self):
+        """The seed, for Keras."""
+        return {**super().get_config(), "seed": self.seed}
+
+
+def _nearest(d, among):
+    """The column of the smallest `d` of each row among those allowed; -1 where none is."""
+    column = ops.argmin(ops.where(among, d, float("inf")), axis=1)
+    return ops.where(ops.any(among, axis=1), ops.cast(column, "int32"), -1)
