@@ -6,19 +6,28 @@ import numpy as np
 BACKEND = keras.backend.backend()
 
 
-def gradient(function, x):
-    """d function(x) / dx of a scalar function, as an array."""
+def slope_of(function, x):
+    """d sum(function(x)) / dx as a tensor, inside compiled functions too."""
     if BACKEND == "jax":
         import jax
 
-        return np.asarray(jax.grad(lambda v: keras.ops.sum(function(v)))(keras.ops.convert_to_tensor(x)))
+        return jax.grad(lambda v: keras.ops.sum(function(v)))(x)
     import tensorflow as tf
 
-    x = tf.convert_to_tensor(x)
     with tf.GradientTape() as tape:
         tape.watch(x)
         value = keras.ops.sum(function(x))
-    return tape.gradient(value, x).numpy()
+    return tape.gradient(value, x)
+
+
+def gradient(function, x):
+    """d sum(function(x)) / dx as an array."""
+    return np.asarray(slope_of(function, keras.ops.convert_to_tensor(x)))
+
+
+def value_and_gradient(function, x):
+    """`function(x)` and d sum(function(x)) / dx, as arrays."""
+    return numbers(function(keras.ops.convert_to_tensor(x))), gradient(function, x)
 
 
 def compiled(function):

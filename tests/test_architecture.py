@@ -25,6 +25,7 @@ ARROWS = {
     "search": {"_files"},
     "metrics": {"search"},
     "export": {"_files"},
+    "analysis": {"pairs"},
     "callbacks": {"_files", "metrics", "search", "export"},
 }
 

@@ -99,3 +99,52 @@ def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, x):
     as_anchors = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), x)
     as_references = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, x, LABELS, v)), x)
     np.testing.assert_allclose(within, as_anchors + as_references, rtol=1e-4, atol=1e-5)
+
+
+def test_even_rows_stand_against_odd_rows(x):
+    made = pairs.even_against_odd([0, 0, 1, 1, 2, 0], x)
+    np.testing.assert_array_equal(numbers(made.positive), [[1, 0, 1], [0, 1, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(numbers(made.negative), 1 - numbers(made.positive))
+    np.testing.assert_allclose(numbers(pairs.dot(made)), x[0::2] @ x[1::2].T, rtol=1e-5)
+    with pytest.raises(ValueError, match="batch of 3 rows for pairs of neighbouring rows"):
+        pairs.even_against_odd(LABELS[:3], x[:3])
+
+
+def share_a_tag(a, b):
+    a, b = (keras.ops.cast(labels, "float32") for labels in (a, b))
+    return keras.ops.matmul(a, keras.ops.transpose(b)) > 0
+
+
+TAGS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1], [0, 0, 0]])
+SHARED = (TAGS @ TAGS.T > 0).astype(float)
+
+
+def test_match_decides_what_is_positive_and_a_row_with_itself_is_no_pair(x):
+    made = pairs.all_pairs(TAGS, x, match=share_a_tag)
+    others = 1 - np.eye(6)
+    np.testing.assert_array_equal(numbers(made.positive), SHARED * others)
+    np.testing.assert_array_equal(numbers(made.negative), (1 - SHARED) * others)
+
+
+def test_match_works_in_every_pairing(x):
+    against = pairs.pairs_with(TAGS, x, TAGS[:4], x[:4], match=share_a_tag)
+    np.testing.assert_array_equal(numbers(against.positive), SHARED[:, :4])
+    np.testing.assert_array_equal(numbers(against.negative), 1 - SHARED[:, :4])
+    rows = pairs.consecutive_pairs(TAGS, x, match=share_a_tag)
+    np.testing.assert_array_equal(numbers(rows.positive)[:, 0], SHARED[[0, 2, 4], [1, 3, 5]])
+    np.testing.assert_array_equal(numbers(rows.negative)[:, 0], 1 - SHARED[[0, 2, 4], [1, 3, 5]])
+    halves = pairs.even_against_odd(TAGS, x, match=share_a_tag)
+    np.testing.assert_array_equal(numbers(halves.positive), SHARED[0::2, 1::2])
+
+
+def test_match_may_depend_on_the_order_of_its_labels(x):
+    made = pairs.all_pairs(LABELS, x, match=lambda a, b: a[:, None] > b)
+    np.testing.assert_array_equal(numbers(made.positive), (LABELS[:, None] > LABELS).astype(float))
+
+
+def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
+    made = pairs.normalized(pairs.all_pairs(LABELS, x))
+    assert made.references is made.anchors
+    np.testing.assert_allclose(np.linalg.norm(numbers(made.anchors), axis=1), np.ones(6), rtol=1e-6)
+    against = pairs.normalized(pairs.pairs_with(LABELS, x, LABELS, 2 * x))
+    np.testing.assert_allclose(numbers(against.references), numbers(made.anchors), rtol=1e-6)

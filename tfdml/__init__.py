@@ -11,6 +11,7 @@ from tfdml._environment import environment
 
 __version__ = "0.1.0"
 __all__ = [
+    "analysis",
     "callbacks",
     "datasets",
     "environment",

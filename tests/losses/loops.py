@@ -1,6 +1,15 @@
-"""Float64 loops written from the equations: what the losses have to agree with."""
+"""Float64 loops written from the equations: what the losses have to agree with.
+
+Every function takes labels and embeddings and returns one value per anchor. Losses that divide by the N terms of a
+batch return the sum of an anchor's terms times batch / N; losses of the batch as a whole return its value for every
+anchor. `fixed` stands for the embeddings that weights without a gradient are computed from: `x` itself by default.
+"""
 
 import numpy as np
+
+
+def cosine_between(a, b):
+    return (a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))
 
 
 def distance_between(a, b, distance):
@@ -14,6 +23,45 @@ def others_of(anchor, labels):
     """(positives, negatives) of a row: every other row, by class."""
     rows = [row for row in range(len(labels)) if row != anchor]
     return [r for r in rows if labels[r] == labels[anchor]], [r for r in rows if labels[r] != labels[anchor]]
+
+
+def distances(x, distance):
+    return np.array([[distance_between(a, b, distance) for b in x] for a in x])
+
+
+def cosines(x):
+    return np.array([[cosine_between(a, b) for b in x] for a in x])
+
+
+def unit(x):
+    return np.array([row / np.linalg.norm(row) for row in x])
+
+
+def mean(values):
+    return sum(values) / len(values) if len(values) else 0.0
+
+
+def log_sum_exp(values):
+    return np.logaddexp.reduce(values)  # -inf of nothing
+
+
+def over_batch(sums, number):
+    return np.array([total * len(sums) / number if number else 0.0 for total in sums])
+
+
+def mean_over_pairs(labels, x, cost, **settings):
+    """Each anchor's mean of `cost(its label, the other's label, its embedding, the other's)` over all other rows."""
+    rows = range(len(x))
+    return np.array(
+        [mean([cost(labels[a], labels[r], x[a], x[r], **settings) for r in rows if r != a]) for a in rows], dtype=float
+    )
+
+
+def consecutive(labels, x, cost, **settings):
+    """The cost of rows 2k and 2k + 1, one value a pair; `cost` is as in `mean_over_pairs`."""
+    return np.array(
+        [cost(labels[k], labels[k + 1], x[k], x[k + 1], **settings) for k in range(0, len(x), 2)], dtype=float
+    )
 
 
 def contrastive(labels, x, positive_margin=0.0, negative_margin=1.0, distance="euclidean"):
@@ -32,6 +80,105 @@ def contrastive_of_consecutive(labels, x, negative_margin=1.0):
         d = distance_between(x[k], x[k + 1], "euclidean")
         values.append(d**2 if labels[k] == labels[k + 1] else max(0, negative_margin - d) ** 2)
     return np.array(values)
+
+
+def weighted_contrastive_cost(
+    label_a, label_b, a, b, g=lambda d: d**2, h=lambda d: max(0, 1 - d) ** 2, eta=1.0, distance="euclidean"
+):
+    d = distance_between(a, b, distance)
+    if label_a == label_b:
+        return g(d)
+    return (eta(label_a, label_b) if callable(eta) else eta) * h(d)
+
+
+def weighted_contrastive(labels, x, **settings):
+    """`g` and `h` take one distance; `eta` is a number, or a function of the labels of anchor and negative."""
+    return mean_over_pairs(labels, x, weighted_contrastive_cost, **settings)
+
+
+def balanced_contrastive_cost(
+    label_a, label_b, a, b, class_counts, negatives_per_positive=256.0, margin=1.0, distance="euclidean"
+):
+    """`class_counts` is a dict, or an array indexed by class in which a class of no examples does not exist."""
+    d = distance_between(a, b, distance)
+    if label_a == label_b:
+        return d**2
+    counts = class_counts.values() if isinstance(class_counts, dict) else class_counts
+    classes = sum(count > 0 for count in counts)
+    eta = negatives_per_positive / (classes - 1) * (class_counts[label_a] - 1) / class_counts[label_b]
+    return eta * max(0, margin - d) ** 2
+
+
+def balanced_contrastive(labels, x, **settings):
+    return mean_over_pairs(labels, x, balanced_contrastive_cost, **settings)
+
+
+def cosine_contrastive_cost(label_a, label_b, a, b, threshold=0.5):
+    s = cosine_between(a, b)
+    return -s if label_a == label_b else max(0, s - threshold)
+
+
+def cosine_contrastive(labels, x, **settings):
+    return mean_over_pairs(labels, x, cosine_contrastive_cost, **settings)
+
+
+def cosine_regression_cost(label_a, label_b, a, b):
+    return (float(label_a == label_b) - cosine_between(a, b)) ** 2 / 2
+
+
+def cosine_regression(labels, x):
+    return mean_over_pairs(labels, x, cosine_regression_cost)
+
+
+def distance_logistic_cost(label_a, label_b, a, b, margin=1.0, distance="euclidean"):
+    belongs = (1 + np.exp(-margin)) / (1 + np.exp(distance_between(a, b, distance) - margin))
+    return -np.log(belongs) if label_a == label_b else -np.log(1 - belongs)
+
+
+def distance_logistic(labels, x, **settings):
+    return mean_over_pairs(labels, x, distance_logistic_cost, **settings)
+
+
+def binomial_deviance_cost(label_a, label_b, a, b, alpha=2.0, beta=50.0, threshold=0.5):
+    s = cosine_between(a, b)
+    return np.log1p(np.exp(alpha * (threshold - s) if label_a == label_b else beta * (s - threshold)))
+
+
+def binomial_deviance(labels, x, **settings):
+    """The mean over positives plus the mean over negatives: two means, not one."""
+    values = []
+    for a in range(len(x)):
+        of_positives, of_negatives = (
+            [binomial_deviance_cost(labels[a], labels[r], x[a], x[r], **settings) for r in rows]
+            for rows in others_of(a, labels)
+        )
+        values.append(mean(of_positives) + mean(of_negatives))
+    return np.array(values)
+
+
+def margin_cost(label_a, label_b, a, b, margin=0.2, boundary=1.2):
+    """max(0, alpha + y (d - beta)) of unit embeddings."""
+    d = distance_between(a / np.linalg.norm(a), b / np.linalg.norm(b), "euclidean")
+    y = 1 if label_a == label_b else -1
+    return max(0, margin + y * (d - boundary))
+
+
+def normalized_costs(costs, normalize):
+    """Lists of costs, one list a row, as the values of the rows."""
+    number = sum(len(row) for row in costs)
+    if normalize == "active":
+        number = sum(cost > 0 for row in costs for cost in row)
+    return over_batch([sum(row) for row in costs], number)
+
+
+def margin_loss(labels, x, normalize="active", **settings):
+    rows = range(len(x))
+    costs = [[margin_cost(labels[a], labels[r], x[a], x[r], **settings) for r in rows if r != a] for a in rows]
+    return normalized_costs(costs, normalize)
+
+
+def margin_loss_of_consecutive(labels, x, normalize="active", **settings):
+    return normalized_costs([[cost] for cost in consecutive(labels, x, margin_cost, **settings)], normalize)
 
 
 def multi_similarity(labels, x, alpha=2.0, beta=50.0, threshold=0.5, keep=lambda labels, s, a: others_of(a, labels)):
@@ -58,14 +205,309 @@ def mined_multi_similarity(labels, x):
     return multi_similarity(labels, x, keep=kept_by_valid_triplets)
 
 
-def batch_hard_triplet(labels, x, margin=0.2, distance="euclidean"):
+def raw(labels, x, alpha=2.0, beta=50.0, threshold=0.5, margin=0.1):
+    """RAW over valid triplets."""
+
+    def keep(labels, s, a):
+        return kept_by_valid_triplets(labels, s, a, margin)
+
+    return multi_similarity(labels, x, alpha, beta, threshold, keep)
+
+
+def triplet_cost(d_ap, d_an, margin, soft=False, ratio=False):
+    if soft:
+        return np.log1p(np.exp(d_ap - d_an))
+    if ratio:
+        return max(0, 1 - d_an / (margin + d_ap))
+    return max(0, d_ap - d_an + margin)
+
+
+def chosen_negatives(d, a, p, negatives, rule, band):
+    """The negatives that make a triplet with a and p: all of them, or a list of at most one."""
+    if rule is None or not negatives:
+        return negatives
+    if rule == "hardest":
+        return [min(negatives, key=lambda n: d[a, n])]
+    if band is None:
+        farther = [n for n in negatives if d[a, n] > d[a, p]]
+        return [min(farther, key=lambda n: d[a, n]) if farther else max(negatives, key=lambda n: d[a, n])]
+    return sorted([n for n in negatives if d[a, p] < d[a, n] < d[a, p] + band], key=lambda n: d[a, n])[:1]
+
+
+def triplet(
+    labels,
+    x,
+    margin=0.2,
+    distance="squared",
+    soft=False,
+    ratio=False,
+    swap=False,
+    negatives=None,
+    band=None,
+    normalize="all",
+):
+    """`negatives` is None, "hardest" or "semi_hard", the last of them with or without a `band`.
+
+    With `swap`, a triplet whose negative is nearer to p counts for row p.
+    """
+    d = distances(x, distance)
+    costs = [[] for _ in x]
+    for a in range(len(x)):
+        positives, others = others_of(a, labels)
+        for p in positives:
+            for n in chosen_negatives(d, a, p, others, negatives, band):
+                row = p if swap and d[p, n] < d[a, n] else a
+                costs[row].append(triplet_cost(d[a, p], d[row, n], margin, soft, ratio))
+    return normalized_costs(costs, normalize)
+
+
+def batch_hard_triplet(labels, x, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all"):
+    """With `swap`, the negative of the anchor is the one that is nearest to it; only then may p be nearer to it."""
+    d = distances(x, distance)
     values = []
     for a in range(len(x)):
         positives, negatives = others_of(a, labels)
         if not positives or not negatives:
             values.append(0.0)
             continue
-        farthest = max(distance_between(x[a], x[p], distance) for p in positives)
-        nearest = min(distance_between(x[a], x[n], distance) for n in negatives)
-        values.append(max(0.0, margin + farthest - nearest))
+        p = max(positives, key=lambda row: d[a, row])
+        n = min(negatives, key=lambda row: d[a, row])
+        values.append(triplet_cost(d[a, p], min(d[a, n], d[p, n]) if swap else d[a, n], margin, soft))
+    return over_batch(values, sum(value > 0 for value in values) if normalize == "active" else len(values))
+
+
+def lifted_structure(labels, x, margin=1.0, hard=False, squared=True, distance="euclidean"):
+    d = distances(x, distance)
+    sums, number = [0.0] * len(x), 0
+    for a in range(len(x)):
+        for p in others_of(a, labels)[0]:
+            number += 1
+            pushes = [margin - d[end, n] for end in (a, p) for n in others_of(end, labels)[1]]
+            if pushes:
+                j = d[a, p] + (max(pushes) if hard else log_sum_exp(pushes))
+                sums[a] += max(0, j) ** 2 / 2 if squared else max(0, j)
+    return over_batch(sums, number)
+
+
+def generalized_lifted(labels, x, margin=1.0, distance="euclidean"):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        pull = log_sum_exp([distance_between(x[a], x[p], distance) for p in positives])
+        push = log_sum_exp([margin - distance_between(x[a], x[n], distance) for n in negatives])
+        values.append(max(0.0, pull + push))
     return np.array(values)
+
+
+def one_among(right, wrong):
+    """-log of the softmax of one score among itself and others."""
+    return log_sum_exp([right, *wrong]) - right
+
+
+def n_pairs(labels, x, l2=0.0):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        wrong = [x[a] @ x[n] for n in negatives]
+        norms = (x[a] @ x[a] + mean([row @ row for row in x])) / 2
+        values.append(mean([one_among(x[a] @ x[p], wrong) for p in positives]) + l2 * norms)
+    return np.array(values)
+
+
+def n_pairs_even_against_odd(labels, x, l2=0.0):
+    """Rows 0, 2, ... are the anchors, rows 1, 3, ... what they are compared with: one value an anchor."""
+    values, odd = [], range(1, len(x), 2)
+    for a in range(0, len(x), 2):
+        wrong = [x[a] @ x[n] for n in odd if labels[n] != labels[a]]
+        right = [x[a] @ x[p] for p in odd if labels[p] == labels[a]]
+        norms = (x[a] @ x[a] + mean([x[r] @ x[r] for r in odd])) / 2
+        values.append(mean([one_among(s, wrong) for s in right]) + l2 * norms)
+    return np.array(values)
+
+
+def nt_xent(labels, x, temperature=0.07):
+    s = cosines(x) / temperature
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        values.append(mean([one_among(s[a, p], [s[a, n] for n in negatives]) for p in positives]))
+    return np.array(values)
+
+
+def sup_con(labels, x, temperature=0.1):
+    s = cosines(x) / temperature
+    values = []
+    for a in range(len(x)):
+        everyone = log_sum_exp([s[a, r] for r in range(len(x)) if r != a])
+        values.append(mean([everyone - s[a, p] for p in others_of(a, labels)[0]]))
+    return np.array(values)
+
+
+def nca(labels, x, log=False):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        right = log_sum_exp([-distance_between(x[a], x[p], "squared") for p in positives])
+        everyone = log_sum_exp([-distance_between(x[a], x[r], "squared") for r in positives + negatives])
+        if not positives:
+            values.append(0.0)
+        else:
+            values.append(everyone - right if log else 1 - np.exp(right - everyone))
+    return np.array(values)
+
+
+def circle(labels, x, margin=0.4, scale=80.0, fixed=None):
+    s, held = cosines(x), cosines(x if fixed is None else fixed)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        terms = [0.0]  # the 1 under the logarithm
+        for p in positives:
+            for n in negatives:
+                pull = max(0, 1 + margin - held[a, p]) * (s[a, p] - 1 + margin)
+                push = max(0, held[a, n] + margin) * (s[a, n] - margin)
+                terms.append(scale * (push - pull))
+        values.append(log_sum_exp(terms))
+    return np.array(values)
+
+
+def tuplet_margin(labels, x, margin=5.73, scale=64.0):
+    s = np.clip(cosines(x), -1, 1)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        nearer = [np.cos(np.arccos(s[a, p]) - margin * np.pi / 180) for p in positives]
+        values.append(mean([log_sum_exp([0.0] + [scale * (s[a, n] - c) for n in negatives]) for c in nearer]))
+    return np.array(values)
+
+
+def hap2s(labels, x, margin=0.2, temperature=0.5, fixed=None):
+    s, held = cosines(x), cosines(x if fixed is None else fixed)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        if not positives or not negatives:
+            values.append(0.0)
+            continue
+        q = {r: np.exp((-held[a, r] if r in positives else held[a, r]) / temperature) for r in positives + negatives}
+        near = sum(q[p] * s[a, p] for p in positives) / sum(q[p] for p in positives)
+        far = sum(q[n] * s[a, n] for n in negatives) / sum(q[n] for n in negatives)
+        values.append(max(0.0, far - near + margin))
+    return np.array(values)
+
+
+def angular(labels, x, angle=45.0):
+    x = unit(x)
+    square = np.tan(angle * np.pi / 180) ** 2
+    costs = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        for p in positives:
+            f = [4 * square * (x[a] + x[p]) @ x[n] - 2 * (1 + square) * x[a] @ x[p] for n in negatives]
+            costs.append(log_sum_exp([0.0, *f]))
+    return np.full(len(x), mean(costs))
+
+
+def quadruplet(labels, x, margin=1.0, second_margin=0.5, distance="squared"):
+    d = distances(x, distance)
+    triplets, quadruplets = [[] for _ in x], []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        for p in positives:
+            for n in negatives:
+                triplets[a].append(max(0, d[a, p] - d[a, n] + margin))
+                for m in negatives:
+                    if labels[m] != labels[n]:
+                        quadruplets.append(max(0, d[a, p] - d[n, m] + second_margin))
+    return normalized_costs(triplets, "all") + mean(quadruplets)
+
+
+def histogram_of(values, low, high, bins):
+    """Counts on bins + 1 nodes; a value between two nodes counts for both, the more the nearer it is."""
+    width = (high - low) / bins
+    nodes = [low + r * width for r in range(bins + 1)]
+    return [sum(max(0, 1 - abs(value - node) / width) for value in values) for node in nodes]
+
+
+def histogram(labels, x, bins=200):
+    s, rows = cosines(x), range(len(x))
+    positives = [s[a, p] for a in rows for p in others_of(a, labels)[0]]
+    negatives = [s[a, n] for a in rows for n in others_of(a, labels)[1]]
+    if not positives or not negatives:
+        return np.zeros(len(x))
+    h_p, h_n = histogram_of(positives, -1, 1, bins), histogram_of(negatives, -1, 1, bins)
+    reversals = sum(h_n[r] * h_p[q] for r in range(bins + 1) for q in range(r + 1))
+    return np.full(len(x), reversals / (len(positives) * len(negatives)))
+
+
+def fast_ap(labels, x, bins=10):
+    d = distances(unit(x), "squared")
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        if not positives:
+            values.append(0.0)
+            continue
+        h_p = histogram_of([d[a, p] for p in positives], 0, 4, bins)
+        h = histogram_of([d[a, r] for r in positives + negatives], 0, 4, bins)
+        nodes = [j for j in range(bins + 1) if h_p[j] > 0]
+        precision = sum(h_p[j] * sum(h_p[: j + 1]) / sum(h[: j + 1]) for j in nodes)
+        values.append(1 - precision / len(positives))
+    return np.array(values)
+
+
+def smooth_ap(labels, x, temperature=0.01):
+    s = cosines(x)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        precisions = []
+        for p in positives:
+            before = {r: 1 / (1 + np.exp((s[a, p] - s[a, r]) / temperature)) for r in positives + negatives}
+            rank = 1 + sum(before[q] for q in positives if q != p)
+            precisions.append(rank / (rank + sum(before[n] for n in negatives)))
+        values.append(1 - mean(precisions) if positives else 0.0)
+    return np.array(values)
+
+
+def ranked_list(
+    labels, x, margin=0.4, boundary=1.2, temperature=10.0, positive_temperature=0.0, balance=0.5, fixed=None
+):
+    d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        pulled = [p for p in positives if held[a, p] > boundary - margin]
+        pushed = [n for n in negatives if held[a, n] < boundary]
+        w = {p: np.exp(positive_temperature * (held[a, p] - boundary + margin)) for p in pulled}
+        w.update({n: np.exp(temperature * (boundary - held[a, n])) for n in pushed})
+        pull = sum(w[p] / sum(w[q] for q in pulled) * (d[a, p] - boundary + margin) for p in pulled)
+        push = sum(w[n] / sum(w[m] for m in pushed) * (boundary - d[a, n]) for n in pushed)
+        values.append((1 - balance) * pull + balance * push)
+    return np.array(values)
+
+
+def coupled_clusters(labels, x, margin=0.2):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        if not positives or not negatives:
+            values.append(0.0)
+            continue
+        centre = mean([x[r] for r in [a, *positives]])
+        nearest = min(distance_between(x[n], centre, "squared") for n in negatives)
+        values.append(max(0, distance_between(x[a], centre, "squared") - nearest + margin) / 2)
+    return np.array(values)
+
+
+def prototypical(labels, x, shots=1):
+    """The first `shots` rows of a class are its support, the others queries."""
+    members = {label: [r for r in range(len(x)) if labels[r] == label] for label in labels}
+    centres = {label: mean([x[r] for r in rows[:shots]]) for label, rows in members.items()}
+    sums, queries = [0.0] * len(x), 0
+    for label, rows in members.items():
+        for q in rows[shots:]:
+            queries += 1
+            d = {other: distance_between(x[q], centre, "squared") for other, centre in centres.items()}
+            sums[q] = d[label] + log_sum_exp([-far for far in d.values()])
+    return over_batch(sums, queries)

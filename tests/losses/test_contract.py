@@ -1,57 +1,191 @@
 """What every loss promises. Adding a loss is adding a row."""
 
+import inspect
+import json
 from functools import partial
 
 import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, gradient, numbers
+from tests.backend import BACKEND, compiled, gradient, numbers, slope_of, value_and_gradient
 from tests.losses import loops
 from tfdml import losses, miners, pairs
+from tfdml.losses.contrastive import _Counts
+from tfdml.losses.histogram import soft_histogram
 
 pytestmark = pytest.mark.backends
 
-# (loss, the same by loops, the value for one class only, for no class twice)
+COUNTS = {0: 3, 1: 4, 2: 5, 3: 6, 4: 2, 5: 3, 6: 4, 7: 9, 8: 12, 9: 2}
+CONSECUTIVE = {"pairing": pairs.consecutive_pairs}
+
+
+@keras.saving.register_keras_serializable("tests")
+def softplus(d):
+    return keras.ops.softplus(d)
+
+
+def row(make, by_loops, **settings):
+    """A loss and its oracle, with the same settings."""
+    return make(**settings), partial(by_loops, **settings)
+
+
+def consecutive(make, cost, **settings):
+    """A loss over a batch that is a list of pairs, and its oracle."""
+    return make(**settings, **CONSECUTIVE), partial(loops.consecutive, cost=cost, **settings)
+
+
+def chosen(negatives, rule, band=None, **settings):
+    """The triplet loss with one negative for each positive, and its oracle."""
+    by_loops = partial(loops.triplet, negatives=rule, band=band, **settings)
+    return losses.TripletLoss(negatives=negatives, **settings), by_loops
+
+
+# name: (loss, the same by loops). The first row of each class has its defaults.
 ROWS = {
-    "contrastive": (losses.ContrastiveLoss(), loops.contrastive),
-    "contrastive with both margins": (
-        losses.ContrastiveLoss(positive_margin=0.5, negative_margin=2.5),
-        partial(loops.contrastive, positive_margin=0.5, negative_margin=2.5),
+    "contrastive": row(losses.ContrastiveLoss, loops.contrastive),
+    "contrastive with both margins": row(
+        losses.ContrastiveLoss, loops.contrastive, positive_margin=0.5, negative_margin=2.5
     ),
-    "contrastive on squared distances": (
-        losses.ContrastiveLoss(distance="squared", negative_margin=4.0),
-        partial(loops.contrastive, distance="squared", negative_margin=4.0),
+    "contrastive on squared distances": row(
+        losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
     ),
-    "contrastive on cosine distances": (
-        losses.ContrastiveLoss(distance="cosine"),
-        partial(loops.contrastive, distance="cosine"),
-    ),
+    "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
     "contrastive on consecutive pairs": (
-        losses.ContrastiveLoss(pairing=pairs.consecutive_pairs, negative_margin=3.0),
+        losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),
         partial(loops.contrastive_of_consecutive, negative_margin=3.0),
     ),
-    "multi-similarity": (losses.MultiSimilarityLoss(), loops.multi_similarity),
-    "multi-similarity with other settings": (
-        losses.MultiSimilarityLoss(alpha=5.0, beta=20.0, threshold=-0.2),
-        partial(loops.multi_similarity, alpha=5.0, beta=20.0, threshold=-0.2),
+    "weighted contrastive": row(losses.WeightedContrastiveLoss, loops.weighted_contrastive),
+    "weighted contrastive with functions": (
+        losses.WeightedContrastiveLoss(g=softplus, h=losses.HingeSquared(2.0), eta=0.3, distance="squared"),
+        partial(
+            loops.weighted_contrastive,
+            g=lambda d: np.log1p(np.exp(d)),
+            h=lambda d: max(0, 2 - d) ** 2,
+            eta=0.3,
+            distance="squared",
+        ),
+    ),
+    "weighted contrastive on consecutive pairs": consecutive(
+        losses.WeightedContrastiveLoss, loops.weighted_contrastive_cost, eta=0.5
+    ),
+    "balanced contrastive": row(losses.BalancedContrastiveLoss, loops.balanced_contrastive, class_counts=COUNTS),
+    "balanced contrastive with other settings": row(
+        losses.BalancedContrastiveLoss,
+        loops.balanced_contrastive,
+        class_counts=COUNTS,
+        negatives_per_positive=8.0,
+        margin=3.0,
+        distance="squared",
+    ),
+    "balanced contrastive on consecutive pairs": consecutive(
+        losses.BalancedContrastiveLoss, loops.balanced_contrastive_cost, class_counts=COUNTS, margin=3.0
+    ),
+    "cosine contrastive": row(losses.CosineContrastiveLoss, loops.cosine_contrastive),
+    "cosine contrastive on consecutive pairs": consecutive(
+        losses.CosineContrastiveLoss, loops.cosine_contrastive_cost, threshold=-0.3
+    ),
+    "cosine regression": row(losses.CosineRegressionLoss, loops.cosine_regression),
+    "cosine regression on consecutive pairs": consecutive(losses.CosineRegressionLoss, loops.cosine_regression_cost),
+    "distance logistic": row(losses.DistanceLogisticLoss, loops.distance_logistic),
+    "distance logistic on squared distances": row(
+        losses.DistanceLogisticLoss, loops.distance_logistic, margin=3.0, distance="squared"
+    ),
+    "distance logistic on consecutive pairs": consecutive(
+        losses.DistanceLogisticLoss, loops.distance_logistic_cost, margin=2.0
+    ),
+    "binomial deviance": row(losses.BinomialDevianceLoss, loops.binomial_deviance),
+    "binomial deviance on consecutive pairs": consecutive(
+        losses.BinomialDevianceLoss, loops.binomial_deviance_cost, alpha=3.0, beta=10.0, threshold=0.1
+    ),
+    "margin": row(losses.MarginLoss, loops.margin_loss),
+    "margin over all pairs": row(losses.MarginLoss, loops.margin_loss, normalize="all", margin=0.4, boundary=1.0),
+    "margin on consecutive pairs": (
+        losses.MarginLoss(boundary=1.4, **CONSECUTIVE),
+        partial(loops.margin_loss_of_consecutive, boundary=1.4),
+    ),
+    "triplet": row(losses.TripletLoss, loops.triplet),
+    "triplet on plain distances": row(losses.TripletLoss, loops.triplet, distance="euclidean", margin=1.0),
+    "triplet, mean of active": row(losses.TripletLoss, loops.triplet, distance="cosine", normalize="active"),
+    "triplet, soft": row(losses.TripletLoss, loops.triplet, soft=True, distance="euclidean"),
+    "triplet, ratio": row(losses.TripletLoss, loops.triplet, ratio=True, margin=1.0),
+    "triplet, swapped": row(losses.TripletLoss, loops.triplet, swap=True, margin=1.0),
+    "triplet, swapped, mean of active": row(losses.TripletLoss, loops.triplet, swap=True, normalize="active"),
+    "triplet, hardest negatives": chosen(miners.hardest_negatives, "hardest", distance="euclidean"),
+    "triplet, hardest negatives, swapped": chosen(miners.hardest_negatives, "hardest", swap=True, margin=1.0),
+    "triplet, semi-hard negatives": chosen(miners.semi_hard_negatives, "semi_hard", margin=1.0),
+    "triplet, semi-hard negatives inside a margin": chosen(
+        miners.SemiHardNegatives(margin=2.0), "semi_hard", band=2.0, margin=2.0, normalize="active"
+    ),
+    "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
+    "batch hard on squared distances": row(
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, distance="squared", margin=1.0
+    ),
+    "batch hard, soft": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet, soft=True, distance="cosine"),
+    "batch hard, swapped, mean of active": row(
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, swap=True, normalize="active"
+    ),
+    "lifted structure": row(losses.LiftedStructureLoss, loops.lifted_structure),
+    "lifted structure with the nested maximum": row(
+        losses.LiftedStructureLoss, loops.lifted_structure, hard=True, margin=3.0
+    ),
+    "lifted structure, not squared": row(
+        losses.LiftedStructureLoss, loops.lifted_structure, squared=False, distance="cosine"
+    ),
+    "generalized lifted": row(losses.GeneralizedLiftedLoss, loops.generalized_lifted),
+    "generalized lifted on similarities": row(
+        losses.GeneralizedLiftedLoss, loops.generalized_lifted, distance="cosine", margin=0.1
+    ),
+    "n-pairs": row(losses.NPairsLoss, loops.n_pairs),
+    "n-pairs with a regularizer": row(losses.NPairsLoss, loops.n_pairs, l2=0.02),
+    "n-pairs, two a class": (
+        losses.NPairsLoss(l2=0.1, pairing=pairs.even_against_odd),
+        partial(loops.n_pairs_even_against_odd, l2=0.1),
+    ),
+    "NCA": row(losses.NCALoss, loops.nca),
+    "NCA, logarithm": row(losses.NCALoss, loops.nca, log=True),
+    "NT-Xent": row(losses.NTXentLoss, loops.nt_xent),
+    "NT-Xent, warmer": row(losses.NTXentLoss, loops.nt_xent, temperature=0.5),
+    "SupCon": row(losses.SupConLoss, loops.sup_con),
+    "circle": row(losses.CircleLoss, loops.circle),
+    "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
+    "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),
+    "tuplet margin, softer": row(losses.TupletMarginLoss, loops.tuplet_margin, margin=20.0, scale=5.0),
+    "multi-similarity": row(losses.MultiSimilarityLoss, loops.multi_similarity),
+    "multi-similarity with other settings": row(
+        losses.MultiSimilarityLoss, loops.multi_similarity, alpha=5.0, beta=20.0, threshold=-0.2
     ),
     "multi-similarity of valid triplets": (
         losses.MultiSimilarityLoss(miner=miners.ValidTriplets(margin=0.1)),
         loops.mined_multi_similarity,
     ),
-    "batch hard": (losses.BatchHardTripletLoss(), loops.batch_hard_triplet),
-    "batch hard on squared distances": (
-        losses.BatchHardTripletLoss(distance="squared", margin=1.0),
-        partial(loops.batch_hard_triplet, distance="squared", margin=1.0),
+    "RAW": row(losses.RAWLoss, loops.raw),
+    "HAP2S": row(losses.HAP2SLoss, loops.hap2s),
+    "HAP2S, harder": row(losses.HAP2SLoss, loops.hap2s, margin=0.5, temperature=0.1),
+    "angular": row(losses.AngularLoss, loops.angular),
+    "angular, narrower": row(losses.AngularLoss, loops.angular, angle=30.0),
+    "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet),
+    "quadruplet on plain distances": row(
+        losses.QuadrupletLoss, loops.quadruplet, margin=0.5, second_margin=0.2, distance="euclidean"
     ),
-    "batch hard on cosine distances": (
-        losses.BatchHardTripletLoss(distance="cosine"),
-        partial(loops.batch_hard_triplet, distance="cosine"),
+    "histogram": row(losses.HistogramLoss, loops.histogram),
+    "histogram of few bins": row(losses.HistogramLoss, loops.histogram, bins=7),
+    "FastAP": row(losses.FastAPLoss, loops.fast_ap),
+    "FastAP of many bins": row(losses.FastAPLoss, loops.fast_ap, bins=50),
+    "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
+    "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
+    "ranked list": row(losses.RankedListLoss, loops.ranked_list),
+    "ranked list with hard positives": row(
+        losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_temperature=5.0, balance=0.3
     ),
+    "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
+    "prototypical": row(losses.PrototypicalLoss, loops.prototypical),
+    "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, shots=2),
 }
-LOSSES = {name: row[0] for name, row in ROWS.items()}
+LOSSES = {name: loss for name, (loss, _) in ROWS.items()}
+DEFAULTS = {type(loss).__name__: loss for loss in reversed(LOSSES.values())}
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+every_class = pytest.mark.parametrize("loss", DEFAULTS.values(), ids=DEFAULTS)
 every_row = pytest.mark.parametrize(("loss", "by_loops"), ROWS.values(), ids=ROWS)
 
 UNEVEN = {
@@ -65,6 +199,7 @@ EMPTY = {
     "one class": ([4, 4, 4, 4], "random"),
     "no class twice": ([1, 2, 3, 4], "random"),
     "duplicates": ([0, 0, 1, 1], "duplicates"),
+    "duplicates across classes": ([0, 1, 0, 1], "duplicates"),
     "all embeddings equal": ([0, 0, 1, 1, 2, 2], "equal"),
     "zero embeddings": ([0, 0, 1, 1], "zero"),
     "tiny embeddings": ([0, 0, 1, 1], "tiny"),
@@ -74,60 +209,96 @@ EMPTY = {
 
 def batch(labels, dim=5, seed=0, dtype="float32"):
     rng = np.random.default_rng(seed)
-    return np.array(labels), rng.standard_normal((len(labels), dim)).astype(dtype)
+    return np.array(labels), (rng.standard_normal((len(labels), dim)) / np.sqrt(dim)).astype(dtype)
+
+
+def even(labels, x):
+    """A batch without its last row where it has an odd number of them."""
+    return labels[: len(labels) // 2 * 2], x[: len(labels) // 2 * 2]
+
+
+def with_ids(loss, rename):
+    """The loss for classes of other names: class_counts are counts of ids."""
+    counts = loss.settings.get("class_counts")
+    if counts is None:
+        return loss
+    renamed = {rename(int(label)): count for label, count in counts.items()}
+    return type(loss)(**{**loss.settings, "class_counts": renamed}, pairing=loss.pairing)
+
+
+def is_of_all_pairs(loss):
+    return loss.pairing is pairs.all_pairs
 
 
 @every_row
 @every_batch
 def test_values_agree_with_loops_over_the_equation(loss, by_loops, labels):
-    labels, x = batch(labels)
-    labels, x = labels[: len(labels) // 2 * 2], x[: len(labels) // 2 * 2]
+    labels, x = even(*batch(labels))
     np.testing.assert_allclose(
         numbers(loss.call(labels, x)), by_loops(labels, x.astype("float64")), rtol=1e-5, atol=2e-6
     )
 
 
 @every_row
+def test_values_agree_with_loops_for_random_batches(loss, by_loops):
+    rng = np.random.default_rng(7)
+    for size, dim, classes in ((2, 1, 2), (4, 7, 1), (6, 2, 9), (14, 3, 4)):
+        labels, x = batch(rng.integers(0, classes, size), dim, seed=size)
+        np.testing.assert_allclose(
+            numbers(loss.call(labels, x)), by_loops(labels, x.astype("float64")), rtol=2e-5, atol=5e-6
+        )
+
+
+@every_row
 def test_gradients_agree_with_finite_differences_of_the_loops(loss, by_loops):
     labels, x = batch(UNEVEN["three classes"], dim=3, seed=3)
     ours, step = gradient(lambda v: loss.call(labels, v), x), 1e-6
+    if "fixed" in inspect.signature(by_loops).parameters:  # weights that are constants in the gradient
+        by_loops = partial(by_loops, fixed=x.astype("float64"))
     expected = np.zeros(x.shape)
     for place in np.ndindex(x.shape):
         shift = np.zeros(x.shape)
         shift[place] = step
         expected[place] = (by_loops(labels, x + shift).sum() - by_loops(labels, x - shift).sum()) / (2 * step)
-    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(expected).max() / 10))
 
 
 @every_loss
 def test_values_follow_a_permutation_of_the_rows(loss):
-    if loss.pairing is not pairs.all_pairs:
+    labels, x = batch(UNEVEN["three classes"])
+    if isinstance(loss, losses.PrototypicalLoss):
+        order = anchors = np.array([5, 2, 0, 6, 3, 1, 4, 7])  # the support of a class stays before its queries
+    elif is_of_all_pairs(loss):
+        order = anchors = np.random.default_rng(1).permutation(8)
+    else:
         order = np.array([4, 5, 0, 1, 6, 7, 2, 3])  # pairs move as a whole
         anchors = order[::2] // 2
-    else:
-        order = anchors = np.random.default_rng(1).permutation(8)
-    labels, x = batch(UNEVEN["three classes"])
     moved = numbers(loss.call(labels[order], x[order]))
-    np.testing.assert_allclose(moved, numbers(loss.call(labels, x))[anchors], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(moved, numbers(loss.call(labels, x))[anchors], rtol=1e-5, atol=2e-6)
 
 
-@every_loss
+@every_class
 def test_renaming_the_classes_changes_nothing(loss):
     labels, x = batch(UNEVEN["one of its own"])
-    renamed = np.array([100, -5, 7, 2**31 - 1, 0, 13, 12, 11, 10, 9])[labels]
-    np.testing.assert_array_equal(numbers(loss.call(renamed, x)), numbers(loss.call(labels, x)))
+    names = np.array([100, -5, 7, 2**31 - 1, 0, 13, 12, 11, 10, 9])
+    renamed = with_ids(loss, lambda label: int(names[label]))
+    np.testing.assert_array_equal(numbers(renamed.call(names[labels], x)), numbers(loss.call(labels, x)))
 
 
 @every_loss
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(loss):
-    labels, x = batch(UNEVEN["large"])
-    fast = compiled(lambda v: loss(labels, v))
-    np.testing.assert_allclose(numbers(fast(x)), numbers(loss(labels, x)), rtol=1e-5)
-    slope = compiled(lambda v: loss(labels, v))
-    np.testing.assert_allclose(gradient(slope, x), gradient(lambda v: loss(labels, v), x), rtol=1e-4, atol=1e-6)
+    labels, x = even(*batch(UNEVEN["large"]))
+
+    @compiled
+    def value_and_slope(v):
+        return loss(labels, v), slope_of(lambda w: loss(labels, w), v)
+
+    value, slope = value_and_slope(x)
+    np.testing.assert_allclose(numbers(value), numbers(loss(labels, x)), rtol=1e-5)
+    np.testing.assert_allclose(numbers(slope), gradient(lambda v: loss(labels, v), x), rtol=1e-4, atol=2e-6)
 
 
-@every_loss
+@every_class
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_embeddings_are_scored_in_float32(loss, dtype):
     labels, x = batch(UNEVEN["three classes"])
@@ -135,7 +306,7 @@ def test_half_precision_embeddings_are_scored_in_float32(loss, dtype):
     values = loss.call(labels, half)
     assert keras.backend.standardize_dtype(values.dtype) == "float32"
     np.testing.assert_allclose(numbers(values), numbers(loss.call(labels, keras.ops.cast(half, "float32"))), rtol=1e-6)
-    np.testing.assert_allclose(numbers(values), numbers(loss.call(labels, x)), rtol=5e-2, atol=5e-2)
+    np.testing.assert_allclose(numbers(loss(labels, half)), numbers(loss(labels, x)), rtol=1e-2, atol=1e-2)
 
 
 @every_loss
@@ -150,48 +321,51 @@ def test_degenerate_batches_have_finite_values_and_gradients(loss, labels, form)
         "tiny": x / np.linalg.norm(x, axis=1, keepdims=True) * np.float32(1e-6),
         "huge": x / np.linalg.norm(x, axis=1, keepdims=True) * np.float32(1e6),
     }[form]
-    assert np.isfinite(numbers(loss.call(labels, x))).all()
-    assert np.isfinite(gradient(lambda v: loss.call(labels, v), x)).all()
+    value, slope = value_and_gradient(lambda v: loss.call(labels, v), x)
+    assert np.isfinite(value).all()
+    assert np.isfinite(slope).all()
 
 
-@every_loss
+@every_class
 def test_a_batch_without_pairs_costs_nothing(loss):
-    if loss.pairing is pairs.all_pairs:
-        labels, x = batch([5])
-        assert numbers(loss(labels, x)) == 0
-        np.testing.assert_array_equal(gradient(lambda v: loss(labels, v), x), np.zeros_like(x))
+    labels, x = batch([5])
+    value, slope = value_and_gradient(lambda v: loss(labels, v), x)
+    assert value == 0
+    np.testing.assert_array_equal(slope, np.zeros_like(x))
 
 
 @every_loss
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_an_embedding_that_is_not_finite_is_not_hidden(loss, bad):
-    labels, x = batch(UNEVEN["three classes"])
+    labels, x = batch(np.repeat(np.arange(4), 16))
     x[0, 0] = bad
     assert not np.isfinite(numbers(loss(labels, x)))
 
 
-@every_loss
+@every_class
 def test_labels_may_stand_in_a_column(loss):
     labels, x = batch(UNEVEN["three classes"])
     np.testing.assert_array_equal(numbers(loss.call(labels[:, None], x)), numbers(loss.call(labels, x)))
 
 
-@every_loss
+@every_class
 def test_a_large_class_id_is_never_merged_with_its_neighbour_or_is_refused(loss):
     labels, x = batch(UNEVEN["three classes"])
-    if BACKEND == "jax":
-        with pytest.raises(ValueError, match="32-bit"):
-            loss(labels + 2**62, x)
-    else:
-        np.testing.assert_array_equal(numbers(loss.call(labels + 2**62, x)), numbers(loss.call(labels, x)))
-    np.testing.assert_array_equal(numbers(loss.call(labels + 2**24, x)), numbers(loss.call(labels, x)))
+    values = numbers(loss.call(labels, x))
+    for far in (2**24, 2**62):
+        moved = with_ids(loss, lambda label, far=far: label + far)
+        if BACKEND == "jax" and far > 2**31:
+            with pytest.raises(ValueError, match="32-bit"):
+                moved(labels + far, x)
+        else:
+            np.testing.assert_array_equal(numbers(moved.call(labels + far, x)), values)
 
 
 @every_loss
 def test_keras_reduces_one_value_an_anchor(loss):
     labels, x = batch(UNEVEN["three classes"])
     values = numbers(loss.call(labels, x))
-    anchors = len(x) if loss.pairing is pairs.all_pairs else len(x) // 2
+    anchors = len(x) if is_of_all_pairs(loss) else len(x) // 2
     assert values.shape == (anchors,)
     np.testing.assert_allclose(numbers(loss(labels, x)), values.mean(), rtol=1e-6)
     weights = np.arange(anchors, dtype="float32")
@@ -201,16 +375,27 @@ def test_keras_reduces_one_value_an_anchor(loss):
 
 
 @every_loss
+def test_sample_weights_weigh_the_gradients_of_their_anchors(loss):
+    labels, x = batch(UNEVEN["three classes"])
+    anchors = len(x) if is_of_all_pairs(loss) else len(x) // 2
+    weights = np.arange(anchors, dtype="float32")
+    weighed = gradient(lambda v: loss(labels, v, weights), x)
+    by_anchor = [gradient(lambda v, a=a: loss.call(labels, v)[a], x) for a in range(anchors)]
+    expected = sum(w * slope for w, slope in zip(weights, by_anchor, strict=True)) / anchors
+    np.testing.assert_allclose(weighed, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+@every_loss
 def test_a_loss_comes_back_from_its_config(loss):
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(loss))))
     labels, x = batch(UNEVEN["three classes"])
     assert type(again) is type(loss)
     assert again.get_config() == loss.get_config()
     np.testing.assert_array_equal(numbers(again.call(labels, x)), numbers(loss.call(labels, x)))
 
 
-@every_loss
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@every_class
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(loss, policy):
     labels, x = batch(np.arange(20) // 2)
     model = keras.Sequential([keras.layers.Input((5,)), keras.layers.Dense(4, dtype=policy)])
@@ -219,7 +404,7 @@ def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(loss, poli
     assert np.isfinite(history.history["loss"]).all()
 
 
-@every_loss
+@every_class
 def test_float_labels_and_other_lengths_are_refused(loss):
     labels, x = batch(UNEVEN["three classes"])
     with pytest.raises(ValueError, match="labels of dtype float32, expected integer class ids"):
@@ -232,17 +417,128 @@ def test_float_labels_and_other_lengths_are_refused(loss):
         loss(np.stack([labels, labels], axis=1), x)
 
 
+@keras.saving.register_keras_serializable("tests")
+def share_a_tag(a, b):
+    """Multi-label relevance: two rows of 0 and 1 with a 1 in the same place."""
+    a, b = (keras.ops.cast(labels, "float32") for labels in (a, b))
+    return keras.ops.matmul(a, keras.ops.transpose(b)) > 0
+
+
+@keras.saving.register_keras_serializable("tests")
+def same_family(a, b):
+    """Hierarchical relevance: ids that share their tens."""
+    return a[:, None] // 10 == b // 10
+
+
+@every_class
+def test_match_says_which_labels_belong_together(loss):
+    labels, x = batch(UNEVEN["three classes"])
+    expected = numbers(loss.call(labels, x))
+    by_family = type(loss)(**{**loss.settings, "match": same_family})
+    ids = 10 * labels + np.arange(8)
+    if isinstance(loss, losses.BalancedContrastiveLoss):
+        by_family = type(loss)(class_counts={int(i): COUNTS[i // 10] for i in ids}, match=same_family)
+        scale = (len(COUNTS) - 1) / (len(ids) - 1)
+        positive_part = numbers(type(loss)(class_counts=COUNTS, negatives_per_positive=1e-9).call(labels, x))
+        expected = positive_part + scale * (expected - positive_part)
+        with pytest.raises(ValueError, match=r"class_counts counts classes"):
+            type(loss)(class_counts=COUNTS, match=share_a_tag)(np.eye(8, dtype="int32"), x)
+    else:
+        by_tags = type(loss)(**{**loss.settings, "match": share_a_tag})
+        np.testing.assert_allclose(numbers(by_tags.call(np.eye(8, dtype="int32")[labels], x)), expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers(by_family.call(ids, x)), expected, rtol=1e-5, atol=1e-6)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(by_family))
+    np.testing.assert_array_equal(numbers(again.call(ids, x)), numbers(by_family.call(ids, x)))
+    with pytest.raises(ValueError, match=r"matrix of shape \(8,\) from match, expected \(anchors, references\)"):
+        type(loss)(**{**loss.settings, "match": lambda a, b: a == b}).call(ids, x)
+
+
+NEEDS_ITS_OWN_ROWS = (
+    losses.AngularLoss,
+    losses.PrototypicalLoss,
+    losses.QuadrupletLoss,
+)
+
+
+@every_loss
+def test_anchors_against_other_references_follow_the_same_equation(loss):
+    labels, x = batch(UNEVEN["three classes"])
+    against = pairs.pairs_with(labels, x, labels, x)
+    others = 1.0 - np.eye(8, dtype="float32")
+    against = against._replace(positive=against.positive * others)  # a row compared with itself is no pair
+    if isinstance(loss, NEEDS_ITS_OWN_ROWS) or loss.settings.get("swap"):
+        with pytest.raises(ValueError, match="Received anchors against other references"):
+            loss.of_pairs(against)
+    elif is_of_all_pairs(loss):
+        np.testing.assert_allclose(numbers(loss.of_pairs(against)), numbers(loss.call(labels, x)), rtol=1e-5, atol=2e-6)
+    else:
+        assert np.isfinite(numbers(loss.of_pairs(against))).all()
+
+
+@every_class
+def test_a_miner_that_returns_another_shape_is_refused(loss):
+    labels, x = batch(UNEVEN["three classes"])
+    wrong = {
+        r"positive weights of shape \(4, 8\)": lambda pairs: pairs._replace(positive=pairs.positive[:4]),
+        "positive weights of shape None": lambda pairs: pairs.positive,
+    }
+    for message, miner in wrong.items():
+        with pytest.raises(ValueError, match=f"Received {message} from the miner .*, expected \\(8, 8\\)"):
+            type(loss)(**{**loss.settings, "miner": miner})(labels, x)
+
+
 WRONG = {
     "positive_margin=-1": lambda: losses.ContrastiveLoss(positive_margin=-1),
     "negative_margin=0.5": lambda: losses.ContrastiveLoss(positive_margin=1.0, negative_margin=0.5),
     "distance='manhattan'": lambda: losses.ContrastiveLoss(distance="manhattan"),
+    "g=2": lambda: losses.WeightedContrastiveLoss(g=2),
+    "eta=-1": lambda: losses.WeightedContrastiveLoss(eta=-1),
+    "margin=0": lambda: losses.HingeSquared(margin=0),
+    r"class_counts=\[0, 0\]": lambda: losses.BalancedContrastiveLoss(class_counts=[0, 0]),
+    "negatives_per_positive=0": lambda: losses.BalancedContrastiveLoss(class_counts=[2], negatives_per_positive=0),
+    "margin=-1": lambda: losses.BalancedContrastiveLoss(class_counts=[2], margin=-1),
+    "threshold=1.5": lambda: losses.CosineContrastiveLoss(threshold=1.5),
+    "margin=0.0": lambda: losses.DistanceLogisticLoss(margin=0.0),
+    "alpha=-2": lambda: losses.BinomialDevianceLoss(alpha=-2),
+    "boundary=2.5": lambda: losses.MarginLoss(boundary=2.5),
+    "margin=-0.1": lambda: losses.MarginLoss(margin=-0.1),
+    "normalize='mean'": lambda: losses.MarginLoss(normalize="mean"),
     "alpha=0": lambda: losses.MultiSimilarityLoss(alpha=0),
     "beta=-50": lambda: losses.MultiSimilarityLoss(beta=-50),
-    "threshold=2": lambda: losses.MultiSimilarityLoss(threshold=2),
+    "threshold=2": lambda: losses.RAWLoss(threshold=2),
     "margin=-0.2": lambda: losses.BatchHardTripletLoss(margin=-0.2),
+    "margin=-0.5": lambda: losses.TripletLoss(margin=-0.5),
+    "margin=0 with ratio=True": lambda: losses.TripletLoss(margin=0, ratio=True),
+    "soft=True and ratio=True": lambda: losses.TripletLoss(soft=True, ratio=True),
+    "negatives='hardest'": lambda: losses.TripletLoss(negatives="hardest"),
+    "normalize=None": lambda: losses.TripletLoss(normalize=None),
+    "margin=-3": lambda: losses.LiftedStructureLoss(margin=-3),
+    "margin=-4": lambda: losses.GeneralizedLiftedLoss(margin=-4),
+    "margin=2": lambda: losses.CircleLoss(margin=2),
+    "scale=0": lambda: losses.CircleLoss(scale=0),
+    "l2=-1": lambda: losses.NPairsLoss(l2=-1),
+    "temperature=0": lambda: losses.NTXentLoss(temperature=0),
+    "temperature=-0.1": lambda: losses.SupConLoss(temperature=-0.1),
+    "margin=180": lambda: losses.TupletMarginLoss(margin=180),
+    "scale=-1": lambda: losses.TupletMarginLoss(scale=-1),
+    "temperature=-1": lambda: losses.HAP2SLoss(temperature=-1),
+    "margin=-5": lambda: losses.HAP2SLoss(margin=-5),
+    "angle=90": lambda: losses.AngularLoss(angle=90),
+    "margin=-6": lambda: losses.QuadrupletLoss(margin=-6),
+    "second_margin=2": lambda: losses.QuadrupletLoss(second_margin=2),
+    "bins=0": lambda: losses.HistogramLoss(bins=0),
+    "bins=-1": lambda: losses.FastAPLoss(bins=-1),
+    "temperature=-2": lambda: losses.SmoothAPLoss(temperature=-2),
+    "margin=1.5": lambda: losses.RankedListLoss(margin=1.5),
+    "balance=2": lambda: losses.RankedListLoss(balance=2),
+    "positive_temperature=-1": lambda: losses.RankedListLoss(positive_temperature=-1),
+    "margin=-7": lambda: losses.CoupledClustersLoss(margin=-7),
+    "shots=0": lambda: losses.PrototypicalLoss(shots=0),
     "miner='hard'": lambda: losses.MultiSimilarityLoss(miner="hard"),
     "pairing=None": lambda: losses.MultiSimilarityLoss(pairing=None),
+    "match='equal'": lambda: losses.MultiSimilarityLoss(match="equal"),
     "margin=nan": lambda: miners.ValidTriplets(margin=float("nan")),
+    "margin=-8": lambda: miners.SemiHardNegatives(margin=-8),
 }
 
 
@@ -259,3 +555,40 @@ def test_a_weight_multiplies_its_pair_and_does_not_count_in_the_divisor():
     positives_only = plain._replace(negative=0 * plain.negative)
     added = numbers(losses.contrastive(doubled)) - numbers(losses.contrastive(plain))
     np.testing.assert_allclose(added, numbers(losses.contrastive(positives_only)) * [0.5, 0.5, 0], rtol=1e-5)
+
+
+def test_a_class_without_a_count_is_named_or_shows_as_nan_where_labels_cannot_be_read():
+    labels, x = batch([0, 0, 1, 1, 4, 4])
+    loss = losses.BalancedContrastiveLoss(class_counts={0: 5, 1: 7})
+    with pytest.raises(ValueError, match="Received label 4, which class_counts does not cover; expected one of its 2"):
+        loss(labels, x)
+    tensor = keras.ops.convert_to_tensor(labels)
+    assert np.isnan(numbers(compiled(lambda y, v: loss(y, v))(tensor, keras.ops.convert_to_tensor(x))))
+
+
+def test_class_counts_may_be_an_array_indexed_by_class():
+    labels, x = batch([0, 0, 2, 2, 3])
+    by_array = losses.BalancedContrastiveLoss(class_counts=np.array([3, 0, 4, 9]))
+    by_dict = losses.BalancedContrastiveLoss(class_counts={0: 3, 2: 4, 3: 9})
+    np.testing.assert_array_equal(numbers(by_array.call(labels, x)), numbers(by_dict.call(labels, x)))
+
+
+def test_counts_of_many_classes_with_large_ids_are_found():
+    ids = np.random.default_rng(0).choice(2**30, 1000, replace=False)
+    counts = {int(label): 2 + place for place, label in enumerate(ids)}
+    found = _Counts(counts)(keras.ops.convert_to_tensor(ids.astype("int32")))
+    np.testing.assert_array_equal(numbers(found), list(counts.values()))
+
+
+def test_the_soft_histogram_counts_each_value_once_with_its_weight():
+    values = np.array([[-1.0, -0.75, 0.1, 1.0, 0.999]], dtype="float32")
+    weights = np.array([[1.0, 2.0, 0.0, 1.0, 1.0]], dtype="float32")
+    counted = numbers(soft_histogram(values, weights, 4, -1.0, 1.0))
+    np.testing.assert_allclose(counted, [[1 + 1, 1, 0, 0.002, 1.998]], atol=1e-6)
+
+
+def test_a_chooser_that_returns_another_shape_is_refused():
+    labels, x = batch(UNEVEN["three classes"])
+    loss = losses.TripletLoss(negatives=lambda pairs, d: lambda p: p[:3])
+    with pytest.raises(ValueError, match=r"columns of shape \(3,\) from negatives, expected \(8,\)"):
+        loss(labels, x)

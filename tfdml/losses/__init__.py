@@ -18,20 +18,25 @@ from tfdml.losses.contrastive import (
 )
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
-from tfdml.losses.lifted import GeneralizedLiftedLoss, LiftedStructureLoss, generalized_lifted, lifted_structure
+from tfdml.losses.lifted import (
+    CircleLoss,
+    GeneralizedLiftedLoss,
+    LiftedStructureLoss,
+    circle,
+    generalized_lifted,
+    lifted_structure,
+)
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
 from tfdml.losses.softmax import (
-    CircleLoss,
     NCALoss,
     NPairsLoss,
     NTXentLoss,
     SupConLoss,
     TupletMarginLoss,
-    circle,
     n_pairs,
     nca,
     nt_xent,

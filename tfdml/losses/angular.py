@@ -59,7 +59,7 @@ class AngularLoss(PairLoss):
         loss = tfdml.losses.AngularLoss(angle=45.0)
 
     Args:
-        angle: upper bound of the angle at the negative, in degrees, in (0, 90); the paper uses 36 to 45.
+        angle: upper bound of the angle at the negative, in degrees, in (0, 90).
         **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

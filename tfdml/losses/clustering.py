@@ -52,8 +52,9 @@ def prototypical(pairs, *, shots=1):
     queries, so that the mean over the A anchors is the paper's loss.
 
     Args:
-        pairs: `Pairs` of a batch with itself, used as they are (not normalized). What is positive to each other is a
-            class, so `match` has to be an equivalence. A weight only says whether the pair takes part.
+        pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 make a flat softmax, as their
+            squared distances end at 4; multiply them by a scale. What is positive to each other is a class, so `match`
+            has to be an equivalence. A weight only says whether the pair takes part.
         shots: support examples of each class.
 
     Returns:
@@ -70,8 +71,8 @@ def prototypical(pairs, *, shots=1):
     centres = ops.matmul(support, x) / count(support)[:, None]
     # The first row of each class stands for its centre.
     stands = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
-    against_all = log_sum_exp(-squared(pairs._replace(anchors=x, references=centres)), stands)
-    own = ops.sum(ops.square(x - centres), axis=1)
+    d = squared(pairs._replace(anchors=x, references=centres))
+    own, against_all = ops.diagonal(d), log_sum_exp(-d, stands)
     is_query = ops.cast(earlier >= shots, support.dtype)
     return mean_over_batch(is_query * (own + against_all), ops.sum(is_query))
 

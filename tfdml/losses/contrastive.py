@@ -1,5 +1,7 @@
 """Losses that pull each positive pair and push each negative pair by itself, up to a margin."""
 
+from dataclasses import asdict, dataclass
+
 import keras
 import numpy as np
 from keras import ops
@@ -85,7 +87,7 @@ def balanced_contrastive(pairs, *, class_counts, negatives_per_positive=256.0, m
     of_anchors = ops.cast(counts(pairs.anchor_labels), d.dtype)[:, None]
     of_references = ops.cast(counts(pairs.reference_labels), d.dtype)
     eta = negatives_per_positive / max(len(counts.ids) - 1, 1) * (of_anchors - 1.0) / of_references
-    return weighted_contrastive(pairs, g=ops.square, h=HingeSquared(margin), eta=lambda _: eta, distance=lambda _: d)
+    return weighted_contrastive(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=lambda _: d)
 
 
 def cosine_contrastive(pairs, *, threshold=0.5):
@@ -140,9 +142,11 @@ class _Counts:
     def __call__(self, labels):
         """The count of each label, by binary search; NaN for a class without one."""
         dtype = keras.backend.standardize_dtype(labels.dtype)
-        if not keras.backend.is_int_dtype(dtype):
+        shape = tuple(labels.shape)
+        if not keras.backend.is_int_dtype(dtype) or (len(shape) > 1 and shape[1] != 1):
             raise ValueError(
-                f"Received labels of dtype {dtype}, expected integer class ids: class_counts counts classes."
+                f"Received labels of shape {shape} and dtype {dtype}, expected one integer class id an example: "
+                "class_counts counts classes."
             )
         possible = (np.iinfo(dtype).min <= self.ids) & (self.ids <= np.iinfo(dtype).max)
         ids, counts = ops.convert_to_tensor(self.ids[possible].astype(dtype)), self.counts[possible]
@@ -168,12 +172,24 @@ class _Counts:
 
 
 @serializable
-class HingeSquared:
-    """h(d) = max(0, margin - d)^2, the cost of a negative pair in the contrastive loss."""
+def square(d):
+    """g(d) = d^2, the cost of a positive pair in the contrastive loss."""
+    return ops.square(d)
 
-    def __init__(self, margin=1.0):
-        require(margin > 0, f"margin={margin}", "a distance above 0")
-        self.margin = margin
+
+@serializable
+@dataclass(frozen=True)
+class HingeSquared:
+    """h(d) = max(0, margin - d)^2, the cost of a negative pair in the contrastive loss.
+
+    Args:
+        margin: distance beyond which a negative pair costs nothing, above 0.
+    """
+
+    margin: float = 1.0
+
+    def __post_init__(self):
+        require(self.margin > 0, f"margin={self.margin}", "a distance above 0")
 
     def __call__(self, d):
         """The cost of each distance."""
@@ -181,7 +197,15 @@ class HingeSquared:
 
     def get_config(self):
         """The margin, for Keras."""
-        return {"margin": self.margin}
+        return asdict(self)
+
+    @classmethod
+    def from_config(cls, config):
+        """The function that `get_config` described."""
+        return cls(**config)
+
+
+_HINGE = HingeSquared(margin=1.0)
 
 
 @serializable
@@ -228,8 +252,7 @@ class WeightedContrastiveLoss(PairLoss):
         **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, g=ops.square, h=None, eta=1.0, distance="euclidean", **options):
-        h = HingeSquared() if h is None else h
+    def __init__(self, *, g=square, h=_HINGE, eta=1.0, distance="euclidean", **options):
         for option, value in {"g": g, "h": h}.items():
             require(callable(value), f"{option}={value!r}", "a function of distances")
         require(callable(eta) or eta >= 0, f"eta={eta}", "a number of 0 or more, or a function of Pairs")

@@ -20,7 +20,8 @@ def multi_similarity(pairs, *, alpha=2.0, beta=50.0, threshold=0.5):
         `(A,)`. An anchor with neither positives nor negatives gives 0.
 
     Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
-    CVPR 2019, eq. 15.
+    CVPR 2019, eq. 15. The threshold of 0.5 is that of A Unified View of Deep Metric Learning via Gradient Analysis,
+    section 6.
     """
     s = cosine(pairs)
     pull = softplus_sum_exp(-alpha * (s - threshold), pairs.positive) / alpha

@@ -14,7 +14,8 @@ def n_pairs(pairs, *, l2=0.0):
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product.
+        pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
+            `nt_xent`, which has a temperature, is the better choice.
         l2: weight of the mean squared norm of the embeddings, which the dot product would let grow.
 
     Returns:
@@ -58,7 +59,7 @@ def sup_con(pairs, *, temperature=0.1):
         temperature: t.
 
     Returns:
-        `(A,)`. An anchor without positives gives 0.
+        `(A,)`, log(number of positives) at least. An anchor without positives gives 0.
 
     Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
     """
@@ -73,7 +74,8 @@ def nca(pairs, *, log=False):
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 make a flat softmax, as
+            their squared distances end at 4; multiply them by a scale.
         log: the log-likelihood, which does not go flat for anchors far from their class.
 
     Returns:
@@ -86,30 +88,6 @@ def nca(pairs, *, log=False):
     among_positives = log_sum_exp(logits, pairs.positive)
     gap = ops.where(count(pairs.positive) > 0, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
     return ops.softplus(gap) if log else ops.sigmoid(gap)
-
-
-def circle(pairs, *, margin=0.4, scale=80.0):
-    """Circle loss, one value per anchor: similarities weighed by how far they are from their optimum.
-
-    log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
-    w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        margin: relaxation m: positives aim at 1 - m, negatives at m.
-        scale: gamma.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
-    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
-    """
-    s = cosine(pairs)
-    fixed = ops.stop_gradient(s)
-    pull = -scale * ops.maximum(1 + margin - fixed, 0.0) * (s - (1 - margin))
-    push = scale * ops.maximum(fixed + margin, 0.0) * (s - margin)
-    return ops.softplus(log_sum_exp(pull, pairs.positive) + log_sum_exp(push, pairs.negative))
 
 
 def tuplet_margin(pairs, *, margin=5.73, scale=64.0):
@@ -210,26 +188,6 @@ class NCALoss(PairLoss):
 
     def __init__(self, *, log=False, **options):
         super().__init__(nca, {"log": log}, **options)
-
-
-@serializable
-class CircleLoss(PairLoss):
-    """Circle loss: see `tfdml.losses.circle` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.CircleLoss(margin=0.4, scale=80.0)
-
-    Args:
-        margin: relaxation, in [0, 1].
-        scale: above 0.
-        **options: `pairing`, `miner`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(self, *, margin=0.4, scale=80.0, **options):
-        require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(circle, {"margin": margin, "scale": scale}, **options)
 
 
 @serializable

@@ -24,16 +24,18 @@ def triplet(
 
     with `soft`, log(1 + exp(d_ap - d_an)) instead; with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the number of
     triplets in the batch, or of those that cost something, so that the mean over the A anchors is the paper's loss.
+    With `negatives` there is one triplet for each positive that gets a negative.
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A triplet weighs the product of
-            the weights of its two pairs.
+        pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
+            A triplet weighs the product of the weights of its two pairs.
         margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
         swap: compare d_ap with the smaller of d_an and d_pn, so that the positive is the anchor where that is harder.
-            What such a triplet costs counts for the positive's row. For batches that are their own references.
+            What such a triplet costs counts for the positive's row. For batches that are their own references, with
+            weights that are the same both ways.
         negatives: None for all, or how to choose one negative for each positive, such as
             `tfdml.miners.hardest_negatives`: a function `(pairs, d) -> choose`, where `choose(p)` takes the column of
             one positive of each anchor, `(A,)`, and returns that of its negative, or -1 where it has none.
@@ -161,7 +163,8 @@ def batch_hard_triplet(pairs, *, margin=0.2, distance="euclidean", soft=False, s
         margin: how much nearer the farthest positive has to be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn. For batches that are their own references.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. For batches that are their own
+            references.
         normalize: "all" leaves the mean over all anchors, "active" makes it the mean over those that cost something.
 
     Returns:
@@ -181,10 +184,9 @@ def batch_hard_triplet(pairs, *, margin=0.2, distance="euclidean", soft=False, s
         from_positive = ops.take(ops.reshape(d, (-1,)), p * ops.shape(d)[1] + n)
         exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
         nearest_negative = ops.minimum(nearest_negative, ops.where(exists, from_positive, float("inf")))
-    if soft:
-        values = ops.softplus(farthest_positive - nearest_negative)
-    else:
-        values = ops.maximum(margin + farthest_positive - nearest_negative, 0.0)
+    violation = farthest_positive - nearest_negative
+    # The largest of a row may leave out NaN on some backends; its sum does not.
+    values = (ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)) + 0.0 * ops.sum(d, axis=1)
     if normalize == "active":
         return mean_over_batch(values, ops.sum(ops.cast(values > 0, values.dtype)))
     return values

@@ -4,6 +4,8 @@ A chooser is a function `(pairs, d) -> choose` of `Pairs` and their distances `(
 the column of one positive of each anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
 """
 
+from dataclasses import asdict, dataclass
+
 import keras
 from keras import ops
 
@@ -55,17 +57,19 @@ def semi_hard_negatives(pairs, d, *, margin=None):
 
 
 @_serializable
+@dataclass(frozen=True)
 class SemiHardNegatives:
-    """`semi_hard_negatives` with a margin, as an object to hand to a loss.
+    """`semi_hard_negatives` inside a margin, as an object to hand to a loss.
 
     Args:
         margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
     """
 
-    def __init__(self, margin=0.2):
-        if not margin > 0:
-            raise ValueError(f"Received margin={margin}, expected a distance above 0.")
-        self.margin = margin
+    margin: float = 0.2
+
+    def __post_init__(self):
+        if not self.margin > 0:
+            raise ValueError(f"Received margin={self.margin}, expected a distance above 0.")
 
     def __call__(self, pairs, d):
         """The choice for these pairs."""
@@ -73,7 +77,12 @@ class SemiHardNegatives:
 
     def get_config(self):
         """The settings, for Keras."""
-        return {"margin": self.margin}
+        return asdict(self)
+
+    @classmethod
+    def from_config(cls, config):
+        """The chooser that `get_config` described."""
+        return cls(**config)
 
 
 def random_negatives(pairs, d, *, seed=None):

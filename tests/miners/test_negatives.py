@@ -1,0 +1,95 @@
+"""Which negative each positive is compared with."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import compiled, numbers
+from tests.losses.loops import chosen_negatives, distances, others_of
+from tfdml import losses, miners, models, pairs
+
+pytestmark = pytest.mark.backends
+
+LABELS = np.repeat(np.arange(5), [1, 2, 3, 4, 3])
+X = np.random.default_rng(0).standard_normal((len(LABELS), 3)).astype("float32")
+
+RULES = {
+    "hardest": (miners.hardest_negatives, "hardest", None),
+    "semi-hard": (miners.semi_hard_negatives, "semi_hard", None),
+    "semi-hard inside a margin": (miners.SemiHardNegatives(margin=0.5), "semi_hard", 0.5),
+}
+
+
+@pytest.mark.parametrize(("negatives", "rule", "band"), RULES.values(), ids=RULES)
+def test_each_positive_gets_the_negative_of_the_rule(negatives, rule, band):
+    d = distances(X.astype("float64"), "euclidean")
+    made = pairs.all_pairs(LABELS, X)
+    choose = negatives(made, keras.ops.convert_to_tensor(d.astype("float32")))
+    for p in range(len(X)):
+        columns = numbers(choose(keras.ops.full((len(X),), p, dtype="int32")))
+        for a in range(len(X)):
+            positives, others = others_of(a, LABELS)
+            if p in positives:
+                expected = chosen_negatives(d, a, p, others, rule, band) or [-1]
+                assert columns[a] == expected[0]
+
+
+@pytest.mark.parametrize("negatives", [miners.hardest_negatives, miners.semi_hard_negatives, miners.RandomNegatives(0)])
+def test_an_anchor_without_negatives_has_none(negatives):
+    made = pairs.all_pairs(np.zeros(4, int), X[:4])
+    choose = negatives(made, pairs.euclidean(made))
+    np.testing.assert_array_equal(numbers(choose(keras.ops.zeros((4,), dtype="int32"))), [-1, -1, -1, -1])
+
+
+def test_random_negatives_are_drawn_in_proportion_to_their_weights():
+    made = pairs.all_pairs(np.array([0, 0, 1, 2]), X[:4])
+    made = made._replace(negative=made.negative * np.array([1.0, 1.0, 3.0, 1.0], dtype="float32"))
+    d, seed = pairs.euclidean(made), keras.random.SeedGenerator(0)
+    drawn = np.array(
+        [numbers(miners.random_negatives(made, d, seed=seed)(np.array([1, 0, 0, 0]))) for _ in range(2000)]
+    )
+    counts = [np.bincount(column, minlength=4) for column in drawn.T]
+    np.testing.assert_allclose(counts[0] / 2000, [0, 0, 0.75, 0.25], atol=0.04)
+    np.testing.assert_allclose(counts[2] / 2000, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.04)
+    # each positive has a draw of its own
+    first, second = (numbers(miners.random_negatives(made, d, seed=3)(np.full(4, p))) for p in (0, 1))
+    assert (first != second).any()
+
+
+def test_random_negatives_with_one_seed_are_the_same_and_differ_from_batch_to_batch():
+    made = pairs.all_pairs(LABELS, X)
+    d, p = pairs.euclidean(made), np.ones(len(X), dtype="int32")
+    one, other = miners.RandomNegatives(seed=4), miners.RandomNegatives(seed=4)
+    draws = [numbers(chooser(made, d)(p)) for chooser in (one, other, one)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).any()
+
+
+def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
+    loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
+    assert loss.layers == [loss.settings["negatives"]]
+    inputs = keras.Input((3,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", loss=loss, jit_compile=True)
+    history = model.fit(X, LABELS, batch_size=len(X), epochs=3, verbose=0, shuffle=False)
+    assert np.isfinite(history.history["loss"]).all()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    state = numbers(again.loss.settings["negatives"].seed_generator.state)
+    np.testing.assert_array_equal(state, numbers(loss.settings["negatives"].seed_generator.state))
+
+
+def test_the_triplet_loss_of_random_negatives_is_finite_compiled():
+    loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
+    value = numbers(compiled(lambda v: losses.triplet(pairs.all_pairs(LABELS, v), negatives=_seeded))(X))
+    assert np.isfinite(value).all()
+    assert 0 < numbers(loss(LABELS, X)) < 2 * numbers(losses.TripletLoss(normalize="active")(LABELS, X))
+
+
+def _seeded(made, d):
+    return miners.random_negatives(made, d, seed=5)
+
+
+def test_a_band_of_no_width_is_refused():
+    with pytest.raises(ValueError, match="Received margin=0, expected a distance above 0"):
+        miners.SemiHardNegatives(margin=0)
