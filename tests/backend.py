@@ -25,11 +25,6 @@ def gradient(function, x):
     return np.asarray(slope_of(function, keras.ops.convert_to_tensor(x)))
 
 
-def value_and_gradient(function, x):
-    """`function(x)` and d sum(function(x)) / dx, as arrays."""
-    return numbers(function(keras.ops.convert_to_tensor(x))), gradient(function, x)
-
-
 def compiled(function):
     """`function` under XLA."""
     if BACKEND == "jax":
@@ -39,6 +34,11 @@ def compiled(function):
     import tensorflow as tf
 
     return tf.function(function, jit_compile=True)
+
+
+def fast(function):
+    """`function`, compiled on JAX, which would otherwise compile each of its operations by itself."""
+    return compiled(function) if BACKEND == "jax" else function
 
 
 def numbers(x):

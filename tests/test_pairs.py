@@ -148,3 +148,11 @@ def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
     np.testing.assert_allclose(np.linalg.norm(numbers(made.anchors), axis=1), np.ones(6), rtol=1e-6)
     against = pairs.normalized(pairs.pairs_with(LABELS, x, LABELS, 2 * x))
     np.testing.assert_allclose(numbers(against.references), numbers(made.anchors), rtol=1e-6)
+
+
+def test_distances_far_from_the_origin_are_those_near_it(x):
+    far = x + np.float32(300)  # rounds x itself to steps of 3e-5
+    exact = np.sqrt(((far.astype("float64")[:, None] - far) ** 2).sum(axis=2))
+    np.testing.assert_allclose(numbers(pairs.euclidean(pairs.all_pairs(LABELS, far))), exact, atol=1e-4)
+    against = pairs.pairs_with(LABELS, far, LABELS[1:], far[1:])
+    np.testing.assert_allclose(numbers(pairs.euclidean(against)), exact[:, 1:], atol=2e-3)

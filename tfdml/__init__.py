@@ -1,16 +1,17 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs in, weights on, loss out.
 
-`pairs`, `losses`, `miners` and `models` run on any Keras backend and are imported at once, so that saved models find
-their classes. The other rooms are imported when they are first used.
+`pairs`, `losses`, `addons`, `miners` and `models` run on any Keras backend and are imported at once, so that saved
+models find their classes. The other rooms are imported when they are first used.
 """
 
 import importlib
 
-from tfdml import losses, miners, models, pairs
+from tfdml import addons, losses, miners, models, pairs
 from tfdml._environment import environment
 
 __version__ = "0.1.0"
 __all__ = [
+    "addons",
     "analysis",
     "callbacks",
     "datasets",

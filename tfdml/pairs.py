@@ -175,10 +175,15 @@ def euclidean(pairs):
 
 
 def _squared_or_less(pairs):
-    """|a|^2 + |r|^2 - 2 a.r, less its rounding error: not above 0 between duplicates."""
+    """|a|^2 + |r|^2 - 2 a.r, less its rounding error: not above 0 between duplicates.
+
+    Vectors are taken from the mean reference, as rounding errors grow with norms and distances do not depend on it.
+    """
+    references = _float(pairs.references)
+    centre = ops.stop_gradient(ops.mean(references, axis=tuple(range(len(references.shape) - 1))))
     if pairs.references is pairs.anchors:
-        return _squared_within(_float(pairs.anchors))
-    return _squared_product(_float(pairs.anchors), _float(pairs.references))
+        return _squared_within(references - centre)
+    return _squared_product(_float(pairs.anchors) - centre, references - centre)
 
 
 def _squared_product(anchors, references):

@@ -63,7 +63,7 @@ class PairLoss(keras.losses.Loss):
         """One value per anchor, `(anchors,)`, of ready `Pairs`, such as a batch against a memory or a gallery."""
         if self.miner is not None:
             pairs = _mined(self.miner, pairs)
-        return self.function(pairs, **self.settings)
+        return _with_what_is_not_finite(self.function(pairs, **self.settings), pairs)
 
     @property
     def layers(self):
@@ -91,6 +91,17 @@ class _Reduce(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         return y_pred
+
+
+def _with_what_is_not_finite(values, pairs):
+    """The values, NaN for an anchor that is not finite, and for all where a reference is not.
+
+    On some backends the larger of NaN and 0 is 0, which would hide a model that has diverged.
+    """
+    seen = ops.sum(ops.cast(pairs.anchors, values.dtype), axis=-1)
+    if pairs.references is not pairs.anchors:
+        seen = seen + ops.sum(ops.cast(pairs.references, values.dtype))
+    return values + ops.stop_gradient(0.0 * seen)
 
 
 def _mined(miner, pairs):

@@ -185,8 +185,7 @@ def batch_hard_triplet(pairs, *, margin=0.2, distance="euclidean", soft=False, s
         exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
         nearest_negative = ops.minimum(nearest_negative, ops.where(exists, from_positive, float("inf")))
     violation = farthest_positive - nearest_negative
-    # The largest of a row may leave out NaN on some backends; its sum does not.
-    values = (ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)) + 0.0 * ops.sum(d, axis=1)
+    values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
     if normalize == "active":
         return mean_over_batch(values, ops.sum(ops.cast(values > 0, values.dtype)))
     return values

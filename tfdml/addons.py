@@ -1,0 +1,366 @@
+"""The metric-learning losses of TensorFlow Addons 0.23, for Keras 3: its names, arguments, defaults and numbers.
+
+`import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Where Addons
+gives a finite number, value and gradient are the same; where it gives NaN, the functions here say what they return.
+Integer labels are compared as integers, so that large class ids are not merged; half precision is computed, and
+returned, in float32. Options and shapes that do not fit raise ValueError. The classes take `reduction` and `dtype` of
+`keras.losses.Loss`, too; Addons ignores a reduction, but for `ContrastiveLoss`.
+
+`tfdml.losses` has these losses and more, one value per anchor, over any pairs.
+"""
+
+import math
+import numbers
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml.losses import lifted_structure
+from tfdml.losses.base import _Reduce, require
+from tfdml.losses.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
+
+# A package of its own: `tfdml.losses` has a ContrastiveLoss, too.
+_serializable = keras.saving.register_keras_serializable("tfdml.addons")
+
+
+@_serializable
+def triplet_semihard_loss(y_true, y_pred, margin=1.0, distance_metric="L2"):
+    """Triplet loss of each positive pair with its semi-hard negative.
+
+    (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest with d_an > d_ap, or the largest of all
+    where none is. P is the number of (ordered) positive pairs.
+
+    Args:
+        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
+        y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
+        margin: how much nearer positives have to be, in units of the distance.
+        distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
+            embeddings that returns the `(batch, batch)` matrix of distances.
+
+    Returns:
+        Scalar; 0 without positives, where Addons gives NaN. With one class only, the smallest distance of the row, as a
+        rule 0 to itself, stands for d_an. Zero vectors have gradient 0 in "angular".
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, as in TensorFlow Addons.
+    """
+    pairs, d = _distances(y_true, y_pred, distance_metric)
+    is_negative = pairs.negative > 0
+    farthest = ops.max(ops.where(is_negative, d, ops.min(d, axis=1, keepdims=True)), axis=1, keepdims=True)
+    fixed, fixed_farthest = ops.stop_gradient(d), ops.stop_gradient(farthest)
+
+    def add(p, found, sums, slopes, farthest_slopes):
+        d_ap = at(p, fixed)
+        farther = is_negative & (fixed > d_ap)
+        semi_hard = ops.any(farther, axis=1, keepdims=True)
+        nearest = ops.min(ops.where(farther, fixed, float("inf")), axis=1, keepdims=True)
+        violation = margin + d_ap - ops.where(semi_hard, nearest, fixed_farthest)
+        active = found[:, None] * ops.cast(violation >= 0, d.dtype)
+        ties = ops.cast(farther & (fixed == nearest), d.dtype)
+        return (
+            sums + found * ops.maximum(violation, 0.0)[:, 0],
+            slopes + put(p, active, d) - active * ties / ops.maximum(ops.sum(ties, axis=1, keepdims=True), 1.0),
+            farthest_slopes - ops.where(semi_hard, 0.0, active),
+        )
+
+    start = (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed), ops.zeros_like(fixed_farthest))
+    sums, slopes, farthest_slopes = for_each_positive(pairs, add, start)
+    costs = with_slopes(with_slopes(sums, slopes, d), farthest_slopes, farthest)
+    return ops.sum(costs) / ops.maximum(ops.sum(pairs.positive), 1.0)
+
+
+@_serializable
+def triplet_hard_loss(y_true, y_pred, margin=1.0, soft=False, distance_metric="L2"):
+    """Triplet loss of each row's farthest positive and nearest negative.
+
+    (1 / batch) sum_a max(0, margin + max_p d_ap - min_n d_an)
+
+    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
+
+    Args:
+        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
+        y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
+        margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
+        soft: the soft margin. It does not overflow for distances above 88, where Addons' does.
+        distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
+            embeddings that returns the `(batch, batch)` matrix of distances.
+
+    Returns:
+        Scalar. A row without a positive counts, with the smallest distance of the row, as a rule 0 to itself, in its
+        place; a row without a negative has the largest in its place, so that one class costs the margin. Zero vectors
+        have gradient 0 in "angular".
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
+    """
+    pairs, d = _distances(y_true, y_pred, distance_metric)
+    smallest, largest = ops.min(d, axis=1, keepdims=True), ops.max(d, axis=1, keepdims=True)
+    d_ap = ops.max(ops.where(pairs.positive > 0, d, smallest), axis=1)
+    d_an = ops.min(ops.where(pairs.negative > 0, d, largest), axis=1)
+    return ops.mean(ops.softplus(d_ap - d_an) if soft else ops.maximum(d_ap - d_an + margin, 0.0))
+
+
+@_serializable
+def lifted_struct_loss(labels, embeddings, margin=1.0):
+    """Lifted structured loss on euclidean distances: the mean of `tfdml.losses.lifted_structure`.
+
+    (1 / (2 P)) sum_a sum_p max(0, d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)))^2
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` class ids, integers or floats.
+        embeddings: `(batch, dim)` embeddings, used as they are (not normalized).
+        margin: distance up to which negatives count, softly.
+
+    Returns:
+        Scalar; 0 without positives or with one class only, where Addons gives NaN.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
+    eq. 4, as in TensorFlow Addons.
+    """
+    pairs, d = _distances(labels, embeddings, "L2")
+    return ops.mean(lifted_structure(pairs, margin=margin, distance=lambda pairs: d))
+
+
+@_serializable
+def npairs_loss(y_true, y_pred):
+    """Cross-entropy of each row of similarities with the columns of its class.
+
+    -(1 / batch) sum_i mean_{j: y_j = y_i} log softmax_j(s_ij)
+
+    Args:
+        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats, of the rows and of the columns.
+        y_pred: `(batch, batch)` similarities of two views of the batch.
+
+    Returns:
+        Scalar.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
+    Addons.
+    """
+    s = _square(y_pred, None, "similarities")
+    labels, match = _class_ids(y_true)
+    return _mean_cross_entropy(pairs_with(labels, s, labels, s, match).positive, s)
+
+
+@_serializable
+def npairs_multilabel_loss(y_true, y_pred):
+    """Cross-entropy of each row of similarities with the columns that share labels with it.
+
+    -(1 / batch) sum_i sum_j (L_ij / sum_k L_ik) log softmax_j(s_ij), where L_ij is the number of labels i and j share
+
+    Args:
+        y_true: `(batch, classes)`, 1 where a row has a label and 0 where not; not sparse, which Addons takes, too.
+        y_pred: `(batch, batch)` similarities of two views of the batch.
+
+    Returns:
+        Scalar. A row without labels counts as 0, where Addons gives NaN.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
+    Addons.
+    """
+    require(not hasattr(y_true, "dense_shape"), "a sparse y_true", "a dense one: tf.sparse.to_dense(y_true)")
+    s, has_label = _square(y_pred, None, "similarities"), _floats(y_true)
+    require(
+        len(has_label.shape) == 2 and has_label.shape[0] in (None, s.shape[0]),
+        f"y_true of shape {tuple(has_label.shape)} for y_pred of shape {tuple(s.shape)}",
+        "(batch, classes) and (batch, batch)",
+    )
+    return _mean_cross_entropy(ops.matmul(has_label, ops.transpose(has_label)), s)
+
+
+@_serializable
+def contrastive_loss(y_true, y_pred, margin=1.0):
+    """Contrastive loss of given pairs, one value per pair.
+
+    y d^2 + (1 - y) max(0, margin - d)^2
+
+    Args:
+        y_true: `(batch,)` or `(batch, 1)`, 1 for pairs of one class and 0 for others.
+        y_pred: `(batch,)` or `(batch, 1)` distances. Where Addons would broadcast the one shape with the other to all
+            pairs of the batch, here each row keeps its own label.
+        margin: distance that pairs of different classes should have.
+
+    Returns:
+        The shape of `y_pred`.
+
+    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, as in
+    TensorFlow Addons.
+    """
+    y, d = _floats(y_true), _floats(y_pred)
+    shapes = tuple(y.shape), tuple(d.shape)
+    require(
+        None in shapes[0] + shapes[1] or math.prod(shapes[0]) == math.prod(shapes[1]),
+        f"y_true of shape {shapes[0]} and y_pred of shape {shapes[1]}",
+        "one label per distance",
+    )
+    y = ops.reshape(y, ops.shape(d))
+    return y * ops.square(d) + (1.0 - y) * ops.square(ops.maximum(margin - d, 0.0))
+
+
+def _class_ids(y_true):
+    """Labels, and how `tfdml.pairs` matches them: as the integers they are, or else by equality as they are."""
+    labels = y_true if hasattr(y_true, "dtype") else np.asarray(y_true)
+    if isinstance(labels, np.ndarray) and labels.dtype.kind == "f" and (labels == np.rint(labels)).all():
+        labels = labels.astype("int64")  # some backends would round float64
+    require(
+        len(labels.shape) == 1 or (len(labels.shape) == 2 and labels.shape[1] == 1),
+        f"labels of shape {tuple(labels.shape)}",
+        "(batch,) or (batch, 1): one class id an example",
+    )
+    is_integer = keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype))
+    return labels, None if is_integer else lambda a, b: ops.equal(a[:, None], b)
+
+
+def _distances(y_true, y_pred, metric):
+    """All pairs of a batch, and the matrix of their distances, `(batch, batch)`."""
+    labels, match = _class_ids(y_true)
+    pairs = all_pairs(labels, _floats(y_pred), match)
+    return pairs, _distance_function(metric)(pairs)
+
+
+def _distance_function(metric):
+    """The function of `Pairs` that a metric is."""
+    if callable(metric):
+        return lambda pairs: _square(metric(pairs.anchors), pairs.anchors.shape[0], "distances")
+    require(metric in list(_METRICS), f"distance_metric={metric!r}", f"one of {list(_METRICS)} or a function")
+    return _METRICS[metric]
+
+
+def _squared(pairs):
+    """Squared distances, rounded as Addons rounds them and not as `tfdml.pairs.squared`: closer, but for duplicates."""
+    norms = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
+    d = ops.maximum(norms + ops.transpose(norms) - 2.0 * dot(pairs), 0.0)
+    return ops.where(pairs.positive + pairs.negative > 0, d, 0.0)
+
+
+def _euclidean(pairs):
+    """Distances, with gradient 0 where they are 0."""
+    d = _squared(pairs)
+    return ops.where(d == 0, 0.0, ops.sqrt(ops.where(d == 0, 1.0, d)))
+
+
+_METRICS = {"L2": _euclidean, "squared-L2": _squared, "angular": cosine_distance}
+
+
+def _square(matrix, rows, what):
+    """A float tensor `(rows, rows)`; any square one for None."""
+    matrix = _floats(matrix)
+    sizes = {rows, *matrix.shape} - {None}
+    require(len(matrix.shape) == 2 and len(sizes) <= 1, f"{what} of shape {tuple(matrix.shape)}", "(batch, batch)")
+    return matrix
+
+
+def _floats(x):
+    """A tensor of float32, or float64 where it already is."""
+    x = ops.convert_to_tensor(x)
+    return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
+
+
+def _mean_cross_entropy(weights, s):
+    """Mean cross-entropy of logits with weights, both `(batch, batch)`, scaled to sum to 1 in each row; 0 for none."""
+    total = ops.sum(weights, axis=1, keepdims=True)
+    shares = weights / ops.where(total == 0, 1.0, total)
+    return -ops.mean(ops.sum(ops.cast(shares, s.dtype) * ops.log_softmax(s), axis=1))
+
+
+class _AddonsLoss(keras.losses.Loss):
+    """A Keras loss over a function `(y_true, y_pred, **settings)`, with labels that are never cast to floats."""
+
+    def __init__(self, function, settings, name=None, reduction="sum_over_batch_size", dtype=None):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        margin = settings.get("margin", 0.0)
+        require(isinstance(margin, numbers.Real) and math.isfinite(margin), f"margin={margin!r}", "a finite number")
+        _distance_function(settings.get("distance_metric", "L2"))
+        self.function = function
+        self.settings = settings
+        self._reduce = _Reduce(name=self.name, reduction=reduction, dtype=dtype)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """The reduced loss."""
+        values = self.call(y_true, y_pred)
+        return self._reduce(values, values, sample_weight)
+
+    def call(self, y_true, y_pred):
+        """One value per row; a loss of the batch as a whole is given to every row, for Keras to take the mean of."""
+        y_pred = ops.convert_to_tensor(y_pred)
+        value = self.function(y_true, y_pred, **self.settings)
+        return value if len(value.shape) else ops.broadcast_to(value, ops.shape(y_pred)[:1])
+
+    def get_config(self):
+        """Everything the constructor takes, as plain values."""
+        settings = {name: keras.saving.serialize_keras_object(value) for name, value in self.settings.items()}
+        return {**settings, **super().get_config(), "dtype": self.dtype}
+
+    @classmethod
+    def from_config(cls, config):
+        """The loss that `get_config` described."""
+        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
+
+
+@_serializable
+class TripletSemiHardLoss(_AddonsLoss):
+    """`triplet_semihard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+
+    Args: `margin` and `distance_metric` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, margin=1.0, distance_metric="L2", name=None, **options):
+        settings = {"margin": margin, "distance_metric": distance_metric}
+        super().__init__(triplet_semihard_loss, settings, name, **options)
+
+
+@_serializable
+class TripletHardLoss(_AddonsLoss):
+    """`triplet_hard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+
+    Args: `margin`, `soft` and `distance_metric` of the function, `name`, `reduction` and `dtype` of
+    `keras.losses.Loss`.
+    """
+
+    def __init__(self, margin=1.0, soft=False, distance_metric="L2", name=None, **options):
+        settings = {"margin": margin, "soft": soft, "distance_metric": distance_metric}
+        super().__init__(triplet_hard_loss, settings, name, **options)
+
+
+@_serializable
+class LiftedStructLoss(_AddonsLoss):
+    """`lifted_struct_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+
+    Args: `margin` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, margin=1.0, name=None, **options):
+        super().__init__(lifted_struct_loss, {"margin": margin}, name, **options)
+
+
+@_serializable
+class NpairsLoss(_AddonsLoss):
+    """`npairs_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, batch)`, a scalar.
+
+    Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, name="npairs_loss", **options):
+        super().__init__(npairs_loss, {}, name, **options)
+
+
+@_serializable
+class NpairsMultilabelLoss(_AddonsLoss):
+    """`npairs_multilabel_loss` as a Keras loss: `y_true` `(batch, classes)`, `y_pred` `(batch, batch)`, a scalar.
+
+    Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, name="npairs_multilabel_loss", **options):
+        super().__init__(npairs_multilabel_loss, {}, name, **options)
+
+
+@_serializable
+class ContrastiveLoss(_AddonsLoss):
+    """`contrastive_loss` as a Keras loss: `y_true` `(batch,)` in {0, 1}, distances `y_pred` `(batch,)`, their mean.
+
+    Args: `margin` of the function, `reduction`, `name` and `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, margin=1.0, reduction="sum_over_batch_size", name="contrastive_loss", **options):
+        super().__init__(contrastive_loss, {"margin": margin}, name, reduction, **options)
