@@ -11,7 +11,7 @@ import os
 os.environ["KERAS_BACKEND"] = "jax"
 
 import jax
-from _peers import OURS, PEER_PACKAGES, arguments_of, batch, check, peer_value_and_gradient
+from _peers import OF_ADDONS, PEER_PACKAGES, arguments_of, batch, check, ours, peer_value_and_gradient
 from _report import hardware, median_seconds, print_table, versions, write_csv
 
 
@@ -22,20 +22,19 @@ def three_products(x):
         return s @ x, s.T @ x
 
 
-def measure(name, size, dim, *, repeats, with_peer):
+def measure(name, loss, size, dim, *, repeats, with_peer):
     """One row of the table."""
     labels, x = batch(size, dim)
     jax_labels, jax_x = jax.device_put(labels), jax.device_put(x)
-    loss = OURS[name]
-    ours = jax.jit(jax.value_and_grad(lambda v: loss(jax_labels, v)))
+    value_and_gradient = jax.jit(jax.value_and_grad(lambda v: loss(jax_labels, v)))
     products = jax.jit(three_products)
     functions = {
-        "ours": lambda: jax.block_until_ready(ours(jax_x)),
+        "ours": lambda: jax.block_until_ready(value_and_gradient(jax_x)),
         "three_products": lambda: jax.block_until_ready(products(jax_x)),
     }
     if with_peer:
         functions["peer"] = peer_value_and_gradient(name, labels, x)
-        check(name, float(ours(jax_x)[0]), float(functions["peer"]()[0]))
+        check(name, float(value_and_gradient(jax_x)[0]), float(functions["peer"]()[0]))
     seconds = median_seconds(functions, repeats=repeats)
     ratios = {"ours_over_three_products": seconds["ours"] / seconds["three_products"]}
     if with_peer:
@@ -50,12 +49,14 @@ def main():
     packages = PEER_PACKAGES if options.peers else []
     about = {"versions": versions("jax", *packages), "hardware": hardware()}
     rows = []
-    for name in OURS:
-        for size in options.sizes:
-            for dim in options.dims:
-                repeats = 3 if options.quick else 50
-                rows.append(measure(name, size, dim, repeats=repeats, with_peer=options.peers) | about)
-                print_table(rows[-1:], list(rows[0])[:-2])
+    names = options.losses or (
+        ["triplet, all"] if options.quick else [name for name in ours() if name not in OF_ADDONS]
+    )
+    for name in names:
+        for size, dim in options.sizes:
+            repeats = 3 if options.quick else 50
+            rows.append(measure(name, ours()[name], size, dim, repeats=repeats, with_peer=options.peers) | about)
+            print_table(rows[-1:], list(rows[0])[:-2])
     write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-2])
 

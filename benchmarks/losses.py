@@ -1,72 +1,120 @@
-"""Value and gradient of a loss: ours (graph, XLA), the same loss in pytorch-metric-learning, three matrix products.
+"""Value and gradient of every loss and their memory: ours (graph, XLA), pytorch-metric-learning, TensorFlow Addons.
 
-The three products (the similarities, and their two gradients) are the least that any loss over pairs has to do.
+The three products (the similarities, and their two gradients) are the least that any loss over pairs has to do. Each
+way runs in a process of its own, and they take turns, so that all meet the same machine and none pays for another's
+memory.
 
-    python benchmarks/losses.py            # all sizes, a quarter of an hour on two cores
-    python benchmarks/losses.py --quick    # one small size; --no-peers leaves PyTorch out
+    python benchmarks/losses.py            # all losses and sizes, half an hour on two cores
+    python benchmarks/losses.py --quick    # two losses, one small size; --no-peers leaves the peers out
 """
 
-import tensorflow as tf
-from _peers import OURS, PEER_PACKAGES, arguments_of, batch, check, peer_value_and_gradient
-from _report import hardware, median_seconds, print_table, versions, write_csv
+import json
+import select
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
+from _report import hardware, print_table, versions, write_csv
+
+WORKER = Path(__file__).with_name("_loss_worker.py")
+# A call that takes longer than this many seconds, and its way is left out of that size and of larger ones.
+PATIENCE = 60.0
 
 
-def value_and_gradient(loss, *, jit_compile):
-    """A compiled function of labels and embeddings."""
+class Way:
+    """One way to compute a loss, in a process of its own; see `_loss_worker.py`."""
 
-    @tf.function(jit_compile=jit_compile)
-    def run(labels, x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            value = loss(labels, x)
-        return value, tape.gradient(value, x)
+    def __init__(self, way, loss):
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), way, loss],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.gave_up = None
 
-    return run
+    def ask(self, request, patience=PATIENCE):
+        """The answer, or None where there is none any more; `gave_up` says why."""
+        if self.gave_up:
+            return None
+        try:
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            if not select.select([self.process.stdout], [], [], patience)[0]:
+                self.gave_up = f"over {PATIENCE:.0f} s"
+            elif line := self.process.stdout.readline():
+                return json.loads(line)
+            else:
+                self.gave_up = "out of memory"
+        except BrokenPipeError:
+            self.gave_up = "out of memory"
+        self.process.kill()
+        return None
+
+    def close(self):
+        """End the process."""
+        self.process.kill()
+        self.process.communicate()
 
 
-@tf.function
-def three_products(x):
-    """The similarities of a batch, and two products of their size with it."""
-    s = tf.matmul(x, x, transpose_b=True)
-    return tf.matmul(s, x), tf.matmul(s, x, transpose_a=True)
+def seconds_of(ways):
+    """Median seconds of a call of each way, in turns: 3 to 30 calls each, fewer where they are slow."""
+    seconds = {name: [] for name in ways}
+    for _ in range(30):
+        for name, way in ways.items():
+            spent = seconds[name]
+            if (len(spent) >= 3 and sum(spent) > 2.0) or sum(spent) > PATIENCE / 2:
+                continue
+            answer = way.ask("call")
+            if answer is not None:
+                spent.append(answer)
+    return {name: statistics.median(spent) if spent else ways[name].gave_up for name, spent in seconds.items()}
 
 
-def measure(name, size, dim, *, repeats, with_peer):
+def ratio(one, other):
+    """one / other, or nothing where one of them was not measured."""
+    return one / other if isinstance(one, float) and isinstance(other, float) else ""
+
+
+def measure(name, size, dim, ways):
     """One row of the table."""
-    labels, x = batch(size, dim)
-    tf_labels, tf_x = tf.constant(labels), tf.constant(x)
-    graph, xla = (value_and_gradient(OURS[name], jit_compile=jit) for jit in (False, True))
-    functions = {
-        "graph": lambda: graph(tf_labels, tf_x)[1].numpy(),
-        "xla": lambda: xla(tf_labels, tf_x)[1].numpy(),
-        "three_products": lambda: [part.numpy() for part in three_products(tf_x)],
-    }
-    if with_peer:
-        functions["peer"] = peer_value_and_gradient(name, labels, x)
-        check(name, float(graph(tf_labels, tf_x)[0]), float(functions["peer"]()[0]))
-    seconds = median_seconds(functions, repeats=repeats)
-    ratios = {
-        "graph_over_three_products": seconds["graph"] / seconds["three_products"],
-        "xla_over_three_products": seconds["xla"] / seconds["three_products"],
-    }
-    if with_peer:
-        ratios |= {f"peer_over_{ours}": seconds["peer"] / seconds[ours] for ours in ("graph", "xla")}
-    times = {f"{column}_ms": 1e3 * value for column, value in seconds.items()}
-    return {"loss": name, "batch": size, "dim": dim, **times, **ratios}
+    first = {way: process.ask({"batch": size, "dim": dim}, 2 * PATIENCE) for way, process in ways.items()}
+    for way in ("graph", "xla", "three_products"):
+        if first[way] is None:
+            raise SystemExit(f"{name} at {size} x {dim}: {way} is {ways[way].gave_up}.")
+    if first.get("peer"):
+        check(name, first["graph"]["value"], first["peer"]["value"])
+    seconds = seconds_of(ways)
+    row = {"loss": name, "batch": size, "dim": dim}
+    row |= {f"{way}_ms": 1e3 * s if isinstance(s, float) else s for way, s in seconds.items()}
+    row |= {f"{way}_over_three_products": ratio(seconds[way], seconds["three_products"]) for way in ("graph", "xla")}
+    if "peer" in ways:
+        row |= {f"peer_over_{way}": ratio(seconds["peer"], seconds[way]) for way in ("graph", "xla")}
+    row |= {f"{way}_mib": answer["mebibytes"] if answer else "" for way, answer in first.items()}
+    return row
 
 
 def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "losses.csv")
-    packages = PEER_PACKAGES if options.peers else []
-    about = {"versions": versions(*packages), "hardware": hardware()}
+    names = options.losses or (["triplet, all", "multi-similarity"] if options.quick else list(ours()))
+    about = {"versions": versions(*(PEER_PACKAGES if options.peers else [])), "hardware": hardware()}
     rows = []
-    for name in OURS:
-        for size in options.sizes:
-            for dim in options.dims:
-                repeats = 3 if options.quick else min(50, max(5, 20_000 // size))
-                rows.append(measure(name, size, dim, repeats=repeats, with_peer=options.peers) | about)
-                print_table(rows[-1:], list(rows[0])[:-2])
+    for name in names:
+        peer = "tensorflow_addons" if name in OF_ADDONS else "pytorch_metric_learning"
+        ways = {way: Way(way, name) for way in ("graph", "xla", "three_products")}
+        if options.peers:
+            ways["peer"] = Way(peer, name)
+        for size, dim in options.sizes:
+            row = measure(name, size, dim, ways)
+            if options.peers:
+                row |= {"peer": peer.replace("_", "-"), "note": NOTES.get(name, "")}
+            rows.append(row | about)
+            print_table(rows[-1:], list(rows[0])[:-2])
+        for way in ways.values():
+            way.close()
     write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-2])
 

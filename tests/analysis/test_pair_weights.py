@@ -94,7 +94,7 @@ def test_the_plot_has_a_panel_for_each_loss_with_both_kinds_of_pairs(tmp_path):
     shown = {"contrastive": losses.CosineContrastiveLoss(), "triplet": losses.TripletLoss(), "RAW": losses.RAWLoss()}
     figure = analysis.plot_pair_weights(shown, X, LABELS)
     assert [axes.get_title() for axes in figure.axes] == list(shown)
-    negative, positive = figure.axes[0].lines
+    positive, negative = figure.axes[0].lines
     assert len(positive.get_xdata()) == POSITIVE.sum() // 2
     assert len(negative.get_xdata()) == (8 * 7 - POSITIVE.sum()) // 2
     np.testing.assert_allclose(positive.get_ydata(), 1.0, atol=1e-5)

@@ -88,8 +88,11 @@ def plot_pair_weights(losses, embeddings, labels):
             positive = ops.convert_to_numpy(all_pairs(labels, x, match=getattr(loss, "match", None)).positive)
         share, is_positive = weights[upper] / max(np.abs(weights).max(), 1e-300), positive[upper] > 0
         similarity = (x @ x.T)[upper]
-        panel.plot(similarity[~is_positive], share[~is_positive], "x", color="tab:blue", markersize=3, label="negative")
-        panel.plot(similarity[is_positive], share[is_positive], "o", color="tab:green", markersize=3, label="positive")
+        for kind, which, marker, color in (
+            ("positive", is_positive, "o", "tab:green"),
+            ("negative", ~is_positive, "x", "tab:blue"),
+        ):
+            panel.plot(similarity[which], share[which], marker, color=color, markersize=3, label=kind)
         panel.set_title(title, fontsize=10)
     for panel in panels[len(losses) :]:
         panel.remove()

@@ -1,0 +1,112 @@
+"""One way to compute losses, in a process of its own, so that its memory can be told from that of the others.
+
+    python benchmarks/_loss_worker.py graph|xla|three_products|pytorch_metric_learning|tensorflow_addons loss
+
+Reads lines of JSON from its input: {"batch": 64, "dim": 512} makes a batch, computes twice and answers with the loss
+and the peak of memory during the second call, in MiB over that between calls; "call" computes once more and answers
+with its seconds.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, use_legacy_keras
+
+# More than this, and a way counts as out of memory.
+MEMORY_LIMIT = 16 * 2**30
+
+
+def value_and_gradient(loss, labels, x, *, jit_compile):
+    """A function without arguments that computes a Keras loss and its gradient in TensorFlow."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=jit_compile)
+    def run(labels, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = loss(labels, x)
+        return value, tape.gradient(value, x)
+
+    labels, x = tf.constant(labels), tf.constant(x)
+
+    def call():
+        value, slope = run(labels, x)
+        slope.numpy()
+        return float(value)
+
+    return call
+
+
+def three_products(labels, x):
+    """The similarities of a batch, and two products of their size with it: what any loss over pairs has to do."""
+    import tensorflow as tf
+
+    @tf.function
+    def run(x):
+        s = tf.matmul(x, x, transpose_b=True)
+        return tf.matmul(s, x), tf.matmul(s, x, transpose_a=True)
+
+    x = tf.constant(x)
+
+    def call():
+        for part in run(x):
+            part.numpy()
+        return 0.0
+
+    return call
+
+
+def way(name, loss):
+    """A function of labels and embeddings that returns the function to time."""
+    if name == "three_products":
+        return three_products
+    if name == "pytorch_metric_learning":
+
+        def peer(labels, x):
+            run = peer_value_and_gradient(loss, labels, x)
+            return lambda: float(run()[0])
+
+        return peer
+    theirs = tensorflow_addons() if name == "tensorflow_addons" else ours()
+    return lambda labels, x: value_and_gradient(theirs[loss], labels, x, jit_compile=name == "xla")
+
+
+def memory(what):
+    """VmHWM (peak) or VmRSS (now) of this process in MiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
+
+
+def main():
+    """Answer until the input ends."""
+    name, loss = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w")  # libraries may print to the other one
+    os.dup2(2, 1)
+    if name == "tensorflow_addons":
+        use_legacy_keras()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+    prepare = way(name, loss)
+    run = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request == "call":
+            begin = time.perf_counter()
+            run()
+            answer = time.perf_counter() - begin
+        else:
+            run = prepare(*batch(request["batch"], request["dim"]))
+            run()  # compiles
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+            before = memory("VmRSS")
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+            answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
