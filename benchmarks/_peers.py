@@ -116,11 +116,11 @@ def tensorflow_addons():
 
 
 def batch(size, dim, *, examples_per_class=4, seed=0):
-    """Labels and unit embeddings, drawn around their class's centre: `(size,)` int32 and `(size, dim)` float32."""
+    """Labels `(size,)` int32 and unit embeddings `(size, dim)` float32, around class centres so near that they overlap."""
     rng = np.random.default_rng(seed)
     labels = np.arange(size, dtype="int32") // examples_per_class
     centres = rng.standard_normal((size // examples_per_class, dim))
-    x = centres[labels] + rng.standard_normal((size, dim))
+    x = 0.5 * centres[labels] + rng.standard_normal((size, dim))
     return labels, (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("float32")
 
 
