@@ -23,6 +23,7 @@ NOTES = {
     "margin": "the peer counts a pair once for every triplet it is in",
     "n-pairs": "the peer draws one pair of each class",
     "smooth AP": "the peer retrieves the anchor itself",
+    "ranked list": "the peer adds 1e-5 for each pair to its divisors",
 }
 
 
@@ -116,7 +117,7 @@ def tensorflow_addons():
 
 
 def batch(size, dim, *, examples_per_class=4, seed=0):
-    """Labels `(size,)` int32 and unit embeddings `(size, dim)` float32, around class centres so near that they overlap."""
+    """Labels `(size,)` int32 and unit embeddings `(size, dim)` float32, of classes that overlap."""
     rng = np.random.default_rng(seed)
     labels = np.arange(size, dtype="int32") // examples_per_class
     centres = rng.standard_normal((size // examples_per_class, dim))
