@@ -2,12 +2,11 @@
 
     python benchmarks/_loss_worker.py graph|xla|three_products|pytorch_metric_learning|tensorflow_addons loss
 
-Reads lines of JSON from its input: {"batch": 64, "dim": 512} makes a batch, computes twice and answers with the loss
-and the peak of memory during the second call, in MiB over that between calls; "call" computes once more and answers
-with its seconds.
+Reads lines of JSON from its input: {"batch": 64, "dim": 512} makes a batch, computes and answers with the loss and the
+peak of memory, in MiB over that of the process when it had computed one small batch: compiling counts, loading libraries
+does not. "call" computes once more and answers with its seconds.
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -91,7 +90,8 @@ def main():
         use_legacy_keras()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prepare = way(name, loss)
-    run = None
+    prepare(*batch(64, 16))()
+    before, run = memory("VmRSS"), None
     for line in sys.stdin:
         request = json.loads(line)
         if request == "call":
@@ -100,9 +100,6 @@ def main():
             answer = time.perf_counter() - begin
         else:
             run = prepare(*batch(request["batch"], request["dim"]))
-            run()  # compiles
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
-            before = memory("VmRSS")
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
             answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)
