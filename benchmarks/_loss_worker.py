@@ -3,8 +3,8 @@
     python benchmarks/_loss_worker.py graph|xla|three_products|pytorch_metric_learning|tensorflow_addons loss
 
 Reads lines of JSON from its input: {"batch": 64, "dim": 512} makes a batch, computes and answers with the loss and the
-peak of memory, in MiB over that of the process when it had computed one small batch: compiling counts, loading libraries
-does not. "call" computes once more and answers with its seconds.
+peak of memory, in MiB over that of the process when it had computed one small batch: compiling counts, loading
+libraries does not. "call" computes once more and answers with its seconds.
 """
 
 import json
@@ -14,7 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, use_legacy_keras
+if sys.argv[1] == "tensorflow_addons":
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # has to be said before TensorFlow is imported
+
+from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons
 
 # More than this, and a way counts as out of memory.
 MEMORY_LIMIT = 16 * 2**30
@@ -86,11 +89,10 @@ def main():
     name, loss = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")  # libraries may print to the other one
     os.dup2(2, 1)
-    if name == "tensorflow_addons":
-        use_legacy_keras()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prepare = way(name, loss)
-    prepare(*batch(64, 16))()
+    examples_per_class = 2 if loss == "n-pairs" else 4
+    prepare(*batch(64, 16, examples_per_class=examples_per_class))()
     before, run = memory("VmRSS"), None
     for line in sys.stdin:
         request = json.loads(line)
@@ -99,7 +101,7 @@ def main():
             run()
             answer = time.perf_counter() - begin
         else:
-            run = prepare(*batch(request["batch"], request["dim"]))
+            run = prepare(*batch(request["batch"], request["dim"], examples_per_class=examples_per_class))
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
             answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)

@@ -1,7 +1,6 @@
 """The losses that are compared: here, in pytorch-metric-learning, and in TensorFlow Addons."""
 
 import argparse
-import os
 import sys
 import warnings
 
@@ -21,7 +20,7 @@ OF_ADDONS = [
 NOTES = {
     "contrastive": "the peer adds the means of positives and of negatives, not squared",
     "margin": "the peer counts a pair once for every triplet it is in",
-    "n-pairs": "the peer draws one pair of each class",
+    "n-pairs": "two examples a class; the peer draws which of them is the anchor",
     "smooth AP": "the peer retrieves the anchor itself",
     "ranked list": "the peer adds 1e-5 for each pair to its divisors",
 }
@@ -45,7 +44,7 @@ def ours():
         "triplet, semi-hard": triplet(margin=1.0, distance="euclidean", negatives=miners.semi_hard_negatives),
         "batch hard": losses.BatchHardTripletLoss(margin=0.2),
         "angular": losses.AngularLoss(angle=40),
-        "n-pairs": losses.NPairsLoss(),
+        "n-pairs": losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd),
         "NT-Xent": losses.NTXentLoss(),
         "SupCon": losses.SupConLoss(),
         "NCA": losses.NCALoss(log=True),
@@ -163,8 +162,3 @@ def arguments_of(description, output):
         require_peers("torch", "pytorch_metric_learning", "tensorflow_addons")
     options.sizes = [(64, 16)] if options.quick else [(64, 512), (256, 512), (1024, 128), (1024, 512), (4096, 512)]
     return options
-
-
-def use_legacy_keras():
-    """Has to be said before TensorFlow is imported."""
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"

@@ -8,11 +8,13 @@ memory.
     python benchmarks/losses.py --quick    # two losses, one small size; --no-peers leaves the peers out
 """
 
+import csv
 import json
 import select
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
@@ -27,11 +29,12 @@ class Way:
     """One way to compute a loss, in a process of its own; see `_loss_worker.py`."""
 
     def __init__(self, way, loss):
+        self.words = tempfile.TemporaryFile("w+")  # noqa: SIM115, as `close` closes it
         self.process = subprocess.Popen(
             [sys.executable, str(WORKER), way, loss],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.words,
             text=True,
         )
         self.gave_up = None
@@ -46,17 +49,25 @@ class Way:
                 self.gave_up = f"over {PATIENCE:.0f} s"
             elif line := self.process.stdout.readline():
                 return json.loads(line)
-            else:
-                self.gave_up = "out of memory"
         except BrokenPipeError:
-            self.gave_up = "out of memory"
+            pass
         self.process.kill()
+        self.gave_up = self.gave_up or self._how_it_ended()
         return None
+
+    def _how_it_ended(self):
+        """ "out of memory", where that is what its last words say."""
+        self.words.seek(0)
+        words = self.words.read()
+        if any(sign in words for sign in ("bad_alloc", "allocate memory", "MemoryError", "OOM", "exhausted")):
+            return "out of memory"
+        raise SystemExit(f"A process ended:\n{words[-2000:]}")
 
     def close(self):
         """End the process."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self.words.close()
 
 
 def seconds_of(ways):
@@ -115,6 +126,10 @@ def main():
             print_table(rows[-1:], list(rows[0])[:-2])
         for way in ways.values():
             way.close()
+    if options.losses and Path(options.output).exists():  # the other losses stay as they were measured
+        before = csv.DictReader(Path(options.output).read_text().splitlines())
+        rows += [row for row in before if row["loss"] not in names]
+        rows.sort(key=lambda row: list(ours()).index(row["loss"]))
     write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-2])
 

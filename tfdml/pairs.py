@@ -82,12 +82,12 @@ def consecutive_pairs(labels, embeddings, match=None):
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
     """
     labels, embeddings = _checked(labels, embeddings, match)
-    _require_even(labels)
-    anchors, references = embeddings[0::2], embeddings[1::2][:, None]
+    anchor_labels, reference_labels = _even_and_odd(labels)
+    anchors, references = _even_and_odd(embeddings)
     if match is None:
-        return _weighted(anchors, references, labels[0::2], labels[1::2][:, None])
-    relevant = _matched(match, labels[0::2], labels[1::2])
-    return _by_relevance(anchors, references, labels[0::2], labels[1::2][:, None], ops.diagonal(relevant)[:, None])
+        return _weighted(anchors, references[:, None], anchor_labels, reference_labels[:, None])
+    relevant = ops.diagonal(_matched(match, anchor_labels, reference_labels))[:, None]
+    return _by_relevance(anchors, references[:, None], anchor_labels, reference_labels[:, None], relevant)
 
 
 @_serializable
@@ -109,8 +109,8 @@ def even_against_odd(labels, embeddings, match=None):
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
     """
     labels, embeddings = _checked(labels, embeddings, match)
-    _require_even(labels)
-    return _weighted(embeddings[0::2], embeddings[1::2], labels[0::2], labels[1::2], match)
+    anchor_labels, reference_labels = _even_and_odd(labels)
+    return _weighted(*_even_and_odd(embeddings), anchor_labels, reference_labels, match)
 
 
 def pairs_with(labels, embeddings, reference_labels, references, match=None):
@@ -273,12 +273,14 @@ def _matched(match, anchor_labels, reference_labels):
     return ops.cast(relevant, "bool")
 
 
-def _require_even(labels):
-    if labels.shape[0] is not None and labels.shape[0] % 2:
+def _even_and_odd(rows):
+    """Rows 0, 2, 4, ... and rows 1, 3, 5, ...; not by strides, whose gradient is slow."""
+    if rows.shape[0] is not None and rows.shape[0] % 2:
         raise ValueError(
-            f"Received a batch of {labels.shape[0]} rows for pairs of neighbouring rows, expected an even number: "
+            f"Received a batch of {rows.shape[0]} rows for pairs of neighbouring rows, expected an even number: "
             "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
         )
+    return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
 
 
 def _float(x):

@@ -29,7 +29,7 @@ def quadruplet(pairs, *, margin=1.0, second_margin=0.5, distance="squared"):
     anchor at a time: time grows with A^2 K (K + log A) for up to K positives an anchor, memory with A^2.
 
     Source: Chen, Chen, Zhang, Huang, Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR
-    2017, eq. 5, as means; the margins are its.
+    2017, eq. 5, as means, with fixed margins.
     """
     require_same_rows(pairs, "the quadruplet loss")
     d = distance_function(distance)(pairs)

@@ -65,8 +65,8 @@ def ranked_list(pairs, *, margin=0.4, boundary=1.2, temperature=10.0, positive_t
     Returns:
         `(A,)`. An anchor without violating pairs gives 0.
 
-    Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, eqs. 4
-    to 7.
+    Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
+    with its defaults; weights of positives are 1 there, as they are here by default.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)

@@ -25,9 +25,12 @@ def n_pairs(pairs, *, l2=0.0):
     Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples a
     class it is the multi-class N-pair loss of the first.
     """
-    norms = (ops.sum(ops.square(x), axis=-1) for x in (pairs.anchors, pairs.references))
-    of_anchors, of_references = (ops.cast(n, pairs.positive.dtype) for n in norms)
-    return _positives_among_negatives(dot(pairs), pairs) + l2 * (of_anchors + ops.mean(of_references)) / 2
+    values = _positives_among_negatives(dot(pairs), pairs)
+    if l2 == 0:
+        return values
+    both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.references))
+    of_anchors, of_references = (ops.sum(ops.square(x), axis=-1) for x in both)
+    return values + l2 * (of_anchors + ops.mean(of_references)) / 2
 
 
 def nt_xent(pairs, *, temperature=0.07):
