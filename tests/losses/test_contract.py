@@ -594,3 +594,11 @@ def test_a_chooser_that_returns_another_shape_is_refused():
     loss = losses.TripletLoss(negatives=lambda pairs, d: lambda p: p[:3])
     with pytest.raises(ValueError, match=r"columns of shape \(3,\) from negatives, expected \(8,\)"):
         loss(labels, x)
+
+
+def test_a_negative_as_near_to_the_positive_as_to_the_anchor_is_not_swapped():
+    x = np.array([[-1, 0], [1, 0], [0, 1]], dtype="float32")  # d_ap = 4, d_an = d_pn = 2
+    for normalize in ("all", "active"):
+        plain, swapped = (losses.TripletLoss(swap=swap, normalize=normalize) for swap in (False, True))
+        np.testing.assert_allclose(numbers(swapped.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
+        np.testing.assert_allclose(numbers(plain.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
