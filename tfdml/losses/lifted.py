@@ -55,8 +55,7 @@ def lifted_structure(pairs, *, margin=1.0, hard=False, squared=True, distance="e
 def _log_add_exp(a, b):
     """log(e^a + e^b), -inf with gradient 0 where both are -inf."""
     larger, smaller = ops.maximum(a, b), ops.minimum(a, b)
-    gap = ops.where(smaller == -float("inf"), -float("inf"), smaller - ops.where(larger == -float("inf"), 0.0, larger))
-    return larger + ops.softplus(gap)
+    return larger + ops.softplus(ops.where(smaller == -float("inf"), smaller, smaller - larger))
 
 
 def generalized_lifted(pairs, *, margin=1.0, distance="euclidean"):
