@@ -11,6 +11,7 @@ import pytest
 from tests.backend import BACKEND, compiled, fast, gradient, numbers, slope_of
 from tests.losses import loops
 from tfdml import losses, miners, pairs
+from tfdml.analysis.pair_weights import _float64
 from tfdml.losses.contrastive import _Counts
 from tfdml.losses.histogram import soft_histogram
 
@@ -602,6 +603,54 @@ def test_a_negative_as_near_to_the_positive_as_to_the_anchor_is_not_swapped():
         plain, swapped = (losses.TripletLoss(swap=swap, normalize=normalize) for swap in (False, True))
         np.testing.assert_allclose(numbers(swapped.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
         np.testing.assert_allclose(numbers(plain.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
+
+
+def weighted_pairs(labels, x, seed=2):
+    """All pairs with weights 0, 1 or 2 that are not the same both ways."""
+    made, rng = pairs.all_pairs(labels, x), np.random.default_rng(seed)
+    weights = [keras.ops.cast(rng.integers(0, 3, (len(x), len(x))), made.positive.dtype) for _ in range(2)]
+    return made._replace(positive=made.positive * weights[0], negative=made.negative * weights[1])
+
+
+OVER_POSITIVES = {
+    "all triplets": losses.triplet,
+    "soft triplets": partial(losses.triplet, soft=True, distance="euclidean"),
+    "ratios": partial(losses.triplet, ratio=True, margin=1.0),
+    "semi-hard triplets": partial(losses.triplet, negatives=miners.semi_hard_negatives, margin=1.0),
+    "smooth AP": partial(losses.smooth_ap, temperature=0.1),
+    "angular": losses.angular,
+    "quadruplet": losses.quadruplet,
+}
+
+
+@pytest.mark.parametrize("function", OVER_POSITIVES.values(), ids=OVER_POSITIVES)
+def test_sums_over_positives_have_the_gradient_of_their_value_for_any_weights(function):
+    labels, x = batch(UNEVEN["three classes"], dim=3, dtype="float64")
+    with _float64():
+        value = fast(lambda v: keras.ops.sum(function(weighted_pairs(labels, v))))
+        ours, step = gradient(value, x), 1e-6
+        expected = np.zeros(x.shape)
+        for place in np.ndindex(x.shape):
+            shift = np.zeros(x.shape)
+            shift[place] = step
+            expected[place] = (numbers(value(x + shift)) - numbers(value(x - shift))) / (2 * step)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_quadruplet_weighs_the_product_of_its_pairs():
+    labels, x = batch(UNEVEN["three classes"])
+    made = weighted_pairs(labels, x)
+    positive, negative = numbers(made.positive), numbers(made.negative)
+    d = ((x.astype("float64")[:, None] - x) ** 2).sum(axis=2)
+    total = number = 0
+    for a, p in np.argwhere(positive):
+        outside = [row for row in range(8) if row != a and not positive[a, row]]
+        for n, m in np.argwhere(negative):
+            if n in outside and m in outside:
+                total += positive[a, p] * negative[n, m] * max(0, d[a, p] - d[n, m] + 0.5)
+                number += 1
+    quadruplets = numbers(losses.quadruplet(made)) - numbers(losses.triplet(made, margin=1.0))
+    np.testing.assert_allclose(quadruplets, np.full(8, total / number), rtol=1e-4)
 
 
 @pytest.mark.parametrize("hard", [False, True])

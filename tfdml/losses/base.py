@@ -172,7 +172,7 @@ def log_sum_exp(scores, weights, axis=1):
     """
     scores = ops.where(weights > 0, scores, -float("inf"))
     top = ops.stop_gradient(ops.max(scores, axis=axis, keepdims=True))
-    top = ops.where(ops.isfinite(top), top, 0.0)
+    top = ops.where(ops.isfinite(top), top, 0.0)  # no NaN arises on the way, for those who trap it
     total = ops.sum(weights * ops.exp(scores - top), axis=axis)
     empty = ops.max(weights, axis=axis) == 0
     return ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + ops.squeeze(top, axis))

@@ -73,6 +73,7 @@ def _pairs_below(bounds, weights, d, apart):
 def _own_pairs_below(bounds, weights, d, pairs):
     """The same over those pairs only that an anchor or one of its positives is in."""
     either_way = pairs.negative + ops.transpose(pairs.negative)
+    number_of_pairs = count(pairs.negative) + count(ops.transpose(pairs.negative))
 
     def add(member, found, cost, of_bounds, of_pairs, number):
         weight = (found * weights)[:, None] * ops.take(either_way, member, axis=0)
@@ -82,7 +83,7 @@ def _own_pairs_below(bounds, weights, d, pairs):
             cost + ops.sum(active * violation),
             of_bounds + ops.sum(active, axis=1),
             of_pairs - ops.segment_sum(active, member, num_segments=ops.shape(d)[0]),
-            number + ops.sum(2 * ops.cast(weight > 0, d.dtype)),
+            number + ops.sum(found * ops.cast(weights > 0, d.dtype) * ops.take(number_of_pairs, member)),
         )
 
     nothing = ops.zeros_like(d[:, 0])
