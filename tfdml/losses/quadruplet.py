@@ -7,6 +7,9 @@ from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.triplet import triplet
 from tfdml.pairs import distance_function
 
+# Enough for any batch, where its size is not known while the function is traced.
+_MOST_BITS = 20
+
 
 def quadruplet(pairs, *, margin=1.0, second_margin=0.5, distance="squared"):
     """Quadruplet loss, over all triplets (a, p, n) and all quadruplets (a, p, n, m) of a batch.
@@ -94,18 +97,14 @@ def _own_pairs_below(bounds, weights, d, pairs):
 
 def _number_below(ascending, values):
     """How many entries of a sorted vector are not above each value, by binary search; memory as large as the values."""
-    length = ascending.shape[0] if ascending.shape[0] is not None else ops.shape(ascending)[0]
+    length = ops.shape(ascending)[0]
     place = ops.zeros_like(values, dtype="int32")
-    for power in reversed(range(_MOST_BITS if not isinstance(length, int) else length.bit_length())):
+    for power in reversed(range(length.bit_length() if isinstance(length, int) else _MOST_BITS)):
         further = place + 2**power
         inside = further <= length
         last = ops.take(ascending, ops.minimum(further, length) - 1)
         place = ops.where(inside & (last <= values), further, place)
     return place
-
-
-# Enough for any batch, where its size is not known while the function is traced.
-_MOST_BITS = 20
 
 
 @serializable
