@@ -598,11 +598,12 @@ def test_a_chooser_that_returns_another_shape_is_refused():
 
 
 def test_a_negative_as_near_to_the_positive_as_to_the_anchor_is_not_swapped():
-    x = np.array([[-1, 0], [1, 0], [0, 1]], dtype="float32")  # d_ap = 4, d_an = d_pn = 2
+    x = np.array([[-1, 0], [1, 0], [0, 2], [3, 0], [-3, -2]], dtype="float32")  # row 2 is as near to row 0 as to row 1
+    labels = np.array([0, 0, 1, 2, 3])
     for normalize in ("all", "active"):
-        plain, swapped = (losses.TripletLoss(swap=swap, normalize=normalize) for swap in (False, True))
-        np.testing.assert_allclose(numbers(swapped.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
-        np.testing.assert_allclose(numbers(plain.call(np.array([0, 0, 1]), x)), [3.3, 3.3, 0], rtol=1e-5)
+        swapped = losses.TripletLoss(swap=True, normalize=normalize, margin=2.0)
+        expected = loops.triplet(labels, x.astype("float64"), swap=True, normalize=normalize, margin=2.0)
+        np.testing.assert_allclose(numbers(swapped.call(labels, x)), expected, rtol=1e-5)
 
 
 def weighted_pairs(labels, x, seed=2):
