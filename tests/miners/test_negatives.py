@@ -93,3 +93,14 @@ def _seeded(made, d):
 def test_a_band_of_no_width_is_refused():
     with pytest.raises(ValueError, match="Received margin=0, expected a distance above 0"):
         miners.SemiHardNegatives(margin=0)
+
+
+@pytest.mark.parametrize(
+    "negatives",
+    [miners.hardest_negatives, miners.semi_hard_negatives, miners.random_negatives, miners.RandomNegatives(2)],
+)
+def test_a_loss_keeps_its_chooser_in_its_config(negatives):
+    loss = losses.TripletLoss(negatives=negatives)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    assert again.get_config() == loss.get_config()
+    assert np.isfinite(numbers(again(LABELS, X)))

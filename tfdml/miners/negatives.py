@@ -85,13 +85,15 @@ class SemiHardNegatives:
         return cls(**config)
 
 
+@_serializable
 def random_negatives(pairs, d, *, seed=None):
     """A negative at random for each positive, with probability proportional to the weight of its pair.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances, not used.
-        seed: an integer, or a `keras.random.SeedGenerator`; None for a fresh one.
+        seed: an integer, or a `keras.random.SeedGenerator`; None for Keras' global one, which JAX does not allow in
+            compiled functions: take `RandomNegatives` there.
 
     Returns:
         A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
