@@ -19,6 +19,8 @@ lint: .venv/installed
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/miners.py
+	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/retrieval.py

@@ -17,31 +17,10 @@ from pathlib import Path
 if sys.argv[1] == "tensorflow_addons":
     os.environ["TF_USE_LEGACY_KERAS"] = "1"  # has to be said before TensorFlow is imported
 
-from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons
+from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, value_and_gradient
 
 # More than this, and a way counts as out of memory.
 MEMORY_LIMIT = 16 * 2**30
-
-
-def value_and_gradient(loss, labels, x, *, jit_compile):
-    """A function without arguments that computes a Keras loss and its gradient in TensorFlow."""
-    import tensorflow as tf
-
-    @tf.function(jit_compile=jit_compile)
-    def run(labels, x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            value = loss(labels, x)
-        return value, tape.gradient(value, x)
-
-    labels, x = tf.constant(labels), tf.constant(x)
-
-    def call():
-        value, slope = run(labels, x)
-        slope.numpy()
-        return float(value)
-
-    return call
 
 
 def three_products(labels, x):

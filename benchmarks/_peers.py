@@ -130,6 +130,27 @@ def check(name, ours, theirs):
         raise SystemExit(f"{name}: ours {ours}, peer {theirs}; they should agree, so the timing would mean nothing.")
 
 
+def value_and_gradient(loss, labels, x, *, jit_compile):
+    """A function without arguments that computes a Keras loss and its gradient in TensorFlow."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=jit_compile)
+    def run(labels, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = loss(labels, x)
+        return value, tape.gradient(value, x)
+
+    labels, x = tf.constant(labels), tf.constant(x)
+
+    def call():
+        value, slope = run(labels, x)
+        slope.numpy()
+        return float(value)
+
+    return call
+
+
 def peer_value_and_gradient(name, labels, x):
     """A function without arguments: one forward and backward pass in PyTorch, on its GPU if it has one, waited for."""
     import torch

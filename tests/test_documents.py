@@ -51,8 +51,15 @@ def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):
 
 def test_the_tables_of_importance_sampling_are_those_of_its_runs(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "importance_sampling"))
     benchmark = importlib.import_module("importance_sampling")
     page = (ROOT / "docs/importance-sampling.md").read_text()
     assert page.count("| (4, 16)-group | yes |") == 2
+    assert benchmark.filled(page) == page
+
+
+def test_the_tables_of_mining_are_those_of_its_runs(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("mining")
+    page = (ROOT / "docs/mining.md").read_text()
+    assert page.count("| margin |") == 1
     assert benchmark.filled(page) == page

@@ -147,14 +147,16 @@ def test_weights_fit_lists_of_pairs_and_other_references(wrap):
     full = weights(all_pairs())
     full = numbers(full.positive) + numbers(full.negative)
     labels, x = LABELS[:8].astype("int32"), np.zeros((8, 2), dtype="float32")
-    listed = wrap(lambda y, v: weights(pairs.consecutive_pairs(y, v))[4:])(
-        *map(keras.ops.convert_to_tensor, (labels, x))
-    )
-    np.testing.assert_allclose(numbers(sum(listed))[:, 0], full[[0, 2, 4, 6], [1, 3, 5, 7]], rtol=1e-5)
-    against = wrap(lambda y, v: weights(pairs.pairs_with(y[:3], v[:3], y[3:], v[3:]))[4:])(
-        *map(keras.ops.convert_to_tensor, (labels, x))
-    )
-    np.testing.assert_allclose(numbers(sum(against)), full[:3, 3:8], rtol=1e-5)
+    labels, x = map(keras.ops.convert_to_tensor, (labels, x))
+
+    def weight(made):
+        weighted = weights(made)
+        return weighted.positive + weighted.negative
+
+    listed = wrap(lambda y, v: weight(pairs.consecutive_pairs(y, v)))(labels, x)
+    np.testing.assert_allclose(numbers(listed)[:, 0], full[[0, 2, 4, 6], [1, 3, 5, 7]], rtol=1e-5)
+    against = wrap(lambda y, v: weight(pairs.pairs_with(y[:3], v[:3], y[3:], v[3:])))(labels, x)
+    np.testing.assert_allclose(numbers(against), full[:3, 3:8], rtol=1e-5)
 
 
 def test_a_pair_that_is_never_drawn_has_no_weight():

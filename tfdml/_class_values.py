@@ -23,7 +23,7 @@ def look_up(ids, values, labels, *, known_to):
 
     Args:
         ids: `(classes,)` int64 in ascending order.
-        values: `(classes, ...)` float array.
+        values: `(classes, ...)` float array, or a variable of that shape, through which gradients flow.
         labels: `(...)` integer class ids.
         known_to: what holds the values, for the errors.
 
@@ -41,7 +41,10 @@ def look_up(ids, values, labels, *, known_to):
             f"{known_to} knows classes."
         )
     possible = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
-    ids, values = ops.convert_to_tensor(ids[possible].astype(dtype)), ops.convert_to_tensor(values[possible])
+    values = ops.convert_to_tensor(values)
+    if not possible.all():
+        values = ops.take(values, np.flatnonzero(possible), axis=0)
+    ids = ops.convert_to_tensor(ids[possible].astype(dtype))
     place = ops.zeros_like(labels, dtype="int32")
     for power in reversed(range(int(possible.sum()).bit_length())):
         further = ops.minimum(place + 2**power, int(possible.sum()) - 1)

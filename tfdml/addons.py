@@ -16,9 +16,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml._positives import at, for_each_positive, put, with_slopes
 from tfdml.losses import lifted_structure
 from tfdml.losses.base import _Reduce, require
-from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
 
 # A package of its own: `tfdml.losses` has a ContrastiveLoss, too.

@@ -33,6 +33,8 @@ class Pairs(NamedTuple):
         reference_labels: `(references,)` or `(anchors, references)` integer class ids.
         positive: `(anchors, references)` non-negative weights of same-class pairs, 0 where there is no such pair.
         negative: the same for pairs of different classes. A row compared with itself is 0 in both.
+        counts: `(anchors, references)`, how many pairs each entry stands for where a mean divides by their number, or
+            None: one wherever a weight is not 0. A miner that draws pairs sets it, to how often it drew each.
     """
 
     anchors: Any
@@ -41,6 +43,7 @@ class Pairs(NamedTuple):
     reference_labels: Any
     positive: Any
     negative: Any
+    counts: Any = None
 
 
 @_serializable

@@ -4,14 +4,15 @@ Balanced contrastive loss with (m, n)-group and p-random batches, with and witho
 paper, and the group batches with the lambda that the validation classes prefer, too. Every method has its own learning
 rate, chosen on the validation classes.
 
-    python recipes/importance_sampling/batch_designs.py            # under an hour on two cores; a restart goes on
-    python recipes/importance_sampling/batch_designs.py --quick    # a taste of it
+    python -m recipes.importance_sampling.batch_designs            # under an hour on two cores; a restart goes on
+    python -m recipes.importance_sampling.batch_designs --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-import study
-from study import mean_of, where
+from recipes import studies
+from recipes.importance_sampling import study
+from recipes.studies import mean_of, where
 
 GROUPS = ("2x32", "4x16", "8x8", "16x4", "32x2")
 PAIRS = ("0.9-random", "0.5-random", "0.1-random")
@@ -32,10 +33,10 @@ def rows(options):
         for negatives, design in cells
         for delta in (0.0, 1.0)
     ]
-    chosen = study.over_seeds(study.tuned(methods, options), options)
+    chosen = studies.over_seeds(studies.tuned(methods, options), options)
     others = [replace(run, learning_rate=rate, seed=options.seeds[0]) for run in methods for rate in options.rates]
     others = [run for run in others if run not in chosen]
-    found = study.rows_of(study.finished(chosen + others, options))
+    found = studies.rows_of(studies.finished(chosen + others, options))
     return [{"chosen": int(place < len(chosen)), **row} for place, row in enumerate(found)]
 
 
@@ -49,7 +50,7 @@ def markdown(rows):
     methods = dict.fromkeys((row["negatives"], row["design"], row["delta"], row["learning_rate"]) for row in rows)
     for negatives, design, delta, rate in methods:
         runs = where(rows, negatives=negatives, design=design, delta=delta)
-        cells = [f"{mean_of(runs, key):.1f} ± {study.deviation_of(runs, key):.1f}" for key in KEYS]
+        cells = [f"{mean_of(runs, key):.1f} ± {studies.deviation_of(runs, key):.1f}" for key in KEYS]
         lines.append(f"| {negatives:g} | {title(design)} | {yes(delta)} | {rate:g} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -97,7 +98,7 @@ def main():
     """Train what is missing, write the rows and print the tables."""
     options = study.options(__doc__.splitlines()[0])
     found = rows(options)
-    study.write_rows(options.output / "batch_designs.csv", found)
+    studies.write_rows(options.output / "batch_designs.csv", found)
     print(markdown(found), spreads(found), at_one_rate(found), sep="\n\n")
 
 

@@ -4,15 +4,15 @@ Balanced contrastive loss with (4, 16)-group batches, with and without weights, 
 examples that is uniform in [0, gamma]. Lambda is the one that the validation classes prefer, and the learning rates are
 those of gamma = 0. Beside it, all images of every class, 32 to 224 of them, with learning rates of their own.
 
-    python recipes/importance_sampling/class_sizes.py            # a quarter of an hour on two cores; a restart goes on
-    python recipes/importance_sampling/class_sizes.py --quick    # a taste of it
+    python -m recipes.importance_sampling.class_sizes            # a quarter of an hour on two cores; a restart goes on
+    python -m recipes.importance_sampling.class_sizes --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-import figures
-import study
-from study import where
+from recipes import figures, studies
+from recipes.importance_sampling import study
+from recipes.studies import where
 
 GAMMAS = tuple(tenth / 10 for tenth in range(11))
 
@@ -20,12 +20,12 @@ GAMMAS = tuple(tenth / 10 for tenth in range(11))
 def rows(options):
     """A row for every run."""
     best = study.with_best_negatives(options)
-    methods = study.tuned([replace(best, delta=delta) for delta in (0.0, 1.0)], options)
-    as_drawn = study.tuned([replace(best, delta=delta, per_class=None) for delta in (0.0, 1.0)], options)
+    methods = studies.tuned([replace(best, delta=delta) for delta in (0.0, 1.0)], options)
+    as_drawn = studies.tuned([replace(best, delta=delta, per_class=None) for delta in (0.0, 1.0)], options)
     runs = as_drawn + [
         replace(run, removed=gamma) for run in methods for gamma in (GAMMAS[::5] if options.quick else GAMMAS)
     ]
-    return study.rows_of(study.finished(study.over_seeds(runs, options), options))
+    return studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
 
 
 def draw(path, rows):
@@ -47,7 +47,7 @@ def markdown(rows):
     others = [row for row in rows if row["per_class"] != study.PER_CLASS]
     for title, found in (("32 of each", alike), ("all, 32 to 224", others)):
         cells = [where(found, delta=delta) for delta in (0.0, 1.0)]
-        cells = [f"{study.mean_of(runs):.1f} ± {study.deviation_of(runs):.1f}" for runs in cells]
+        cells = [f"{studies.mean_of(runs):.1f} ± {studies.deviation_of(runs):.1f}" for runs in cells]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -56,7 +56,7 @@ def main():
     """Train what is missing, write the rows and draw."""
     options = study.options(__doc__.splitlines()[0])
     found = rows(options)
-    study.write_rows(options.output / "class_sizes.csv", found)
+    studies.write_rows(options.output / "class_sizes.csv", found)
     draw(options.output / "class_sizes.png", found)
     print(markdown(found))
 

@@ -3,15 +3,15 @@
 Balanced contrastive loss with weights to the power delta, for (4, 16)-group and (32, 2)-group batches: with lambda =
 256, as in the paper, and with the lambda that the validation classes prefer. The learning rate is that of delta = 1.
 
-    python recipes/importance_sampling/exponent.py            # a quarter of an hour on two cores; a restart goes on
-    python recipes/importance_sampling/exponent.py --quick    # a taste of it
+    python -m recipes.importance_sampling.exponent            # a quarter of an hour on two cores; a restart goes on
+    python -m recipes.importance_sampling.exponent --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-import figures
-import study
-from study import where
+from recipes import figures, studies
+from recipes.importance_sampling import study
+from recipes.studies import where
 
 DELTAS = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 
@@ -20,12 +20,12 @@ def rows(options):
     """A row for every run."""
     lambdas = dict.fromkeys((options.base.negatives, study.with_best_negatives(options).negatives))
     designs = ("4x8",) if options.quick else ("4x16", "32x2")
-    exact = study.tuned(
+    exact = studies.tuned(
         [replace(options.base, design=design, negatives=negatives) for negatives in lambdas for design in designs],
         options,
     )
     runs = [replace(run, delta=delta) for run in exact for delta in (DELTAS[::3] if options.quick else DELTAS)]
-    return study.rows_of(study.finished(study.over_seeds(runs, options), options))
+    return studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
 
 
 def draw(path, rows):
@@ -50,7 +50,7 @@ def main():
     """Train what is missing, write the rows and draw."""
     options = study.options(__doc__.splitlines()[0])
     found = rows(options)
-    study.write_rows(options.output / "exponent.csv", found)
+    studies.write_rows(options.output / "exponent.csv", found)
     draw(options.output / "exponent.png", found)
 
 

@@ -4,17 +4,16 @@ Balanced contrastive loss with weights for lambda from 1 to 8192; and the contra
 lambda (eq. 17) is the number of classes less one, so it is set by training on so many classes, drawn anew every 100
 steps. (4, 16)-group batches; every point has its own learning rate, chosen on the validation classes.
 
-    python recipes/importance_sampling/negatives.py            # half an hour on two cores; a restart goes on
-    python recipes/importance_sampling/negatives.py --quick    # a taste of it
+    python -m recipes.importance_sampling.negatives            # half an hour on two cores; a restart goes on
+    python -m recipes.importance_sampling.negatives --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-import figures
-import study
-from study import where
-
 import tfdml
+from recipes import figures, studies
+from recipes.importance_sampling import study
+from recipes.studies import where
 
 LABELS = (33, 65, 129, 257, 513, 676)
 
@@ -24,8 +23,8 @@ def rows(options):
     balanced = [replace(options.base, negatives=negatives) for negatives in options.negatives]
     labels = (17, 33) if options.quick else LABELS
     contrastive = [replace(options.base, loss="contrastive", labels=number) for number in labels]
-    runs = study.over_seeds(study.tuned(balanced + contrastive, options), options)
-    found = study.rows_of(study.finished(runs, options))
+    runs = studies.over_seeds(studies.tuned(balanced + contrastive, options), options)
+    found = studies.rows_of(studies.finished(runs, options))
     return [{**row, "lambda": _induced(row) if row["labels"] else row["negatives"]} for row in found]
 
 
@@ -52,7 +51,7 @@ def main():
     """Train what is missing, write the rows and draw."""
     options = study.options(__doc__.splitlines()[0])
     found = rows(options)
-    study.write_rows(options.output / "negatives.csv", found)
+    studies.write_rows(options.output / "negatives.csv", found)
     draw(options.output / "negatives.png", found)
 
 

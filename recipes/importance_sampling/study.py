@@ -1,21 +1,13 @@
-"""What the studies of importance sampling share: one training run, kept as one JSON file, and many of them.
+"""What the studies of importance sampling share: one training run, and the setting of all of them.
 
 The setting follows section 6 of Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, at a size that
 two cores train: 676 characters with 32 images each instead of birds, a network of two convolutions instead of
 ResNet-50, 2,000 steps whose learning rate falls by a tenth every 100, Recall@1 on 854 other characters.
 """
 
-import argparse
-import csv
 import functools
-import json
-import multiprocessing
-import os
-import statistics
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -23,10 +15,9 @@ import tensorflow as tf
 from keras import layers
 
 import tfdml
+from recipes import studies
 
-LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 NEGATIVES = tuple(2.0**power for power in range(14))
-SEEDS = (0, 1, 2)
 PER_CLASS = 32
 PAIRS = 126  # Of a p-random batch: a sixteenth of the 2,016 pairs of a group of 64, which would take 4,032 images.
 
@@ -66,103 +57,26 @@ class Run:
     @property
     def name(self):
         """A file name that says every setting."""
-        return "_".join(f"{key}-{value}" for key, value in asdict(self).items())
+        return studies.settings_of(self)
 
 
 def options(description):
-    """The command line that the studies share, and what they vary."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="few classes, few steps, one seed: to see it run")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each; not with --quick")
-    parser.add_argument("--output", type=Path, default=Path("runs/importance_sampling"))
-    found = parser.parse_args()
-    found.output.mkdir(parents=True, exist_ok=True)
-    found.base = Run(steps=40, classes=40) if found.quick else Run()
-    found.rates = LEARNING_RATES[-1:] if found.quick else LEARNING_RATES
-    found.seeds = SEEDS[:1] if found.quick else SEEDS
+    """The command line of these studies."""
+    quick = Run(steps=40, classes=40)
+    found = studies.options(description, base=Run(), quick=quick, train=train, output="runs/importance_sampling")
     found.negatives = (256.0,) if found.quick else NEGATIVES
     return found
 
 
-def finished(runs, options):
-    """The results of `runs`, in their order; those that have no file yet are trained first."""
-    folder = options.output / "runs"
-    folder.mkdir(exist_ok=True)
-    missing = [run for run in dict.fromkeys(runs) if not (folder / f"{run.name}.json").exists()]
-    if options.quick:
-        for run in missing:
-            print(f"trained: {_train_and_keep(folder, run).name}", flush=True)
-    elif missing:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_one_thread) as pool:
-            for number, run in enumerate(pool.map(functools.partial(_train_and_keep, folder), missing), start=1):
-                print(f"{number} of {len(missing)} trained: {run.name}", flush=True)
-    return [json.loads((folder / f"{run.name}.json").read_text()) for run in runs]
-
-
-def tuned(runs, options):
-    """Each of the runs with the learning rate that has the highest Recall@1 on the validation classes, by one seed."""
-    grid = [replace(run, learning_rate=rate, seed=options.seeds[0]) for run in runs for rate in options.rates]
-    score = {run: result["validation"]["recall@1"] for run, result in zip(grid, finished(grid, options), strict=True)}
-    rates = len(options.rates)
-    return [max(grid[i : i + rates], key=score.get) for i in range(0, len(grid), rates)]
-
-
-def over_seeds(runs, options):
-    """Each of the runs with every seed."""
-    return [replace(run, seed=seed) for run in runs for seed in options.seeds]
-
-
 def with_best_negatives(options):
     """The run of (4, 16)-group batches with weights and the lambda of the highest validation Recall@1 over seeds."""
-    runs = tuned([replace(options.base, negatives=negatives) for negatives in options.negatives], options)
-    return max(
-        runs, key=lambda run: mean_of(rows_of(finished(over_seeds([run], options), options)), "validation recall@1")
-    )
+    runs = studies.tuned([replace(options.base, negatives=negatives) for negatives in options.negatives], options)
 
+    def score(run):
+        found = studies.rows_of(studies.finished(studies.over_seeds([run], options), options))
+        return studies.mean_of(found, "validation recall@1")
 
-def rows_of(results):
-    """Results as rows of a table: the settings of a run, then its numbers."""
-    return [
-        {
-            **result["run"],
-            **{f"validation {key}": value for key, value in result["validation"].items()},
-            **result["test"],
-            **{key: result[key] for key in ("seconds", "protocol", "hardware", "versions")},
-        }
-        for result in results
-    ]
-
-
-def write_rows(path, rows):
-    """Write rows as CSV, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    partial.replace(path)
-
-
-def read_rows(path):
-    """The rows of such a file, numbers as numbers."""
-    rows = csv.DictReader(path.read_text().splitlines())
-    return [{key: _number(value) for key, value in row.items()} for row in rows]
-
-
-def where(rows, **settings):
-    """The rows with these settings."""
-    return [row for row in rows if all(row[key] == value for key, value in settings.items())]
-
-
-def mean_of(rows, key="recall@1"):
-    """The mean over rows, in percent."""
-    return statistics.mean(100 * row[key] for row in rows)
-
-
-def deviation_of(rows, key="recall@1"):
-    """The standard deviation over rows, in percent; 0 for one row."""
-    return statistics.stdev(100 * row[key] for row in rows) if len(rows) > 1 else 0.0
+    return max(runs, key=score)
 
 
 def train(run):
@@ -290,23 +204,3 @@ def _distorted(labels, gamma, seed):
         lost = int(rng.uniform(0, gamma) * len(rows))
         kept.append(rng.permutation(rows)[min(lost, len(rows) - 1) :])
     return np.sort(np.concatenate(kept))
-
-
-def _train_and_keep(folder, run):
-    result = json.dumps(train(run), indent=1)
-    partial = folder / f".{run.name}.{os.getpid()}"
-    partial.write_text(result)
-    partial.replace(folder / f"{run.name}.json")
-    return run
-
-
-def _number(text):
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _one_thread():
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -3,23 +3,23 @@
 Contrastive loss with (4, 16)-group batches, with and without weights. Every 100 steps the loss (10) over all ordered
 pairs of the training set is computed exactly, and Recall@1 of the test classes.
 
-    python recipes/importance_sampling/train_loss.py            # half an hour on two cores; a restart goes on
-    python recipes/importance_sampling/train_loss.py --quick    # a taste of it
+    python -m recipes.importance_sampling.train_loss            # half an hour on two cores; a restart goes on
+    python -m recipes.importance_sampling.train_loss --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-import figures
-import study
-from study import where
+from recipes import figures, studies
+from recipes.importance_sampling import study
+from recipes.studies import where
 
 
 def rows(options):
     """A row for every 100 steps of every run."""
-    methods = study.tuned([replace(options.base, loss="contrastive", delta=delta) for delta in (0.0, 1.0)], options)
+    methods = studies.tuned([replace(options.base, loss="contrastive", delta=delta) for delta in (0.0, 1.0)], options)
     runs = [replace(run, watch=True) for run in methods]
-    results = study.finished(study.over_seeds(runs, options), options)
-    about = [study.rows_of([result])[0] for result in results]
+    results = studies.finished(studies.over_seeds(runs, options), options)
+    about = [studies.rows_of([result])[0] for result in results]
     return [{**row, **watched} for row, result in zip(about, results, strict=True) for watched in result["watched"]]
 
 
@@ -43,7 +43,7 @@ def main():
     """Train what is missing, write the rows and draw."""
     options = study.options(__doc__.splitlines()[0])
     found = rows(options)
-    study.write_rows(options.output / "train_loss.csv", found)
+    studies.write_rows(options.output / "train_loss.csv", found)
     draw(options.output / "train_loss.png", found)
 
 

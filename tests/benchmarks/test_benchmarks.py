@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
         ("samplers.py", ["--no-peers"], {"images_per_second", "over_shuffle"}),
         ("loading.py", [], {"images_per_second", "over_tf_data"}),
         ("retrieval.py", ["--no-peers"], {"seconds"}),
+        ("miners.py", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
+        ("robust.py", [], {"graph_ms", "xla_ms"}),
         ("fit.py", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
     ],
 )

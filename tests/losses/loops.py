@@ -156,9 +156,9 @@ def binomial_deviance(labels, x, **settings):
     return np.array(values)
 
 
-def margin_cost(label_a, label_b, a, b, margin=0.2, boundary=1.2):
+def margin_cost(label_a, label_b, a, b, margin=0.2, boundary=1.2, distance="euclidean"):
     """max(0, alpha + y (d - beta)) of unit embeddings."""
-    d = distance_between(a / np.linalg.norm(a), b / np.linalg.norm(b), "euclidean")
+    d = distance_between(a / np.linalg.norm(a), b / np.linalg.norm(b), distance)
     y = 1 if label_a == label_b else -1
     return max(0, margin + y * (d - boundary))
 
@@ -511,3 +511,90 @@ def prototypical(labels, x, shots=1):
             d = {other: distance_between(x[q], centre, "squared") for other, centre in centres.items()}
             sums[q] = d[label] + log_sum_exp([-far for far in d.values()])
     return over_batch(sums, queries)
+
+
+def contrastive_pair(label_a, label_b, a, b, positive_margin=0.0, negative_margin=1.0):
+    d = distance_between(a, b, "euclidean")
+    return max(0, d - positive_margin) ** 2 if label_a == label_b else max(0, negative_margin - d) ** 2
+
+
+def margin_on_similarities(label_a, label_b, a, b, margin=0.2, threshold=0.5):
+    y = 1 if label_a == label_b else -1
+    return max(0.0, margin + y * (threshold - cosine_between(a, b)))
+
+
+def robust(labels, x, cost, weights, fixed=None, **settings):
+    """`weights` maps the costs above 0, a dict of pair to cost, to their p*; the costs of `fixed` decide."""
+    rows = range(len(x))
+
+    def costs(x):
+        return {(a, r): cost(labels[a], labels[r], x[a], x[r], **settings) for a in rows for r in rows if a != r}
+
+    of_pairs, deciding = costs(x), costs(x if fixed is None else fixed)
+    p = weights({pair: value for pair, value in deciding.items() if value > 0}, labels)
+    return np.array([len(x) * sum(p.get((a, r), 0) * of_pairs[a, r] for r in rows if r != a) for a in rows])
+
+
+def _ranked(costs, k):
+    """Shares of the k largest, those that tie for the last places sharing them (to 1e-6, as floats round)."""
+    if not costs or not k:
+        return {}
+    least = sorted(costs.values(), reverse=True)[:k][-1]
+    above = [pair for pair, value in costs.items() if value > least * (1 + 1e-6)]
+    equal = [pair for pair, value in costs.items() if abs(value / least - 1) <= 1e-6]
+    left = min(k, len(costs)) - len(above)
+    return {**{pair: 1.0 for pair in above}, **{pair: left / len(equal) for pair in equal}}
+
+
+def _divided(shares):
+    total = sum(shares.values())
+    return {pair: share / total for pair, share in shares.items()}
+
+
+def top_k(costs, labels, k):
+    return _divided(_ranked(costs, k))
+
+
+def top_k_balanced(costs, labels, k):
+    of_each = [{}, {}]
+    for (a, r), value in costs.items():
+        of_each[int(labels[a] == labels[r])][a, r] = value
+    return _divided({**_ranked(of_each[0], k // 2), **_ranked(of_each[1], k // 2)})
+
+
+def kl(costs, labels, gamma=0.1):
+    return _divided({pair: np.exp((value - max(costs.values())) / gamma) for pair, value in costs.items()})
+
+
+def grouped_kl(costs, labels, gamma=1.0, negative_gamma=None, pseudo=None):
+    p = {}
+    for a in range(len(labels)):
+        for same, temperature in ((True, gamma), (False, negative_gamma or gamma)):
+            group = {pair: v for pair, v in costs.items() if pair[0] == a and (labels[a] == labels[pair[1]]) == same}
+            total = sum(np.exp(value / temperature) for value in group.values())
+            total += 0 if pseudo is None else np.exp(pseudo / temperature)
+            p |= {pair: np.exp(value / temperature) / total / len(labels) for pair, value in group.items()}
+    return p
+
+
+def variance(costs, labels, rho=1.0):
+    """By bisection on eta: p proportional to max(0, l - eta), which is what the conditions of the maximum say."""
+    if not costs:
+        return {}
+    values = np.array(list(costs.values()))
+    n = len(values)
+
+    def shares(eta):
+        p = np.maximum(values - eta, 0)
+        return p / p.sum()
+
+    low, high = values.min() - 1e6 * (1 + np.ptp(values)), values.max() * (1 - 1e-12)
+    if n * np.sum(shares(high) ** 2) > 1 + 2 * rho / n:
+        for _ in range(300):
+            middle = (low + high) / 2
+            low, high = (low, middle) if n * np.sum(shares(middle) ** 2) > 1 + 2 * rho / n else (middle, high)
+    return dict(zip(costs, shares(low if n * np.sum(shares(high) ** 2) > 1 + 2 * rho / n else high), strict=True))
+
+
+def maximal(costs, labels):
+    return top_k(costs, labels, 1)

@@ -41,6 +41,15 @@ def chosen(negatives, rule, band=None, **settings):
     return losses.TripletLoss(negatives=negatives, **settings), by_loops
 
 
+def robust(uncertainty, weights, base=None, cost=loops.margin_on_similarities, **settings):
+    """A robust loss, over the margin loss on similarities by default, and its oracle."""
+    base = base or losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+    return (
+        losses.RobustLoss(base, uncertainty=uncertainty),
+        partial(loops.robust, cost=cost, weights=partial(weights, **settings)),
+    )
+
+
 # name: (loss, the same by loops). The first row of each class has its defaults.
 ROWS = {
     "contrastive": row(losses.ContrastiveLoss, loops.contrastive),
@@ -104,6 +113,31 @@ ROWS = {
         losses.MarginLoss(boundary=1.4, **CONSECUTIVE),
         partial(loops.margin_loss_of_consecutive, boundary=1.4),
     ),
+    "margin on similarities": row(losses.MarginLoss, loops.margin_loss, distance="cosine", boundary=0.5),
+    "robust, KL": robust(losses.KL(0.1), loops.kl),
+    "robust, KL over binomial deviance": robust(
+        losses.KL(0.5),
+        loops.kl,
+        losses.BinomialDevianceLoss(beta=5.0),
+        partial(loops.binomial_deviance_cost, beta=5.0),
+        gamma=0.5,
+    ),
+    "robust, top k": robust(losses.TopK(2), loops.top_k, k=2),
+    "robust, top k over the contrastive loss": robust(
+        losses.TopK(2), loops.top_k, losses.ContrastiveLoss(), loops.contrastive_pair, k=2
+    ),
+    "robust, top k balanced": robust(losses.TopKBalanced(2), loops.top_k_balanced, k=2),
+    "robust, grouped KL": robust(losses.GroupedKL(), loops.grouped_kl),
+    "robust, grouped KL with pseudo pairs": robust(
+        losses.GroupedKL(0.2, negative_gamma=0.05, pseudo=0.1),
+        loops.grouped_kl,
+        gamma=0.2,
+        negative_gamma=0.05,
+        pseudo=0.1,
+    ),
+    "robust, variance": robust(losses.Variance(1.0), loops.variance),
+    "robust, more variance": robust(losses.Variance(20.0), loops.variance, rho=20.0),
+    "robust, maximal": robust(losses.Maximal(), loops.maximal),
     "triplet": row(losses.TripletLoss, loops.triplet),
     "triplet on plain distances": row(losses.TripletLoss, loops.triplet, distance="euclidean", margin=1.0),
     "triplet, mean of active": row(losses.TripletLoss, loops.triplet, distance="cosine", normalize="active"),
@@ -552,6 +586,23 @@ WRONG = {
     "positive_temperature=-1": lambda: losses.RankedListLoss(positive_temperature=-1),
     "margin=-7": lambda: losses.CoupledClustersLoss(margin=-7),
     "shots=0": lambda: losses.PrototypicalLoss(shots=0),
+    "nu=0.1 with boundary=1.2": lambda: losses.MarginLoss(nu=0.1),
+    "nu=-1": lambda: losses.MarginLoss(boundary=losses.Boundaries(), nu=-1),
+    "initial=3": lambda: losses.Boundaries(initial=3),
+    "examples=-1": lambda: losses.Boundaries(examples=-1),
+    "base=None": lambda: losses.RobustLoss(None, uncertainty=losses.TopK(2)),
+    "uncertainty='top k'": lambda: losses.RobustLoss(losses.MarginLoss(), uncertainty="top k"),
+    "a base loss with nu=0.5": lambda: losses.RobustLoss(
+        losses.MarginLoss(boundary=losses.Boundaries(), nu=0.5), uncertainty=losses.TopK(2)
+    ),
+    "k=0": lambda: losses.TopK(0),
+    "k=2.5": lambda: losses.TopK(2.5),
+    "k=3": lambda: losses.TopKBalanced(3),
+    "gamma=0": lambda: losses.KL(0),
+    "sampled=0": lambda: losses.KL(0.1, sampled=0),
+    "gamma=-1": lambda: losses.GroupedKL(-1),
+    "negative_gamma=-2": lambda: losses.GroupedKL(negative_gamma=-2),
+    "rho=0": lambda: losses.Variance(0),
     "miner='hard'": lambda: losses.MultiSimilarityLoss(miner="hard"),
     "pairing=None": lambda: losses.MultiSimilarityLoss(pairing=None),
     "match='equal'": lambda: losses.MultiSimilarityLoss(match="equal"),

@@ -2,23 +2,14 @@
 
 import csv
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-RECIPES = Path(__file__).parents[2] / "recipes" / "importance_sampling"
+from tests.recipes.running import run
+
 STUDIES = ("negatives", "batch_designs", "exponent", "class_sizes", "train_loss")
 
 pytestmark = pytest.mark.slow
-
-
-def run(name, output):
-    command = [sys.executable, RECIPES / f"{name}.py", "--quick", "--output", output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +18,8 @@ def output(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_leaves_its_rows_and_its_figure(name, output):
-    printed = run(name, output)
+def test_a_study_leaves_its_rows_and_its_figure(name, output, monkeypatch, capsys):
+    printed = run(f"recipes.importance_sampling.{name}", output, monkeypatch, capsys)
     rows = list(csv.DictReader((output / f"{name}.csv").read_text().splitlines()))
     assert len(rows) > 1
     for row in rows:
@@ -41,12 +32,12 @@ def test_a_study_leaves_its_rows_and_its_figure(name, output):
         assert (output / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_study_that_is_started_again_trains_only_what_is_missing(output):
+def test_a_study_that_is_started_again_trains_only_what_is_missing(output, monkeypatch, capsys):
     kept = {path: path.read_text() for path in (output / "runs").glob("*.json")}
     lost = next(path for path, text in kept.items() if json.loads(text)["run"]["removed"] == 0.5)
     lost.unlink()
     before = (output / "class_sizes.csv").read_text()
-    printed = run("class_sizes", output)
+    printed = run("recipes.importance_sampling.class_sizes", output, monkeypatch, capsys)
     assert printed.count("trained: ") == 1
     assert lost.stem in printed
 

@@ -1,6 +1,20 @@
-"""Looking into losses: the weight that a loss gives to each pair, and its value on a whole training set."""
+"""Looking into losses: the weight that a loss gives to each pair, its value on a whole training set, and its pairs."""
 
+from tfdml.analysis.active_pairs import ActivePairs, active_pairs
 from tfdml.analysis.full_loss import full_loss
+from tfdml.analysis.gradient_variance import gradient_variance, plot_gradient_variance
+from tfdml.analysis.pair_histogram import PairHistogram, pair_histogram, plot_pair_histogram
 from tfdml.analysis.pair_weights import pair_weights, plot_pair_weights
 
-__all__ = ["full_loss", "pair_weights", "plot_pair_weights"]
+__all__ = [
+    "ActivePairs",
+    "PairHistogram",
+    "active_pairs",
+    "full_loss",
+    "gradient_variance",
+    "pair_histogram",
+    "pair_weights",
+    "plot_gradient_variance",
+    "plot_pair_histogram",
+    "plot_pair_weights",
+]

@@ -39,12 +39,17 @@ def full_loss(loss, labels, embeddings):
         )
     labels, embeddings = np.asarray(labels), np.asarray(embeddings)
     total = 0.0
-    chunk = max(1, _CELLS // len(labels))
-    for start in range(0, len(labels), chunk):
-        rows = slice(start, start + chunk)
-        pairs = pairs_with(labels[rows], embeddings[rows], labels, embeddings, match=loss.match)
-        others = np.ones(tuple(pairs.positive.shape), dtype="float32")
-        np.fill_diagonal(others[:, start:], 0.0)
-        pairs = pairs._replace(positive=pairs.positive * others, negative=pairs.negative * others)
+    for pairs in pairs_in_chunks(labels, embeddings, loss.match):
         total += np.sum(ops.convert_to_numpy(loss.function(pairs, **loss.settings)), dtype="float64")
     return float(total / len(labels))
+
+
+def pairs_in_chunks(labels, embeddings, match=None):
+    """All ordered pairs of a set of arrays, as `Pairs` of some anchors at a time against the whole set."""
+    chunk = max(1, _CELLS // max(1, len(labels)))
+    for start in range(0, len(labels), chunk):
+        rows = slice(start, start + chunk)
+        pairs = pairs_with(labels[rows], embeddings[rows], labels, embeddings, match=match)
+        others = np.ones(tuple(pairs.positive.shape), dtype="float32")
+        np.fill_diagonal(others[:, start:], 0.0)
+        yield pairs._replace(positive=pairs.positive * others, negative=pairs.negative * others)

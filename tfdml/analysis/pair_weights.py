@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml.analysis._figure import new_figure
 from tfdml.pairs import all_pairs
 
 # Added to the diagonal, so that the similarities of any embeddings have a Cholesky factor.
@@ -36,21 +37,21 @@ def pair_weights(loss, embeddings, labels):
     Raises:
         ValueError: an embedding of norm 0 or not finite, or a Keras backend other than TensorFlow and JAX.
 
-    The derivatives by similarities are taken through embeddings made of them, by a Cholesky factor: time grows with the
-    cube of the batch.
+    The derivatives by similarities come from those by embeddings of as many dimensions as rows, which a Cholesky factor
+    makes of the similarities: time grows with the cube of the batch. The loss's miner and its chooser of negatives see
+    `embeddings`, scaled, as some go by the number of dimensions; no derivative is taken through what they choose.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, theorem 3.1.
     """
-    x = np.asarray(embeddings, dtype="float64")
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    if not (np.isfinite(norms).all() and norms.all()):
-        raise ValueError("Received an embedding of norm 0, NaN or infinity, expected vectors that have a direction.")
-    similarities = (x / norms) @ (x / norms).T
+    x = directions(embeddings)
+    factor = _embeddings_of(x @ x.T)
     with _float64():
-        slopes = _gradient(lambda s: loss(labels, _embeddings_of(s)), similarities)
-        positive = ops.convert_to_numpy(all_pairs(labels, x, match=getattr(loss, "match", None)).positive)
+        chosen = _choosing_by(loss, labels, x)
+        gradient = _gradient(lambda v: chosen(labels, v), factor)
+    # The gradient by embeddings V is (D + D^T) V, with D the derivatives by s = V V^T.
+    slopes = np.linalg.solve(factor.T, gradient.T)
     np.fill_diagonal(slopes, 0.0)
-    return np.where(positive > 0, -1.0, 1.0) * (slopes + slopes.T) / 2
+    return np.where(positives_of(loss, x, labels), -1.0, 1.0) * (slopes + slopes.T) / 4
 
 
 def plot_pair_weights(losses, embeddings, labels):
@@ -71,22 +72,16 @@ def plot_pair_weights(losses, embeddings, labels):
     """
     if not losses:
         raise ValueError("Received no losses, expected a dict of title to loss.")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot_pair_weights needs matplotlib: pip install matplotlib.") from error
-    x = np.asarray(embeddings, dtype="float64")
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    x = directions(embeddings)
     upper = np.triu_indices(len(x), k=1)
     columns = min(len(losses), 4)
     rows = -(-len(losses) // columns)
-    figure = Figure(figsize=(3.2 * columns, 2.8 * rows), layout="constrained")
+    figure = new_figure("plot_pair_weights", figsize=(3.2 * columns, 2.8 * rows))
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, (title, loss) in zip(panels, losses.items(), strict=False):
         weights = pair_weights(loss, x, labels)
-        with _float64():
-            positive = ops.convert_to_numpy(all_pairs(labels, x, match=getattr(loss, "match", None)).positive)
-        share, is_positive = weights[upper] / max(np.abs(weights).max(), 1e-300), positive[upper] > 0
+        share = weights[upper] / max(np.abs(weights).max(), 1e-300)
+        is_positive = positives_of(loss, x, labels)[upper]
         similarity = (x @ x.T)[upper]
         for kind, which, marker, color in (
             ("positive", is_positive, "o", "tab:green"),
@@ -102,10 +97,51 @@ def plot_pair_weights(losses, embeddings, labels):
     return figure
 
 
+def directions(embeddings):
+    """Embeddings scaled to norm 1, in float64.
+
+    Raises:
+        ValueError: an embedding of norm 0 or not finite.
+    """
+    x = np.asarray(embeddings, dtype="float64")
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    if not (np.isfinite(norms).all() and norms.all()):
+        raise ValueError("Received an embedding of norm 0, NaN or infinity, expected vectors that have a direction.")
+    return x / norms
+
+
+def positives_of(loss, embeddings, labels):
+    """Which pairs of a batch are positive by the labels and a `match` of the loss: `(batch, batch)` booleans."""
+    with _float64():
+        pairs = all_pairs(labels, embeddings, match=getattr(loss, "match", None))
+        return ops.convert_to_numpy(pairs.positive) > 0
+
+
+def _choosing_by(loss, labels, embeddings):
+    """The same loss, whose miner and chooser of negatives see these embeddings whatever the loss sees."""
+    miner, chooser = getattr(loss, "miner", None), getattr(loss, "settings", {}).get("negatives")
+    if miner is None and chooser is None:
+        return loss
+    seen = loss.pairing(labels, embeddings, **({} if loss.match is None else {"match": loss.match}))
+
+    def mine(pairs):
+        return _seeing(pairs, miner(_seeing(seen, pairs)))
+
+    choosing = object.__new__(type(loss))  # copy.copy would make new layers, by the config
+    vars(choosing).update(vars(loss), miner=None if miner is None else mine)
+    if chooser is not None:
+        choosing.settings = {**loss.settings, "negatives": lambda pairs, d: chooser(_seeing(seen, pairs), d)}
+    return choosing
+
+
+def _seeing(seen, pairs):
+    """These pairs, with the embeddings of `seen`."""
+    return pairs._replace(anchors=seen.anchors, references=seen.references)
+
+
 def _embeddings_of(similarities):
-    """Embeddings with these inner products, as a function that can be differentiated."""
-    identity = ops.eye(ops.shape(similarities)[0], dtype=similarities.dtype)
-    return ops.cholesky((similarities + _JITTER * identity) / (1.0 + _JITTER))
+    """As many dimensions as rows, with these inner products."""
+    return np.linalg.cholesky((similarities + _JITTER * np.eye(len(similarities))) / (1.0 + _JITTER))
 
 
 def _float64():

@@ -1,12 +1,12 @@
 """Where the classes are now, for samplers that draw by it."""
 
-import keras
 import numpy as np
 
+from tfdml.callbacks._refresh import Refresh, embedded
 from tfdml.samplers.draws import class_table, require_whole
 
 
-class RefreshCentres(keras.callbacks.Callback):
+class RefreshCentres(Refresh):
     """Embed a few examples of every class, and take the class centres from them, when training begins and after epochs.
 
     What it costs is bounded: `examples_per_class` examples of each class go through the model, the same ones each time.
@@ -51,20 +51,9 @@ class RefreshCentres(keras.callbacks.Callback):
         self.centres, self.images = centres, images
         self.batch_size, self.every = batch_size, every
 
-    def on_train_begin(self, logs=None):
-        """Refresh, before the first batch is drawn."""
-        self.refresh(self.model)
-
-    def on_epoch_end(self, epoch, logs=None):
-        """Refresh, where it is this epoch's turn and another one follows."""
-        if (epoch + 1) % self.every == 0 and epoch + 1 < self.params["epochs"]:
-            self.refresh(self.model)
-
     def refresh(self, model):
         """Take the centres from what `model` makes of the examples."""
-        starts = range(0, len(self.rows), self.batch_size)
-        parts = [model.predict_on_batch(self.images[self.rows[i : i + self.batch_size]]) for i in starts]
-        self.centres.refresh(np.concatenate(parts), self.labels)
+        self.centres.refresh(embedded(model, self.images, self.rows, self.batch_size), self.labels)
 
 
 def _some_of_each(labels, most, generator):

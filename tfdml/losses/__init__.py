@@ -27,10 +27,11 @@ from tfdml.losses.lifted import (
     lifted_structure,
 )
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
-from tfdml.losses.margin import MarginLoss, margin_loss
+from tfdml.losses.margin import Boundaries, MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
+from tfdml.losses.robust import KL, GroupedKL, Maximal, RobustLoss, TopK, TopKBalanced, Variance, robust
 from tfdml.losses.softmax import (
     NCALoss,
     NPairsLoss,
@@ -46,10 +47,12 @@ from tfdml.losses.softmax import (
 from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
 
 __all__ = [
+    "KL",
     "AngularLoss",
     "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
+    "Boundaries",
     "CircleLoss",
     "ContrastiveLoss",
     "CosineContrastiveLoss",
@@ -58,11 +61,13 @@ __all__ = [
     "DistanceLogisticLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
+    "GroupedKL",
     "HAP2SLoss",
     "HingeSquared",
     "HistogramLoss",
     "LiftedStructureLoss",
     "MarginLoss",
+    "Maximal",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
@@ -72,10 +77,14 @@ __all__ = [
     "QuadrupletLoss",
     "RAWLoss",
     "RankedListLoss",
+    "RobustLoss",
     "SmoothAPLoss",
     "SupConLoss",
+    "TopK",
+    "TopKBalanced",
     "TripletLoss",
     "TupletMarginLoss",
+    "Variance",
     "WeightedContrastiveLoss",
     "angular",
     "balanced_contrastive",
@@ -100,6 +109,7 @@ __all__ = [
     "prototypical",
     "quadruplet",
     "ranked_list",
+    "robust",
     "smooth_ap",
     "sup_con",
     "triplet",

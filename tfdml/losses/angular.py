@@ -4,8 +4,8 @@ import math
 
 from keras import ops
 
+from tfdml._positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.base import PairLoss, count, log_sum_exp, of_the_batch, require, require_same_rows, serializable
-from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.pairs import cosine
 
 

@@ -1,5 +1,7 @@
 """What every loss over pairs shares: labels that keep every digit, and sums over pairs that never overflow."""
 
+import sys
+
 import keras
 from keras import ops
 
@@ -56,6 +58,7 @@ class PairLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
+        _require_owner(self)
         values = self.call(y_true, y_pred)
         return self._reduce(values, values, sample_weight)
 
@@ -72,7 +75,10 @@ class PairLoss(keras.losses.Loss):
 
     @property
     def layers(self):
-        """The Keras layers that this loss holds; `tfdml.models.EmbeddingModel` trains and saves them."""
+        """The Keras layers that this loss holds; `tfdml.models.EmbeddingModel` trains and saves them.
+
+        In a plain `keras.Model` a loss that holds layers with state is a ValueError.
+        """
         parts = [*vars(self).values(), *self.settings.values()]
         return [part for part in parts if isinstance(part, keras.Layer)]
 
@@ -97,6 +103,32 @@ class _Reduce(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         return y_pred
+
+
+def _require_owner(loss):
+    """Raise the ValueError of a loss with state in a Keras model that does not know of it.
+
+    Keras tells a loss nothing of the model that it is computed for, which is found among its callers.
+    """
+    kept = [layer for layer in loss.layers if layer.variables]
+    model = _model_that_calls() if kept else None
+    if model is not None and not all(layer in model._flatten_layers() for layer in kept):
+        raise ValueError(
+            f"Received a loss with {', '.join(layer.name for layer in kept)} to learn or to remember in a plain "
+            f"{type(model).__name__}, which would neither train nor save it. Build the model as "
+            "tfdml.models.EmbeddingModel(inputs, outputs)."
+        )
+
+
+def _model_that_calls():
+    """The Keras model whose `compute_loss` is being called, or None."""
+    frame = sys._getframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None
+        if isinstance(caller, keras.Model):
+            return caller
+        frame = frame.f_back
+    return None
 
 
 def _with_what_is_not_finite(values, pairs):
@@ -131,17 +163,18 @@ def mean_over_pairs(values, pairs):
 
     Args:
         values: `(anchors, references)` losses of the pairs.
-        pairs: `Pairs`; a pair is where a weight is not 0, and weights are not counted in the divisor.
+        pairs: `Pairs`; a pair is where a weight is not 0. Weights are not counted in the divisor, `counts` are.
 
     Returns:
         `(anchors,)`, 0 for an anchor without pairs.
     """
-    return weighted_mean(values, pairs.positive + pairs.negative)
+    return weighted_mean(values, pairs.positive + pairs.negative, pairs.counts)
 
 
-def weighted_mean(values, weights):
-    """Weighted sum along each row, divided by the number of weights that are not 0: `(anchors,)`, 0 where all are."""
-    return ops.sum(weights * values, axis=1) / ops.maximum(count(weights), 1.0)
+def weighted_mean(values, weights, counts=None):
+    """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
+    number = count(weights, counts)
+    return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
 
 
 def mean_over_batch(sums, number):
@@ -163,9 +196,9 @@ def of_the_batch(value, pairs):
     return ops.broadcast_to(value, ops.shape(pairs.positive)[:1])
 
 
-def count(weights):
-    """How many weights of each row are not 0, `(anchors,)`, as floats."""
-    return ops.sum(ops.cast(weights > 0, weights.dtype), axis=1)
+def count(weights, counts=None):
+    """How many pairs each row holds, `(anchors,)`, as floats: `counts`, or 1, for each weight that is not 0."""
+    return ops.sum(ops.cast(weights > 0, weights.dtype) * (1.0 if counts is None else counts), axis=1)
 
 
 def log_sum_exp(scores, weights, axis=1):

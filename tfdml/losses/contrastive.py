@@ -1,11 +1,12 @@
 """Losses that pull each positive pair and push each negative pair by itself, up to a margin."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from tfdml._class_values import known_counts, look_up
+from tfdml._settings import Settings
 from tfdml.losses.base import PairLoss, mean_over_pairs, require, serializable
 from tfdml.pairs import cosine, distance_function
 
@@ -29,9 +30,15 @@ def contrastive(pairs, *, positive_margin=0.0, negative_margin=1.0, distance="eu
     its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
     Contrastive Loss.
     """
+    settings = {"positive_margin": positive_margin, "negative_margin": negative_margin, "distance": distance}
+    return mean_over_pairs(contrastive_costs(pairs, **settings), pairs)
+
+
+def contrastive_costs(pairs, *, positive_margin, negative_margin, distance):
+    """What each pair costs in `contrastive`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
-    return mean_over_pairs(ops.square(ops.maximum(violation, 0.0)), pairs)
+    return ops.square(ops.maximum(violation, 0.0))
 
 
 def weighted_contrastive(pairs, *, g, h, eta=1.0, distance="euclidean"):
@@ -135,7 +142,7 @@ def square(d):
 
 @serializable
 @dataclass(frozen=True)
-class HingeSquared:
+class HingeSquared(Settings):
     """h(d) = max(0, margin - d)^2, the cost of a negative pair in the contrastive loss.
 
     Args:
@@ -150,15 +157,6 @@ class HingeSquared:
     def __call__(self, d):
         """The cost of each distance."""
         return ops.square(ops.maximum(self.margin - d, 0.0))
-
-    def get_config(self):
-        """The margin, for Keras."""
-        return asdict(self)
-
-    @classmethod
-    def from_config(cls, config):
-        """The function that `get_config` described."""
-        return cls(**config)
 
 
 _HINGE = HingeSquared(margin=1.0)
@@ -189,6 +187,10 @@ class ContrastiveLoss(PairLoss):
         distance_function(distance)
         settings = {"positive_margin": positive_margin, "negative_margin": negative_margin, "distance": distance}
         super().__init__(contrastive, settings, **options)
+
+    def costs(self, pairs):
+        """What each pair costs, `(anchors, references)`."""
+        return contrastive_costs(pairs, **self.settings)
 
 
 @serializable

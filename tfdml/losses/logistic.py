@@ -45,10 +45,14 @@ def binomial_deviance(pairs, *, alpha=2.0, beta=50.0, threshold=0.5):
     Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpnesses and
     means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
     """
+    costs = binomial_costs(pairs, alpha=alpha, beta=beta, threshold=threshold)
+    return sum(weighted_mean(costs, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
+
+
+def binomial_costs(pairs, *, alpha, beta, threshold):
+    """What each pair costs in `binomial_deviance`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
     s = cosine(pairs)
-    pull = weighted_mean(ops.softplus(alpha * (threshold - s)), pairs.positive)
-    push = weighted_mean(ops.softplus(beta * (s - threshold)), pairs.negative)
-    return pull + push
+    return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
 
 
 @serializable
@@ -91,3 +95,7 @@ class BinomialDevianceLoss(PairLoss):
         require(beta > 0, f"beta={beta}", "a number above 0")
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(binomial_deviance, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)
+
+    def costs(self, pairs):
+        """What each pair costs, `(anchors, references)`."""
+        return binomial_costs(pairs, **self.settings)

@@ -1,54 +1,167 @@
-"""The margin loss: pairs against a boundary."""
+"""The margin loss: pairs against a boundary, fixed or learned."""
 
+import keras
+import numpy as np
 from keras import ops
 
+from tfdml._class_values import look_up
+from tfdml._loss_layer import LossLayer
 from tfdml.losses.base import PairLoss, count, mean_over_batch, require, require_normalize, serializable
-from tfdml.pairs import euclidean, normalized
+from tfdml.pairs import distance_function, normalized
 
 
-def margin_loss(pairs, *, margin=0.2, boundary=1.2, normalize="active"):
+def margin_loss(pairs, *, margin=0.2, boundary=1.2, nu=0.0, distance="euclidean", normalize="active"):
     """Margin loss, one value per anchor: positives nearer than a boundary, negatives farther, both by a margin.
 
-    (A / N) (sum_p max(0, margin + d_ap - boundary) + sum_n max(0, margin + boundary - d_an))
+    (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
 
-    d is the euclidean distance of embeddings scaled to norm 1. N is the number of pairs in the batch whose cost is not
-    0, or of all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
+    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch whose cost is not 0, or of
+    all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: how far each pair has to stay from the boundary.
-        boundary: the distance beta that separates positives from negatives, in [0, 2].
+        boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that gives
+            each anchor its own.
+        nu: what a boundary costs. At the optimum of a boundary that all anchors share, nu is the share of active
+            positives less that of active negatives among the N pairs.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         normalize: "active" divides by the number of pairs that cost something, "all" by the number of pairs.
 
     Returns:
-        `(A,)`. An anchor without pairs, and every anchor where no pair costs anything, gives 0.
+        `(A,)`. An anchor without pairs, and every anchor where no pair costs anything, gives nu beta_a.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With
+    `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
+    of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
+    """
+    beta = boundary(pairs) if callable(boundary) else None
+    cost = margin_costs(pairs, margin=margin, boundary=boundary if beta is None else beta[:, None], distance=distance)
+    weights = pairs.positive + pairs.negative
+    counted = weights if normalize == "all" else weights * ops.cast(cost > 0, cost.dtype)
+    of_pairs = mean_over_batch(ops.sum(weights * cost, axis=1), ops.sum(count(counted, pairs.counts)))
+    return of_pairs if beta is None else of_pairs + nu * ops.cast(beta, of_pairs.dtype)
+
+
+def margin_costs(pairs, *, margin, boundary, distance):
+    """What each pair costs in `margin_loss`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+    d = distance_function(distance)(normalized(pairs))
+    boundary = ops.cast(boundary, d.dtype)
+    return ops.maximum(margin + ops.where(pairs.positive > 0, d - boundary, boundary - d), 0.0)
+
+
+@serializable
+class Boundaries(LossLayer):
+    """Boundaries that the margin loss learns: beta_i = beta_0 + beta_class(i) + beta_example(i).
+
+    A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
+
+    Example:
+
+        loss = tfdml.losses.MarginLoss(boundary=tfdml.losses.Boundaries(class_ids=train_labels))
+
+    Args:
+        initial: the distance where all boundaries start, in [0, 2].
+        class_ids: class ids, in any order and as often as you like; each of them gets a boundary of its own. None for
+            no boundary by class.
+        examples: number of training examples, for a boundary of each; 0 for none. Labels are then `(batch, 2)`: the
+            class id and the number of the example, 0 to examples - 1.
+
+    Raises:
+        ValueError: a boundary out of range; when called, a class that is not among `class_ids`, where labels can be
+            read. In a compiled function, where no error can be raised, its boundary is NaN, and so is the loss.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """
-    d = euclidean(normalized(pairs))
-    cost = ops.maximum(margin + ops.where(pairs.positive > 0, d - boundary, boundary - d), 0.0)
-    weights = pairs.positive + pairs.negative
-    counted = weights if normalize == "all" else weights * ops.cast(cost > 0, d.dtype)
-    return mean_over_batch(ops.sum(weights * cost, axis=1), ops.sum(count(counted)))
+
+    def __init__(self, initial=1.2, class_ids=None, examples=0, **options):
+        super().__init__(**options)
+        require(0 <= initial <= 2, f"initial={initial}", "a distance of normalized embeddings, in [0, 2]")
+        require(int(examples) == examples >= 0, f"examples={examples}", "the number of examples, 0 for none")
+        self.initial, self.examples = initial, examples
+        self.class_ids = None if class_ids is None else np.unique(np.asarray(class_ids, dtype="int64"))
+        start = keras.initializers.Constant(initial)
+        self.base = self.add_weight(shape=(), initializer=start, dtype="float32", name="base")
+        if self.class_ids is not None:
+            shape = (len(self.class_ids),)
+            self.of_classes = self.add_weight(shape=shape, initializer="zeros", dtype="float32", name="of_classes")
+        if examples:
+            self.of_examples = self.add_weight(shape=(examples,), initializer="zeros", dtype="float32", name="examples")
+
+    def call(self, pairs):
+        """The boundary of each anchor, `(anchors,)`."""
+        labels = pairs.anchor_labels
+        if self.examples:
+            _require_examples(labels)
+            labels, examples = labels[:, 0], labels[:, 1]
+        beta = self.base + ops.zeros(ops.shape(labels), dtype="float32")
+        if self.class_ids is not None:
+            beta = beta + look_up(self.class_ids, self.of_classes, labels, known_to="class_ids")
+        if self.examples:
+            beta = beta + look_up(np.arange(self.examples), self.of_examples, examples, known_to="examples")
+        return beta
+
+    def get_config(self):
+        """The settings, for Keras."""
+        class_ids = None if self.class_ids is None else self.class_ids.tolist()
+        return {**super().get_config(), "initial": self.initial, "class_ids": class_ids, "examples": self.examples}
+
+
+@serializable
+def same_class(labels, others):
+    """Whether the first numbers of two arrays of labels, `(A, 2)` and `(R, 2)`, are equal: `(A, R)`.
+
+    Raises:
+        ValueError: labels of another shape.
+    """
+    _require_examples(labels)
+    return ops.equal(labels[:, None, 0], others[None, :, 0])
+
+
+def _require_examples(labels):
+    require(
+        len(labels.shape) == 2 and labels.shape[1] == 2,
+        f"labels of shape {tuple(labels.shape)}",
+        "(batch, 2), class ids and numbers of examples: the boundaries are of examples",
+    )
 
 
 @serializable
 class MarginLoss(PairLoss):
-    """Margin loss with a fixed boundary: see `tfdml.losses.margin_loss` for the formula and its source.
+    """Margin loss: see `tfdml.losses.margin_loss` for the formula and its source.
 
     Example:
 
-        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=1.2)
+        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.losses.Boundaries(class_ids=train_labels))
 
     Args:
         margin: how far each pair has to stay from the boundary, 0 or more.
-        boundary: the distance that separates positives from negatives, in [0, 2].
+        boundary: the distance that separates positives from negatives: a number in [0, 2], or `Boundaries`, which
+            `EmbeddingModel` trains and keeps in its files.
+        nu: what a learned boundary costs: nu times its value; 0 or more.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`, of embeddings scaled to norm 1.
         normalize: "active" (the default) or "all".
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, margin=0.2, boundary=1.2, normalize="active", **options):
+    def __init__(
+        self, *, margin=0.2, boundary=1.2, nu=0.0, distance="euclidean", normalize="active", match=None, **options
+    ):
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
-        require(0 <= boundary <= 2, f"boundary={boundary}", "a distance of normalized embeddings, in [0, 2]")
+        if not callable(boundary):
+            require(0 <= boundary <= 2, f"boundary={boundary}", "a distance in [0, 2], or Boundaries that are learned")
+            require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.losses.Boundaries(...)")
+        require(nu >= 0, f"nu={nu}", "0 or more")
         require_normalize(normalize)
-        super().__init__(margin_loss, {"margin": margin, "boundary": boundary, "normalize": normalize}, **options)
+        distance_function(distance)
+        settings = {"margin": margin, "boundary": boundary, "nu": nu, "distance": distance, "normalize": normalize}
+        if getattr(boundary, "examples", 0):
+            match = match or same_class
+        super().__init__(margin_loss, settings, match=match, **options)
+
+    def costs(self, pairs):
+        """What each pair costs, `(anchors, references)`; without what the boundaries cost."""
+        boundary = self.settings["boundary"]
+        boundary = boundary(pairs)[:, None] if callable(boundary) else boundary
+        margin, distance = self.settings["margin"], self.settings["distance"]
+        return margin_costs(pairs, margin=margin, boundary=boundary, distance=distance)

@@ -2,8 +2,8 @@
 
 from keras import ops
 
+from tfdml._positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.base import PairLoss, count, of_the_batch, require, require_same_rows, serializable
-from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.triplet import triplet
 from tfdml.pairs import distance_function
 

@@ -2,8 +2,8 @@
 
 from keras import ops
 
+from tfdml._positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.base import PairLoss, count, require, serializable
-from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.pairs import cosine, euclidean, normalized
 
 

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from tfdml._positives import at, for_each_positive, put, with_slopes
 from tfdml.losses.base import (
     PairLoss,
     mean_over_batch,
@@ -11,7 +12,6 @@ from tfdml.losses.base import (
     require_same_rows,
     serializable,
 )
-from tfdml.losses.positives import at, for_each_positive, put, with_slopes
 from tfdml.pairs import distance_function
 
 

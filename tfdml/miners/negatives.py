@@ -4,10 +4,13 @@ A chooser is a function `(pairs, d) -> choose` of `Pairs` and their distances `(
 the column of one positive of each anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import keras
 from keras import ops
+
+from tfdml._loss_layer import Seeded
+from tfdml._settings import Settings
 
 _serializable = keras.saving.register_keras_serializable("tfdml")
 
@@ -58,7 +61,7 @@ def semi_hard_negatives(pairs, d, *, margin=None):
 
 @_serializable
 @dataclass(frozen=True)
-class SemiHardNegatives:
+class SemiHardNegatives(Settings):
     """`semi_hard_negatives` inside a margin, as an object to hand to a loss.
 
     Args:
@@ -74,15 +77,6 @@ class SemiHardNegatives:
     def __call__(self, pairs, d):
         """The choice for these pairs."""
         return semi_hard_negatives(pairs, d, margin=self.margin)
-
-    def get_config(self):
-        """The settings, for Keras."""
-        return asdict(self)
-
-    @classmethod
-    def from_config(cls, config):
-        """The chooser that `get_config` described."""
-        return cls(**config)
 
 
 @_serializable
@@ -111,25 +105,16 @@ def random_negatives(pairs, d, *, seed=None):
 
 
 @_serializable
-class RandomNegatives(keras.layers.Layer):
+class RandomNegatives(Seeded):
     """`random_negatives` with a seed of its own: a Keras layer, so that `EmbeddingModel` keeps its state.
 
     Args:
         seed: an integer; None for a fresh one.
     """
 
-    def __init__(self, seed=None, **options):
-        super().__init__(**options)
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
-
     def call(self, pairs, d):
         """The choice for these pairs."""
         return random_negatives(pairs, d, seed=self.seed_generator)
-
-    def get_config(self):
-        """The seed, for Keras."""
-        return {**super().get_config(), "seed": self.seed}
 
 
 def _nearest(d, among):

@@ -33,6 +33,10 @@ class EmbeddingModel(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def export(self, *args, **kwargs):
+        """As `keras.Model.export`, without the layers of the loss; see also `tfdml.export.saved_model`."""
+        return keras.Model(self.inputs, self.outputs).export(*args, **kwargs)
+
     def save_own_variables(self, store):
         """What Keras saves, and the state of every random layer."""
         super().save_own_variables(store)

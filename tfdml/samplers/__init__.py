@@ -4,6 +4,7 @@ from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
 from tfdml.samplers.hard_class import ClassCentres, HardClassSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
+from tfdml.samplers.mined import HardNeighbours, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
@@ -15,7 +16,9 @@ __all__ = [
     "EpisodeSampler",
     "GroupSampler",
     "HardClassSampler",
+    "HardNeighbours",
     "HierarchicalSampler",
+    "MinedSampler",
     "MixedSampler",
     "PKSampler",
     "PairSampler",

@@ -1,12 +1,13 @@
-"""The figures of the studies of importance sampling."""
+"""The figures of the studies."""
 
 import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
-from study import deviation_of, mean_of
 
-COLORS = ("#2a6f97", "#d1495b", "#2a9d4a", "#8a6fb0")
+from recipes.studies import deviation_of, mean_of
+
+COLORS = ("#2a6f97", "#d1495b", "#2a9d4a", "#8a6fb0", "#c9842b", "#5c5c5c")
 
 
 def curves(axis, groups, *, x, key="recall@1", marker="o"):

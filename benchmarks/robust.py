@@ -1,0 +1,87 @@
+"""Time per step by batch size, robust losses against mining of pairs: Figure 3 of "A simple and effective framework".
+
+Value and gradient of the loss alone, without a network, for embeddings of 1,024 dimensions, 5 examples a class. TopK
+takes twice as many pairs as the batch has images (an ordered pair is half a pair), as in the paper.
+
+    python benchmarks/robust.py            # five minutes on two cores
+    python benchmarks/robust.py --quick    # two methods, one small size
+"""
+
+import argparse
+from pathlib import Path
+
+from _peers import batch, value_and_gradient
+from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from miners import SIMILARITIES
+
+from tfdml import losses, miners
+
+SIZES = (80, 160, 320, 480, 640, 1280, 2560, 4095)
+DIM = 1024
+
+
+def methods(size):
+    """name -> loss."""
+    margin = losses.MarginLoss(**SIMILARITIES)
+
+    def robust(uncertainty):
+        return losses.RobustLoss(margin, uncertainty=uncertainty)
+
+    return {
+        "all pairs": margin,
+        "top k": robust(losses.TopK(4 * size)),
+        "top k balanced": robust(losses.TopKBalanced(4 * size)),
+        "KL": robust(losses.KL(0.1)),
+        "semi-hard": losses.MarginLoss(**SIMILARITIES, miner=miners.SemiHard(lower=0.5, distance="cosine")),
+        "distance weighted": losses.MarginLoss(**SIMILARITIES, miner=miners.DistanceWeighted(seed=0)),
+        "multi-similarity, mined": losses.RAWLoss(),
+        "lifted structure": losses.GeneralizedLiftedLoss(margin=0.0, distance="cosine"),
+    }
+
+
+def draw(path, rows):
+    """Milliseconds over the batch size, one line a method, without and with XLA."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.8), sharey=True, layout="constrained")
+    for panel, (way, title) in zip(panels, (("graph_ms", "graph"), ("xla_ms", "XLA")), strict=True):
+        for method in dict.fromkeys(row["method"] for row in rows):
+            own = [row for row in rows if row["method"] == method]
+            batches, times = ([float(row[key]) for row in own] for key in ("batch", way))
+            panel.plot(batches, times, marker="o", markersize=3, label=method)
+        panel.set(title=title, xlabel="images in a batch", xscale="log", yscale="log")
+        panel.grid(color="0.92")
+    panels[0].set_ylabel("milliseconds a step")
+    panels[1].legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def main():
+    """Measure, draw and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=RESULTS / "robust.csv")
+    parser.add_argument("--picture", type=Path, default=None, help="beside the table by default")
+    options = parser.parse_args()
+    about, rows = {"versions": versions(), "hardware": hardware()}, []
+    for size in SIZES[:1] if options.quick else SIZES:
+        names = list(methods(size))[: 2 if options.quick else None]
+        labels, x = batch(size, DIM, examples_per_class=5)
+        functions = {}
+        for name in names:
+            for way, jit_compile in (("graph", False), ("xla", True)):
+                functions[name, way] = value_and_gradient(methods(size)[name], labels, x, jit_compile=jit_compile)
+        seconds = median_seconds(functions, repeats=2 if options.quick else max(3, min(21, 6000 // size)))
+        for name in names:
+            times = {f"{way}_ms": 1e3 * seconds[name, way] for way in ("graph", "xla")}
+            rows.append({"method": name, "batch": size, "dim": DIM, **times, **about})
+        print_table(rows[-len(names) :], list(rows[0])[:-2])
+    write_csv(options.output, rows)
+    draw(options.picture or options.output.with_suffix(".png"), rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Boundaries that the margin loss learns."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import BACKEND, compiled, gradient, numbers
+from tests.losses.loops import distance_between, others_of
+from tfdml import losses, miners, models, pairs
+
+pytestmark = pytest.mark.backends
+
+LABELS = np.array([7, 7, 7, 2, 2, 40, 40, 40])
+
+
+def batch(dim=4):
+    x = np.random.default_rng(0).standard_normal((len(LABELS), dim))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("float32")
+
+
+def margin_by_loops(x, beta, nu=0.0, margin=0.2):
+    """The equation, with a boundary for each anchor."""
+    costs = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, LABELS)
+        d = {r: distance_between(x[a], x[r], "euclidean") for r in positives + negatives}
+        costs.append(
+            [max(0, margin + d[p] - beta[a]) for p in positives] + [max(0, margin + beta[a] - d[n]) for n in negatives]
+        )
+    active = sum(cost > 0 for row in costs for cost in row)
+    return np.array([len(x) * sum(row) / active + nu * b for row, b in zip(costs, beta, strict=True)])
+
+
+def embedding_model(loss, **options):
+    inputs = keras.Input((4,))
+    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(4, name="dense")(inputs))
+    model = models.EmbeddingModel(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
+    return model
+
+
+def test_a_boundary_is_the_sum_of_its_parts():
+    boundaries = losses.Boundaries(1.1, class_ids=[2, 7, 40, 7], examples=10)
+    boundaries.base.assign(1.0)
+    boundaries.of_classes.assign([0.1, 0.2, 0.3])  # of classes 2, 7 and 40
+    boundaries.of_examples.assign(np.arange(10) / 100)
+    labels = np.stack([LABELS, [9, 8, 7, 6, 5, 4, 3, 2]], axis=1)
+    made = pairs.all_pairs(labels, batch(), match=losses.margin.same_class)
+    expected = 1.0 + np.array([0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.3, 0.3]) + np.arange(9, 1, -1) / 100
+    np.testing.assert_allclose(numbers(boundaries(made)), expected, rtol=1e-6)
+
+
+def test_values_with_learned_boundaries_are_those_of_the_equation():
+    boundaries = losses.Boundaries(1.2, class_ids=LABELS)
+    boundaries.of_classes.assign([-0.3, 0.1, 0.2])
+    beta = 1.2 + np.array([0.1, 0.1, 0.1, -0.3, -0.3, 0.2, 0.2, 0.2])
+    loss, x = losses.MarginLoss(boundary=boundaries, nu=0.3), batch()
+    expected = margin_by_loops(x.astype("float64"), beta, nu=0.3)
+    np.testing.assert_allclose(numbers(loss.call(LABELS, x)), expected, rtol=1e-5)
+    np.testing.assert_allclose(numbers(compiled(lambda v: loss.call(LABELS, v))(x)), expected, rtol=1e-5)
+
+
+def test_boundaries_start_at_the_fixed_one_and_the_paper_gives_its_value():
+    x = batch()
+    fixed, learned = losses.MarginLoss(), losses.MarginLoss(boundary=losses.Boundaries(class_ids=LABELS))
+    np.testing.assert_allclose(numbers(learned.call(LABELS, x)), numbers(fixed.call(LABELS, x)), rtol=1e-6)
+    slopes = [gradient(lambda v, loss=loss: loss(LABELS, v), x) for loss in (fixed, learned)]
+    np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-7)
+
+
+def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_nu():
+    x, nu = batch().astype("float64"), 0.3
+
+    def value(base):
+        return margin_by_loops(x, np.full(len(x), base), nu).mean()
+
+    positive, negative = 0, 0
+    for a in range(len(x)):
+        positives, negatives = others_of(a, LABELS)
+        positive += sum(0.2 + distance_between(x[a], x[p], "euclidean") > 1.2 for p in positives)
+        negative += sum(distance_between(x[a], x[n], "euclidean") < 1.4 for n in negatives)
+    slope = (value(1.2 + 1e-7) - value(1.2 - 1e-7)) / 2e-7
+    np.testing.assert_allclose(slope, (negative - positive) / (negative + positive) + nu, rtol=1e-5)
+
+
+def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
+    boundaries = losses.Boundaries(class_ids=LABELS)
+    model = embedding_model(losses.MarginLoss(boundary=boundaries, nu=0.1), jit_compile=True)
+    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=5, verbose=0, shuffle=False)
+    learned = [numbers(variable.value) for variable in boundaries.variables]
+    assert abs(learned[0] - 1.2) > 0.01
+    assert (learned[1] != 0).all()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for one, other in zip(learned, again.loss.settings["boundary"].variables, strict=True):
+        np.testing.assert_array_equal(one, numbers(other.value))
+    for one in (model, again):
+        one.fit(batch(), LABELS, batch_size=len(LABELS), epochs=3, verbose=0, shuffle=False)
+    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    if BACKEND == "tensorflow":
+        model.export(tmp_path / "exported", verbose=False)
+        import tensorflow as tf
+
+        served = tf.saved_model.load(tmp_path / "exported")
+        assert {tuple(variable.shape) for variable in served.variables} == {(4, 4), (4,)}
+
+
+def test_a_boundary_of_its_own_for_every_example():
+    boundaries = losses.Boundaries(examples=len(LABELS))
+    loss = losses.MarginLoss(boundary=boundaries, nu=0.5, miner=miners.BalancedPairs(seed=0))
+    model = embedding_model(loss)
+    labels = np.stack([LABELS, np.arange(len(LABELS))], axis=1)
+    model.fit(batch(), labels, batch_size=len(LABELS), epochs=3, verbose=0, shuffle=False)
+    assert (numbers(boundaries.of_examples.value) != 0).all()
+    plain = losses.MarginLoss().call(LABELS, batch())
+    with_fresh = losses.MarginLoss(boundary=losses.Boundaries(examples=len(LABELS))).call(labels, batch())
+    np.testing.assert_allclose(numbers(with_fresh), numbers(plain), rtol=1e-6)
+
+
+def test_labels_that_do_not_fit_the_boundaries_are_refused():
+    x = batch()
+    of_examples = losses.MarginLoss(boundary=losses.Boundaries(examples=4))
+    with pytest.raises(ValueError, match=r"labels of shape \(8,\), expected \(batch, 2\)"):
+        of_examples(LABELS, x)
+    with pytest.raises(ValueError, match="Received label 4, which examples does not cover"):
+        of_examples(np.stack([LABELS, np.arange(8)], axis=1), x)
+    with pytest.raises(ValueError, match="Received label 40, which class_ids does not cover"):
+        losses.MarginLoss(boundary=losses.Boundaries(class_ids=[2, 7]))(LABELS, x)
+
+
+def test_a_loss_with_boundaries_comes_back_from_its_config():
+    loss = losses.MarginLoss(boundary=losses.Boundaries(0.9, class_ids=[5, 3, 5], examples=7), nu=0.2)
+    text = json.dumps(keras.saving.serialize_keras_object(loss))
+    again = keras.saving.deserialize_keras_object(json.loads(text))
+    assert again.get_config() == loss.get_config()
+    assert again.settings["boundary"].class_ids.tolist() == [3, 5]
+
+
+def test_robust_losses_train_the_boundaries_of_their_base():
+    boundaries = losses.Boundaries(class_ids=LABELS)
+    loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.TopK(10))
+    assert loss.layers == [boundaries]
+    model = embedding_model(loss)
+    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
+    assert numbers(boundaries.base.value) != np.float32(1.2)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: losses.MarginLoss(boundary=losses.Boundaries()),
+        lambda: losses.TripletLoss(negatives=miners.RandomNegatives(seed=0)),
+        lambda: losses.ContrastiveLoss(miner=miners.compose(miners.BalancedPairs(seed=0))),
+        lambda: losses.RobustLoss(losses.MarginLoss(boundary=losses.Boundaries()), uncertainty=losses.TopK(4)),
+    ],
+    ids=["boundaries", "random negatives", "composition", "robust"],
+)
+def test_a_plain_keras_model_is_told_that_it_would_not_train_the_loss(loss):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", loss=loss())
+    with pytest.raises(ValueError, match=r"in a plain Functional.*tfdml.models.EmbeddingModel"):
+        model.fit(batch(), LABELS, batch_size=len(LABELS), verbose=0)
+    assert np.isfinite(numbers(loss()(LABELS, batch())))  # by itself it works

@@ -1,0 +1,190 @@
+"""What robust weights recover, and what they refuse. Their values are rows of the contract."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import compiled, gradient, numbers
+from tests.losses import loops
+from tfdml import losses, miners, models, pairs
+from tfdml.losses.robust import _kth_largest
+
+pytestmark = pytest.mark.backends
+
+LABELS = np.repeat(np.arange(5), [2, 3, 4, 2, 3])
+ALL_COST = 3.0  # a margin beyond every similarity: no pair's cost is 0
+
+
+def batch(seed=0, rows=14):
+    x = np.random.default_rng(seed).standard_normal((rows, 6))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("float32")
+
+
+def on_similarities(uncertainty, **options):
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
+    return losses.RobustLoss(base, uncertainty=uncertainty, **options)
+
+
+def same_gradients(one, other, x):
+    ours, theirs = (gradient(lambda v, loss=loss: loss(LABELS, v), x) for loss in (one, other))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
+    lifted = losses.GeneralizedLiftedLoss(margin=10.0, distance="cosine")  # so large that its hinge is open
+    same_gradients(on_similarities(losses.GroupedKL(gamma=1.0)), lifted, batch())
+
+
+@pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])
+def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_loss(alpha, beta, threshold):
+    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo=ALL_COST)
+    loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, threshold=threshold)
+    same_gradients(on_similarities(uncertainty), loss, batch())
+
+
+def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
+    lower, m = 0.5, 0.4
+
+    def weights(s, uncertainty):
+        base = losses.MarginLoss(margin=m, boundary=1 - lower, distance=lambda pairs: 1 - s)
+        made = pairs.all_pairs(LABELS, batch())
+        return numbers(uncertainty(base.costs(made), made)) * len(LABELS)
+
+    s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
+    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo=0.0))
+    for a in range(len(LABELS)):
+        positives, negatives = loops.others_of(a, LABELS)
+        for group, gamma, sign, threshold in ((positives, 0.5, 1, lower + m), (negatives, 0.1, -1, lower - m)):
+            for j in group:
+                relative = sum(np.exp(sign * (s[a, j] - s[a, k]) / gamma) for k in group)
+                expected = 1 / (np.exp(sign * (s[a, j] - threshold) / gamma) + relative)  # eq. 25
+                np.testing.assert_allclose(p[a, j], expected, rtol=1e-4)
+
+
+def test_grouped_kl_has_the_gradient_of_hap2s():
+    temperature = 0.3
+    hap2s = losses.HAP2SLoss(margin=10.0, temperature=temperature)
+    same_gradients(on_similarities(losses.GroupedKL(gamma=temperature)), hap2s, batch())
+
+
+def test_the_robust_loss_lies_between_the_mean_and_the_largest_cost():
+    x = batch()
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
+    mean = numbers(base(LABELS, x))
+    largest = numbers(losses.RobustLoss(base, uncertainty=losses.Maximal())(LABELS, x))
+    for sets in (
+        [losses.TopK(k) for k in (100, 30, 2)],
+        [losses.KL(gamma) for gamma in (5.0, 0.5, 0.05)],
+        [losses.Variance(rho) for rho in (0.1, 10.0, 1000.0)],
+    ):
+        values = [float(numbers(losses.RobustLoss(base, uncertainty=one)(LABELS, x))) for one in sets]
+        assert mean < values[0] < values[1] < values[2] <= largest * (1 + 1e-6)
+
+
+def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
+    x = batch()
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
+    everything = len(LABELS) * (len(LABELS) - 1)
+    robust = losses.RobustLoss(base, uncertainty=losses.TopK(everything))
+    np.testing.assert_allclose(numbers(robust(LABELS, x)), numbers(base(LABELS, x)), rtol=1e-5)
+    coldest = losses.RobustLoss(base, uncertainty=losses.KL(1e-5))
+    largest = losses.RobustLoss(base, uncertainty=losses.Maximal())
+    np.testing.assert_allclose(numbers(coldest(LABELS, x)), numbers(largest(LABELS, x)), rtol=1e-5)
+
+
+def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
+    x = batch()
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
+    costs = numbers(base.costs(pairs.all_pairs(LABELS, x)))[~np.eye(len(LABELS), dtype=bool)].astype("float64")
+    expected = costs.mean() + np.sqrt(2 * 0.5 * costs.var() / len(costs))
+    robust = losses.RobustLoss(base, uncertainty=losses.Variance(0.5))
+    np.testing.assert_allclose(numbers(robust(LABELS, x)), expected, rtol=1e-5)
+
+
+def test_balanced_top_k_takes_as_many_of_each_kind():
+    made = pairs.all_pairs(LABELS, batch())
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
+    p = numbers(losses.TopKBalanced(10)(base.costs(made), made))
+    np.testing.assert_allclose(numbers(made.positive * p).sum(), 0.5, rtol=1e-5)
+    np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
+
+
+def test_draws_from_the_weights_have_them_as_their_mean():
+    made = pairs.all_pairs(LABELS, batch())
+    costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").costs(made)
+    costs = (made.positive + made.negative) * costs
+    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, sampled=12, seed=0)
+    draws = np.array([numbers(sampled(costs, made)) for _ in range(500)])
+    np.testing.assert_allclose(draws.mean(axis=0), exact, atol=0.008)
+    np.testing.assert_allclose(draws.sum(axis=(1, 2)), 1, rtol=1e-5)
+    np.testing.assert_allclose(12 * draws, np.round(12 * draws), atol=1e-4)
+    assert not draws[:, np.arange(len(LABELS)), np.arange(len(LABELS))].any()
+
+
+def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
+    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
+    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, sampled=12, seed=0))
+    inputs = keras.Input((6,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", loss=loss, jit_compile=True)
+    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    (state,), (other,) = (one.loss.layers[0].variables for one in (model, again))
+    np.testing.assert_array_equal(numbers(state.value), numbers(other.value))
+    assert numbers(state.value)[1] > 0
+
+
+def test_weights_of_pairs_multiply_their_costs():
+    x = batch()
+    made = pairs.all_pairs(LABELS, x)
+    loss = on_similarities(losses.TopK(1))
+    doubled = np.ones(tuple(made.negative.shape), dtype="float32")
+    doubled[3, 11] = 2.0
+    values = numbers(loss.of_pairs(made._replace(negative=made.negative * doubled)))
+    assert np.flatnonzero(values).tolist() == [3]
+    costs = numbers(loss.settings["base"].costs(made))
+    np.testing.assert_allclose(values.mean(), 2 * costs[3, 11], rtol=1e-5)
+
+
+def test_what_is_not_given_is_that_of_the_base():
+    base = losses.MarginLoss(miner=miners.ValidTriplets(), pairing=pairs.consecutive_pairs)
+    loss = losses.RobustLoss(base, uncertainty=losses.TopK(2))
+    assert (loss.miner, loss.pairing) == (base.miner, base.pairing)
+    assert losses.RobustLoss(base, uncertainty=losses.TopK(2), miner=None).miner is None
+
+
+def test_more_pairs_than_there_are_is_an_error():
+    x = batch()
+    number = len(LABELS) * (len(LABELS) - 1)
+    for uncertainty in (losses.TopK(number + 2), losses.TopKBalanced(number + 2), losses.KL(1.0, number + 2)):
+        with pytest.raises(ValueError, match=f"k={number + 2} for a batch of {number} pairs.*Lower k"):
+            on_similarities(uncertainty)(LABELS, x)
+    on_similarities(losses.TopK(number))(LABELS, x)
+    against = pairs.pairs_with(LABELS, x, LABELS, x)
+    on_similarities(losses.TopK(number + 2)).of_pairs(against)  # none is left out there
+
+
+@pytest.mark.parametrize(("size", "k"), [(7, 7), (100, 1), (1000, 3), (5000, 40), (4097, 256), (20000, 11)])
+def test_the_kth_largest_is_found_among_many_with_ties(size, k):
+    rng = np.random.default_rng(size)
+    for values in (
+        np.maximum(rng.standard_normal(size), 0),
+        rng.integers(0, 5, size),
+        np.sort(rng.exponential(size=size)),
+        np.zeros(size),
+    ):
+        values = values.astype("float32")
+        expected = np.sort(values)[-k]
+        tensor = keras.ops.convert_to_tensor(values)
+        assert numbers(_kth_largest(tensor, k)) == expected
+        assert numbers(compiled(lambda v: _kth_largest(v, k))(tensor)) == expected
+
+
+def test_costs_that_tie_for_the_last_places_share_them_and_free_pairs_get_nothing():
+    made = pairs.all_pairs(np.array([0, 0, 1]), np.eye(3, dtype="float32"))
+    costs = np.array([[0, 5, 2], [2, 0, 1], [2, 0, 0]], dtype="float32")
+    found = numbers(losses.TopK(3)(keras.ops.convert_to_tensor(costs), made))
+    np.testing.assert_allclose(found, np.array([[0, 3, 2], [2, 0, 0], [2, 0, 0]]) / 9, rtol=1e-6)
+    found = numbers(losses.TopK(6)(keras.ops.convert_to_tensor(costs), made))
+    np.testing.assert_allclose(found, (costs > 0) / 5, rtol=1e-6)

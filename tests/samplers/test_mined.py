@@ -1,0 +1,212 @@
+"""Mined neighbours: each anchor comes with its hardest positives and negatives, by the embeddings of the moment."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tests.samplers.frequencies import take
+from tfdml import losses, samplers, search
+from tfdml.miners.offline import hardest_pairs
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [4, 1, 3, 9, 5, 2]))
+X = np.random.default_rng(1).standard_normal((len(LABELS), 3))
+ALONE = int(np.flatnonzero(LABELS == 1)[0])
+
+
+def refreshed(labels=LABELS, **options):
+    neighbours = samplers.HardNeighbours(labels, **{"positives": 2, "negatives": 3, **options})
+    neighbours.refresh(X)
+    return neighbours
+
+
+def make(neighbours, **settings):
+    return samplers.MinedSampler(**{"anchors_per_batch": 4, "neighbours": neighbours, **settings})
+
+
+def triplets(sampler, steps, labels=LABELS):
+    """`(steps, anchors, 3)` rows of anchor, positive and negative."""
+    return take(sampler, labels, steps).reshape(steps, -1, 3)
+
+
+def p_value(outcomes, number):
+    """Chi-square of `number` equally likely outcomes."""
+    times = np.unique(outcomes, axis=0, return_counts=True)[1]
+    assert len(times) <= number
+    return stats.chisquare(np.pad(times, (0, number - len(times)))).pvalue
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+def test_a_refresh_keeps_the_hardest_pairs(metric):
+    neighbours = refreshed(metric=metric)
+    expected = hardest_pairs(X, LABELS, positives=2, negatives=3, metric=metric)
+    np.testing.assert_array_equal(neighbours.positives, expected.positives)
+    np.testing.assert_array_equal(neighbours.negatives, expected.negatives)
+    assert int(neighbours.refreshes) == 1
+
+
+def test_a_refresh_searches_with_what_it_is_given():
+    made = []
+
+    def make_index(vectors, metric):
+        made.append(metric)
+        return search.Exact(vectors, metric=metric)
+
+    neighbours = samplers.HardNeighbours(LABELS, metric="dot")
+    neighbours.refresh(X, search=make_index)
+    assert made == ["dot"]
+
+
+def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negatives():
+    neighbours = refreshed()
+    for batch in triplets(make(neighbours), 300):
+        for a, p, n in batch:
+            assert p in set(neighbours.positives[a].numpy()) - {-1}
+            assert n in set(neighbours.negatives[a].numpy()) - {-1}
+    assert make(neighbours).batch_size == 12
+
+
+def test_anchors_are_uniform_without_replacement_among_those_with_a_positive():
+    anchors = triplets(make(refreshed()), 6_000)[:, :, 0]
+    assert all(len(set(batch)) == 4 for batch in anchors)
+    assert ALONE not in anchors
+    for place in range(4):
+        assert p_value(anchors[:, place], len(LABELS) - 1) > 1e-4
+    assert p_value(anchors[:, [0, 3]], (len(LABELS) - 1) * (len(LABELS) - 2)) > 1e-4
+
+
+def test_neighbours_are_uniform_among_those_that_are_kept():
+    drawn = triplets(make(refreshed(), seed=3), 8_000).reshape(-1, 3)
+    for row in np.flatnonzero(LABELS != 1)[::5]:
+        positives = min(2, np.sum(LABELS[row] == LABELS) - 1)
+        assert p_value(drawn[drawn[:, 0] == row, 1:], positives * 3) > 1e-4
+
+
+def test_an_example_alone_in_its_class_comes_as_a_negative():
+    assert (triplets(make(refreshed(negatives=10)), 200)[:, :, 2] == ALONE).any()
+
+
+def test_all_anchors_at_once_are_a_permutation():
+    anchors = triplets(make(refreshed(), anchors_per_batch=len(LABELS) - 1), 5)[:, :, 0]
+    for batch in anchors:
+        assert sorted(batch) == np.flatnonzero(LABELS != 1).tolist()
+
+
+def test_before_the_first_refresh_neighbours_are_uniform_over_the_class_and_the_other_classes():
+    neighbours = samplers.HardNeighbours(LABELS, positives=4_000, negatives=4_000)
+    for row in range(len(LABELS)):
+        same = np.flatnonzero((LABELS[row] == LABELS) & (np.arange(len(LABELS)) != row))
+        others = np.flatnonzero(LABELS[row] != LABELS)
+        positives, negatives = neighbours.positives[row].numpy(), neighbours.negatives[row].numpy()
+        assert set(positives) == (set(same) or {-1})
+        assert set(negatives) == set(others)
+        assert row == ALONE or len(same) == 1 or p_value(positives, len(same)) > 1e-4
+        assert p_value(negatives, len(others)) > 1e-4
+    assert int(neighbours.refreshes) == 0
+    classes = LABELS[triplets(make(neighbours), 50)]
+    assert (classes[..., 1] == classes[..., 0]).all()
+    assert (classes[..., 2] != classes[..., 0]).all()
+
+
+def test_before_the_first_refresh_the_seed_says_which():
+    tables = [samplers.HardNeighbours(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(tables[0], tables[1])
+    assert (tables[0] != tables[2]).any()
+
+
+def test_mined_triplets_cost_more_than_random_ones():
+    loss = losses.TripletLoss(distance="cosine")
+    random, mined = samplers.HardNeighbours(LABELS), refreshed()
+
+    def cost(neighbours):
+        rows = take(make(neighbours, anchors_per_batch=1), LABELS, 20)
+        return np.mean([loss(LABELS[batch], X[batch].astype("float32")) for batch in rows])
+
+    assert cost(mined) > 1.5 * cost(random)
+
+
+def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
+    neighbours = samplers.HardNeighbours(LABELS, positives=2, negatives=3)
+    sampler = make(neighbours)
+    rows = iter(sampler.index_batches(LABELS))
+    for _ in range(10):
+        next(rows)
+    neighbours.refresh(X)
+    drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
+    after = [next(rows).numpy() for _ in range(40)]
+    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
+    np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
+    assert not np.array_equal(after[:6], expected[:6])
+
+
+def test_neighbours_are_kept_in_a_checkpoint(tmp_path):
+    neighbours = refreshed()
+    path = tf.train.Checkpoint(neighbours=neighbours).write(str(tmp_path / "neighbours"))
+    again = samplers.HardNeighbours(LABELS, positives=2, negatives=3, seed=7)
+    tf.train.Checkpoint(neighbours=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(neighbours), LABELS, 20))
+    assert int(again.refreshes) == 1
+
+
+def test_importance_has_no_closed_form():
+    with pytest.raises(ValueError, match="Received MinedSampler, whose pair probabilities have no closed form"):
+        make(refreshed()).importance(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "message"),
+    [
+        (X[1:], f"Received embeddings of shape (23, 3), expected ({len(LABELS)}, dim): all examples"),
+        (np.where(np.arange(24) == 3, np.inf, X.T).T, "infinite or too large for float32 (first in row 3)"),
+        (X[:, 0], "Received embeddings of shape (24,), expected (n, dim)"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, message):
+    neighbours = refreshed()
+    before = neighbours.negatives.numpy()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        neighbours.refresh(embeddings)
+    np.testing.assert_array_equal(neighbours.negatives, before)
+    assert int(neighbours.refreshes) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        (LABELS * 1.0, {}, "Received labels of type float64"),
+        (np.zeros(5, int), {}, "Received 5 labels of 1 classes, expected two classes or more"),
+        (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
+        (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
+        (LABELS, dict(negatives=2.0), "Received negatives=2.0"),
+        (LABELS, dict(seed=-1), "Received seed=-1"),
+        (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
+    ],
+)
+def test_neighbours_that_cannot_be_are_refused_when_they_are_made(labels, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        samplers.HardNeighbours(labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(neighbours=np.zeros((24, 2))), "expected tfdml.samplers.HardNeighbours(labels)"),
+        (dict(anchors_per_batch=0), "Received anchors_per_batch=0, expected a whole number of at least 1"),
+        (dict(anchors_per_batch=4.0), "Received anchors_per_batch=4.0"),
+        (dict(seed=None), "Received seed=None"),
+    ],
+)
+def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(**{"neighbours": refreshed(), **settings})
+
+
+def test_labels_that_do_not_fit_are_refused_at_the_call():
+    with pytest.raises(ValueError, match="Received anchors_per_batch=24, but only 23 examples are of classes of two"):
+        make(refreshed(), anchors_per_batch=24).index_batches(LABELS)
+    message = "labels, which are not those of neighbours=<HardNeighbours of 24 examples, positives=2, negatives=3>"
+    for labels in (LABELS[1:], LABELS[::-1], np.where(LABELS == 1, 0, LABELS)):
+        with pytest.raises(ValueError, match=message):
+            make(refreshed()).index_batches(labels)

@@ -1,0 +1,37 @@
+"""Keras layers that a loss holds, for what it learns or remembers."""
+
+import keras
+
+
+class LossLayer(keras.layers.Layer):
+    """A layer that computes in the types it is given, whatever the policy, and that is whole from the start."""
+
+    def __init__(self, **options):
+        super().__init__(**{"dtype": "float32", "autocast": False, **options})
+        self.built = True
+
+    def get_build_config(self):
+        """Nothing: there is nothing to build."""
+
+
+class Seeded(LossLayer):
+    """A layer with a random state of its own, which `EmbeddingModel` keeps.
+
+    Args:
+        seed: an integer; None for a fresh one.
+        draws: False for a layer that draws nothing with its settings, and so has no state.
+    """
+
+    def __init__(self, seed=None, *, draws=True, **options):
+        super().__init__(**options)
+        self.seed = seed
+        if draws:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def uniform(self, shape, dtype):
+        """Random numbers in [0, 1), the next ones of this layer's stream."""
+        return keras.random.uniform(shape, dtype=dtype, seed=self.seed_generator)
+
+    def get_config(self):
+        """The seed, for Keras."""
+        return {**super().get_config(), "seed": self.seed}

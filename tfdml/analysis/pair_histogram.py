@@ -1,0 +1,115 @@
+"""Distances of the pairs of a set, or of those that a miner draws, beside those of random points on the sphere."""
+
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from tfdml.analysis._figure import new_figure
+from tfdml.analysis.full_loss import pairs_in_chunks
+from tfdml.analysis.pair_weights import directions
+from tfdml.miners import log_sphere_density
+from tfdml.pairs import all_pairs, euclidean
+
+
+class PairHistogram(NamedTuple):
+    """How many pairs there are at each distance.
+
+    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches, as a random miner needs
+    them, add up: `a.negative + b.negative`.
+
+    Attributes:
+        edges: `(bins + 1,)` distances from 0 to 2.
+        positive: `(bins,)` sums of the weights of the ordered positive pairs in each bin; their number without a miner.
+        negative: the same of negative pairs.
+    """
+
+    edges: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+
+
+def pair_histogram(embeddings, labels, *, bins=50, miner=None, match=None):
+    """How many positive and negative pairs of a set there are at each euclidean distance.
+
+    Args:
+        embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
+        labels: `(examples,)` integer class ids, or what `match` takes.
+        bins: number of bins of equal width.
+        miner: a function `Pairs -> Pairs`; each pair counts with the weight it gives. The set is then one batch, whose
+            pairs are all made at once. None counts every ordered pair of two examples once.
+        match: as in `tfdml.pairs.all_pairs`.
+
+    Returns:
+        `PairHistogram`, 0 everywhere where there are no pairs. Without a miner time grows with the square of the
+        examples and memory does not: chunks of 2^23 pairs are compared at a time, in float32.
+
+    Raises:
+        ValueError: an embedding of norm 0 or not finite, no bins, or labels that do not fit the embeddings.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 7, and
+    figure 3b with a miner.
+    """
+    if bins < 1:
+        raise ValueError(f"Received bins={bins}, expected at least 1.")
+    labels, x = np.asarray(labels), directions(embeddings).astype("float32")
+    chunks = pairs_in_chunks(labels, x, match) if miner is None else [miner(all_pairs(labels, x, match=match))]
+    positive, negative = np.zeros(bins), np.zeros(bins)
+    for pairs in chunks:
+        d = ops.convert_to_numpy(euclidean(pairs))
+        positive += _counts(d, ops.convert_to_numpy(pairs.positive), bins)
+        negative += _counts(d, ops.convert_to_numpy(pairs.negative), bins)
+    return PairHistogram(np.linspace(0.0, 2.0, bins + 1), positive, negative)
+
+
+def plot_pair_histogram(histograms, *, dim=None):
+    """Draw the densities of the distances of negative and of positive pairs, one line a histogram.
+
+    Args:
+        histograms: dict of title to `PairHistogram`: epochs of a training, or sampling strategies.
+        dim: None, or one dimension or several, of 3 or more: the negatives are shown beside the density q(d) of the
+            distance of two random points on the unit sphere of this dimension.
+
+    Returns:
+        A matplotlib figure; `figure.savefig("pairs.png")` writes it. It has a panel of negatives, and one of positives
+        where there are any.
+
+    Raises:
+        ValueError: no histograms, or a dimension below 3.
+        ImportError: matplotlib is not there.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
+    """
+    if not histograms:
+        raise ValueError("Received no histograms, expected a dict of title to PairHistogram.")
+    kinds = ["negative"] + ["positive"] * any(h.positive.any() for h in histograms.values())
+    figure = new_figure("plot_pair_histogram", figsize=(4.8 * len(kinds), 3.4))
+    panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]
+    for panel, kind in zip(panels, kinds, strict=True):
+        for title, histogram in histograms.items():
+            counts = getattr(histogram, kind)
+            density = counts / max(counts.sum(), 1e-300) / np.diff(histogram.edges)
+            panel.stairs(density, histogram.edges, label=title, linewidth=1.5, alpha=0.8)
+        panel.set_title(f"{kind} pairs", fontsize=10)
+        panel.set_xlim(0.0, 2.0)
+    if dim is not None:
+        _plot_sphere_densities(panels[0], np.atleast_1d(dim).tolist())
+    panels[0].legend(fontsize=8)
+    figure.supxlabel("distance")
+    figure.supylabel("density")
+    return figure
+
+
+def _counts(d, weights, bins):
+    """The sum of the weights in each bin, in float64."""
+    found = weights > 0
+    # A distance of opposites is rounded beyond 2 where matrix products have fewer digits, as on many accelerators.
+    return np.histogram(np.minimum(d[found], 2.0), bins, (0.0, 2.0), weights=weights[found].astype("float64"))[0]
+
+
+def _plot_sphere_densities(panel, dims):
+    """q(d) of each dimension, as dashed lines."""
+    d = np.linspace(0.0, 2.0, 402)[1:-1]
+    densities = [np.exp(ops.convert_to_numpy(log_sphere_density(d, dim))) for dim in dims]
+    first, *_ = panel.plot(d, np.transpose(densities), "--", color="black", linewidth=1)
+    first.set_label(f"q(d), dim {', '.join(map(str, dims))}")

@@ -1,0 +1,83 @@
+"""Miners that draw pairs at random: as many negatives as positives, or as many from every distance."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml._draws import drawn, number_of_positives, spread_draws
+from tfdml._loss_layer import Seeded
+from tfdml.pairs import distance_function
+
+_serializable = keras.saving.register_keras_serializable("tfdml")
+
+
+@_serializable
+class BalancedPairs(Seeded):
+    """All positives, and as many random negatives for each anchor.
+
+    Negatives are drawn with probability proportional to the weight of their pair, spread evenly over the batch in its
+    order (systematic sampling): of equal weights none is drawn twice, unless there are fewer negatives than positives.
+    The weight of a negative becomes how often it was drawn. An anchor without positives draws none.
+
+    Args:
+        seed: an integer; None for a fresh one. `EmbeddingModel` keeps its state.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5, one
+    negative for each positive; Serrat, Deep Metric Learning, course slides 2021-22, balanced pairs.
+    """
+
+    def call(self, pairs):
+        """`Pairs -> Pairs`."""
+        number = number_of_positives(pairs)
+        return drawn(pairs, spread_draws(pairs.negative, number, self.uniform(ops.shape(number), number.dtype)))
+
+
+@_serializable
+class UniformHistogram(Seeded):
+    """Pairs of all distances alike: each bin of a histogram of distances keeps a number of pairs at random.
+
+    Of the n pairs of a kind in a bin each stays with probability min(1, per_bin / n), so `per_bin` is the number in the
+    mean. Bins divide the range of the distances of a kind in the batch evenly.
+
+    Args:
+        bins: number of bins.
+        positives_per_bin, negatives_per_bin: ordered pairs that a bin keeps in the mean.
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        seed: an integer; None for a fresh one. `EmbeddingModel` keeps its state.
+    """
+
+    def __init__(
+        self, bins=100, positives_per_bin=10, negatives_per_bin=10, distance="euclidean", seed=None, **options
+    ):
+        super().__init__(seed, **options)
+        numbers = {"bins": bins, "positives_per_bin": positives_per_bin, "negatives_per_bin": negatives_per_bin}
+        for name, value in numbers.items():
+            if int(value) != value or value < 1:
+                raise ValueError(f"Received {name}={value}, expected a whole number of 1 or more.")
+        distance_function(distance)
+        self.numbers, self.distance = numbers, distance
+
+    def call(self, pairs):
+        """`Pairs -> Pairs`."""
+        d = ops.stop_gradient(distance_function(self.distance)(pairs))
+        at_random = self.uniform(ops.shape(d), d.dtype)
+        bins, per_bin = self.numbers["bins"], [self.numbers[f"{kind}_per_bin"] for kind in ("positives", "negatives")]
+        # Bins of positives, of negatives, and one for all that is no pair.
+        of_negatives = ops.where(pairs.negative > 0, bins + _bin(d, pairs.negative > 0, bins), 2 * bins)
+        places = ops.where(pairs.positive > 0, _bin(d, pairs.positive > 0, bins), of_negatives)
+        ones = ops.ones_like(ops.reshape(d, (-1,)))
+        in_bins = ops.segment_sum(ones, ops.reshape(places, (-1,)), num_segments=2 * bins + 1)
+        wanted = np.repeat(np.array([*per_bin, 0], dtype="float32"), [bins, bins, 1])
+        kept = ops.cast(at_random < ops.take(wanted / ops.maximum(in_bins, 1.0), places), d.dtype)
+        return pairs._replace(positive=pairs.positive * kept, negative=pairs.negative * kept)
+
+    def get_config(self):
+        """The settings, for Keras."""
+        return {**super().get_config(), **self.numbers, "distance": self.distance}
+
+
+def _bin(d, among, bins):
+    """The bin of each distance, of those that divide the range of distances of some pairs evenly."""
+    least = ops.min(ops.where(among, d, float("inf")))
+    width = ops.maximum(ops.max(ops.where(among, d, -float("inf"))) - least, 1e-12) / bins
+    return ops.cast(ops.clip(ops.floor((d - least) / width), 0, bins - 1), "int32")

@@ -1,0 +1,57 @@
+"""One miner after another."""
+
+import keras
+
+from tfdml._loss_layer import LossLayer
+
+
+@keras.saving.register_keras_serializable("tfdml")
+class Composition(LossLayer):
+    """Miners that work one after another: each sees the pairs that the one before it kept.
+
+    A Keras layer, so that the random state of its miners is kept, too.
+
+    Args:
+        miners: functions `Pairs -> Pairs`, the first one first.
+    """
+
+    def __init__(self, miners, **options):
+        super().__init__(**options)
+        if not miners or not all(callable(miner) for miner in miners):
+            raise ValueError(f"Received miners {miners!r}, expected one or more functions of Pairs.")
+        self.miners = list(miners)
+
+    def call(self, pairs):
+        """`Pairs -> Pairs`."""
+        for miner in self.miners:
+            pairs = miner(pairs)
+        return pairs
+
+    def get_config(self):
+        """The miners, for Keras."""
+        return {**super().get_config(), "miners": [keras.saving.serialize_keras_object(one) for one in self.miners]}
+
+    @classmethod
+    def from_config(cls, config):
+        """The composition that `get_config` described."""
+        miners = [keras.saving.deserialize_keras_object(one) for one in config.pop("miners")]
+        return cls(miners, **config)
+
+
+def compose(*miners):
+    """One miner of several: `compose(a, b)` is what `b` makes of what `a` keeps.
+
+    Example:
+
+        miner = tfdml.miners.compose(tfdml.miners.HardestPositives(), tfdml.miners.DistanceWeighted(seed=0))
+
+    Args:
+        miners: functions `Pairs -> Pairs`.
+
+    Returns:
+        A `Composition`, a function `Pairs -> Pairs` that is saved with the loss.
+
+    Raises:
+        ValueError: no miner, or something that is no function.
+    """
+    return Composition(miners)

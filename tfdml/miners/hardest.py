@@ -1,0 +1,126 @@
+"""Miners that keep the hardest, or the easiest, pairs of every anchor."""
+
+from dataclasses import dataclass
+
+import keras
+from keras import ops
+
+from tfdml._settings import Settings
+from tfdml.pairs import distance_function
+
+_serializable = keras.saving.register_keras_serializable("tfdml")
+
+
+def hardest_negatives_per_positive(pairs, *, distance="euclidean"):
+    """Keep all positives, and as many of the nearest negatives as the anchor has positives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `Pairs` with weight 0 on the other negatives. Negatives at the same distance stay together, and count as one.
+        An anchor without positives keeps no negative. No gradient flows through the choice.
+
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs; there over the batch as a whole,
+    which can leave most anchors without any.
+    """
+    d = ops.stop_gradient(distance_function(distance)(pairs))
+    to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
+    number = ops.sum(ops.cast(pairs.positive > 0, "int32"), axis=1, keepdims=True)
+    most = ops.max(number)
+
+    def next_nearest(found, reached):
+        further = ops.min(ops.where(to_negatives > reached, to_negatives, float("inf")), axis=1, keepdims=True)
+        return found + 1, ops.where(found < number, further, reached)
+
+    start = ops.full_like(d[:, :1], -float("inf"))
+    _, reached = ops.while_loop(lambda found, reached: found < most, next_nearest, (ops.zeros_like(most), start))
+    # Written as what is dropped, so that a distance that is NaN stays and shows in the loss.
+    return pairs._replace(negative=ops.where(to_negatives > reached, 0.0, pairs.negative))
+
+
+def hardest_positives(pairs, *, distance="euclidean"):
+    """Keep the farthest positive of each anchor, and all negatives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `Pairs` with weight 0 on the other positives; positives at the same distance stay together.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5.
+    """
+    d = ops.stop_gradient(distance_function(distance)(pairs))
+    farthest = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
+    return pairs._replace(positive=ops.where(d < farthest, 0.0, pairs.positive))
+
+
+def easy_positives(pairs, *, distance="euclidean"):
+    """Keep the nearest positive of each anchor, and all negatives: a class may stay spread over several places.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+
+    Returns:
+        `Pairs` with weight 0 on the other positives; positives at the same distance stay together.
+
+    Source: Xuan, Stylianou, Pless, Improved Embeddings with Easy Positive Triplet Mining, WACV 2020, section 3.
+    """
+    d = ops.stop_gradient(distance_function(distance)(pairs))
+    nearest = ops.min(ops.where(pairs.positive > 0, d, float("inf")), axis=1, keepdims=True)
+    return pairs._replace(positive=ops.where(d > nearest, 0.0, pairs.positive))
+
+
+@dataclass(frozen=True)
+class _ByDistance(Settings):
+    """What these miners have to be told: how far apart two embeddings are."""
+
+    distance: str = "euclidean"
+
+    def __post_init__(self):
+        distance_function(self.distance)
+
+
+@_serializable
+@dataclass(frozen=True)
+class HardestNegatives(_ByDistance):
+    """All positives and as many of the nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
+
+    Args:
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+    """
+
+    def __call__(self, pairs):
+        """`Pairs -> Pairs`."""
+        return hardest_negatives_per_positive(pairs, distance=self.distance)
+
+
+@_serializable
+@dataclass(frozen=True)
+class HardestPositives(_ByDistance):
+    """The farthest positive of each anchor: see `tfdml.miners.hardest_positives`.
+
+    Args:
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+    """
+
+    def __call__(self, pairs):
+        """`Pairs -> Pairs`."""
+        return hardest_positives(pairs, distance=self.distance)
+
+
+@_serializable
+@dataclass(frozen=True)
+class EasyPositives(_ByDistance):
+    """The nearest positive of each anchor: see `tfdml.miners.easy_positives`.
+
+    Args:
+        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+    """
+
+    def __call__(self, pairs):
+        """`Pairs -> Pairs`."""
+        return easy_positives(pairs, distance=self.distance)
