@@ -2,6 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+WORKERS ?= 2
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo test lint bench lock
@@ -10,8 +11,8 @@ demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -m backends
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m backends
 
 lint: .venv/installed
 	$(BIN)/ruff check .
