@@ -18,7 +18,7 @@ LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 SEEDS = (0, 1, 2)
 
 
-def options(description, *, base, quick, train, output):
+def options(description, *, base, quick, train, output, rates=LEARNING_RATES):
     """The command line that studies share, and what they vary.
 
     Args:
@@ -27,6 +27,7 @@ def options(description, *, base, quick, train, output):
         quick: the same with `--quick`: few steps and classes.
         train: function of a run that returns its results, at the top of a module.
         output: folder of the results unless `--output` says another one.
+        rates: the learning rates that `tuned` tries.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="few classes, few steps, one seed: to see it run")
@@ -35,7 +36,7 @@ def options(description, *, base, quick, train, output):
     found = parser.parse_args()
     found.output.mkdir(parents=True, exist_ok=True)
     found.base = quick if found.quick else base
-    found.rates = LEARNING_RATES[-1:] if found.quick else LEARNING_RATES
+    found.rates = rates[-1:] if found.quick else rates
     found.seeds = SEEDS[:1] if found.quick else SEEDS
     found.train = train
     return found

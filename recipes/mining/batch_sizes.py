@@ -1,7 +1,6 @@
 """Table 2 of "Sampling matters": does the order of samplings depend on the size of the batch?
 
-Triplet and margin loss in batches of 40, 80 and 120 images, for 1,000 steps each, with the learning rate of batches of
-80.
+Triplet and margin loss in batches of 40, 80 and 120 images, for 1,000 steps each.
 
     python -m recipes.mining.batch_sizes            # a quarter of an hour on two cores; a restart goes on
     python -m recipes.mining.batch_sizes --quick    # a taste of it
@@ -19,14 +18,13 @@ LOSSES = ("triplet", "margin")
 
 def rows(options):
     """A row for every run."""
-    base = [
-        replace(options.base, loss=loss, mining=mining)
+    runs = [
+        replace(options.base, loss=loss, mining=mining, batch=batch)
         for loss in (LOSSES[-1:] if options.quick else LOSSES)
         for mining in studies.some(SAMPLINGS, options)
+        for batch in (SIZES[:1] if options.quick else SIZES)
     ]
-    sizes = SIZES[:1] if options.quick else SIZES
-    runs = [replace(run, batch=batch) for run in studies.tuned(base, options) for batch in sizes]
-    return studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
+    return studies.rows_of(studies.finished(studies.over_seeds(studies.tuned(runs, options), options), options))
 
 
 def markdown(rows):

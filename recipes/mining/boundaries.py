@@ -1,7 +1,6 @@
 """Table 3 of "Sampling matters": are boundaries that the margin loss learns better than a fixed one?
 
-Margin loss with distance-weighted sampling; fixed boundaries, and one for each class that starts at 1.2. The learning
-rate is that of the fixed boundary of 1.2.
+Margin loss with distance-weighted sampling; fixed boundaries, and one for each class that starts at 1.2.
 
     python -m recipes.mining.boundaries            # five minutes on two cores; a restart goes on
     python -m recipes.mining.boundaries --quick    # a taste of it
@@ -17,10 +16,9 @@ BOUNDARIES = (0.8, 1.0, 1.2, 1.4, "learned")
 
 def rows(options):
     """A row for every run."""
-    (tuned,) = studies.tuned([options.base], options)
     boundaries = BOUNDARIES[-2:] if options.quick else BOUNDARIES
-    runs = [replace(tuned, boundary=boundary) for boundary in boundaries]
-    return studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
+    runs = [replace(options.base, boundary=boundary) for boundary in boundaries]
+    return studies.rows_of(studies.finished(studies.over_seeds(studies.tuned(runs, options), options), options))
 
 
 def markdown(rows):

@@ -1,8 +1,8 @@
 """Figure 1 of "A simple and effective framework": do robust losses bear many negatives for each positive?
 
 The margin loss on similarities over the pairs that semi-hard and distance-weighted mining choose, and under three
-uncertainty sets, in batches of 80 to 640 images. All see as many images, so larger batches make fewer steps, with the
-learning rate of batches of 80. TopK takes twice as many pairs as the batch has images; an ordered pair is half a pair.
+uncertainty sets, in batches of 80 to 640 images. All see as many images, so larger batches make fewer steps. TopK takes
+twice as many pairs as the batch has images; an ordered pair is half a pair.
 
     python -m recipes.mining.imbalance            # 25 minutes on two cores; a restart goes on
     python -m recipes.mining.imbalance --quick    # a taste of it
@@ -20,16 +20,14 @@ METHODS = ("semi-hard on similarities", "distance weighted", "top k", "top k bal
 
 def rows(options):
     """A row for every run, with the ratio of positives to negatives in its batches."""
-    base = [
-        replace(options.base, loss="margin on similarities", mining=mining) for mining in studies.some(METHODS, options)
-    ]
+    base = replace(options.base, loss="margin on similarities")
     sizes, images = (SIZES[:1], 2400) if options.quick else (SIZES, IMAGES)
     runs = [
-        replace(run, batch=batch, k=4 * batch, steps=images // batch)
-        for run in studies.tuned(base, options)
+        replace(base, mining=mining, batch=batch, k=4 * batch, steps=images // batch)
+        for mining in studies.some(METHODS, options)
         for batch in sizes
     ]
-    found = studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
+    found = studies.rows_of(studies.finished(studies.over_seeds(studies.tuned(runs, options), options), options))
     positives = study.IN_BATCH - 1
     return [{"ratio": positives / (row["batch"] - study.IN_BATCH), **row} for row in found]
 

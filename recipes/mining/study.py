@@ -100,7 +100,10 @@ def loss_of(run, class_ids):
 
 def options(description):
     """The command line of these studies."""
-    return studies.options(description, base=Run(), quick=Run(steps=30, classes=20), train=train, output="runs/mining")
+    quick = Run(steps=30, classes=20)
+    return studies.options(
+        description, base=Run(), quick=quick, train=train, output="runs/mining", rates=(1e-3, 3e-3, 1e-2, 3e-2)
+    )
 
 
 def train(run):

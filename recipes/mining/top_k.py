@@ -1,7 +1,7 @@
 """Figure 2 of "A simple and effective framework": how many pairs should TopK take?
 
-TopK over the margin loss on similarities, in batches of 640 images, with the learning rate of batches of 80. K counts
-pairs as the paper does; the loss takes both orders of each.
+TopK over the margin loss on similarities, in batches of 640 images. K counts pairs as the paper does; the loss takes
+both orders of each.
 
     python -m recipes.mining.top_k            # ten minutes on two cores; a restart goes on
     python -m recipes.mining.top_k --quick    # a taste of it
@@ -21,9 +21,8 @@ def rows(options):
     """A row for every run, with the number of pairs taken."""
     base = replace(options.base, loss="margin on similarities", mining="top k")
     batch, images, taken = (80, 2400, TAKEN[:1]) if options.quick else (BATCH, IMAGES, TAKEN)
-    (tuned,) = studies.tuned([base], options)
-    runs = [replace(tuned, batch=batch, steps=images // batch, k=2 * pairs) for pairs in taken]
-    found = studies.rows_of(studies.finished(studies.over_seeds(runs, options), options))
+    runs = [replace(base, batch=batch, steps=images // batch, k=2 * pairs) for pairs in taken]
+    found = studies.rows_of(studies.finished(studies.over_seeds(studies.tuned(runs, options), options), options))
     return [{"taken": row["k"] / 2, **row} for row in found]
 
 

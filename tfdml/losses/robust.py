@@ -122,11 +122,13 @@ class KL(Seeded):
 
     def call(self, costs, pairs):
         """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
-        p = _soft_shares(ops.reshape(costs, (1, -1)), self.gamma)
-        if self.sampled is not None:
-            _require_pairs(self.sampled, pairs)
-            p = _shares(spread_draws(p, float(self.sampled), self.uniform((1, 1), p.dtype)))
-        return ops.reshape(p, ops.shape(costs))
+        scores = _scores(costs, self.gamma)
+        p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
+        if self.sampled is None:
+            return p
+        _require_pairs(self.sampled, pairs)
+        draws = spread_draws(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
+        return ops.reshape(_shares(draws), ops.shape(costs))
 
     def get_config(self):
         """The settings, for Keras."""
@@ -167,8 +169,19 @@ class GroupedKL(Settings):
 
     def __call__(self, costs, pairs):
         """p*, `(A, R)`: the shares of each group, divided by the number of anchors."""
-        groups = ((pairs.positive, self.gamma), (pairs.negative, self.negative_gamma or self.gamma))
-        shares = sum(_soft_shares(ops.where(own > 0, costs, 0.0), gamma, self.pseudo) for own, gamma in groups)
+        is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
+        groups = (is_positive, pairs.negative > 0)
+        scores = _scores(costs, ops.where(is_positive, *gammas))
+        of_pseudo = [0.0 if self.pseudo is None else self.pseudo / gamma for gamma in gammas]
+        tops = [
+            ops.maximum(ops.max(ops.where(own, scores, -float("inf")), axis=1, keepdims=True), least)
+            for own, least in zip(groups, of_pseudo, strict=True)
+        ]
+        exps = ops.exp(scores - ops.where(is_positive, *tops))
+        totals = [ops.sum(ops.where(own, exps, 0.0), axis=1, keepdims=True) for own in groups]
+        if self.pseudo is not None:
+            totals = [total + ops.exp(score - top) for total, score, top in zip(totals, of_pseudo, tops, strict=True)]
+        shares = exps / ops.where(is_positive, *(ops.where(total > 0, total, 1.0) for total in totals))
         return shares / ops.cast(ops.shape(costs)[0], costs.dtype)
 
 
@@ -307,13 +320,6 @@ def _shares(weights):
     return weights / ops.where(total > 0, total, 1.0)
 
 
-def _soft_shares(costs, gamma, pseudo=None):
-    """exp(l / gamma) over its sum along each row, of costs above 0: `(A, R)`; 0 for a row without any."""
-    scores = ops.where(costs > 0, costs / gamma, -float("inf"))
-    top = ops.max(scores, axis=1, keepdims=True)
-    top = ops.maximum(top, 0.0 if pseudo is None else pseudo / gamma)  # costs are not negative
-    exps = ops.exp(scores - top)
-    total = ops.sum(exps, axis=1, keepdims=True)
-    if pseudo is not None:
-        total = total + ops.exp(pseudo / gamma - top)
-    return exps / ops.where(total > 0, total, 1.0)
+def _scores(costs, gamma):
+    """l / gamma of costs above 0, minus infinity for all others."""
+    return ops.where(costs > 0, costs / gamma, -float("inf"))

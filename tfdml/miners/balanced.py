@@ -62,9 +62,13 @@ class UniformHistogram(Seeded):
         d = ops.stop_gradient(distance_function(self.distance)(pairs))
         at_random = self.uniform(ops.shape(d), d.dtype)
         bins, per_bin = self.numbers["bins"], [self.numbers[f"{kind}_per_bin"] for kind in ("positives", "negatives")]
+        is_positive, is_negative = pairs.positive > 0, pairs.negative > 0
+        least, width = (
+            ops.where(is_positive, *both) for both in zip(_range(d, is_positive), _range(d, is_negative), strict=True)
+        )
+        bin_of = ops.clip(ops.cast((d - least) * (bins / width), "int32"), 0, bins - 1)
         # Bins of positives, of negatives, and one for all that is no pair.
-        of_negatives = ops.where(pairs.negative > 0, bins + _bin(d, pairs.negative > 0, bins), 2 * bins)
-        places = ops.where(pairs.positive > 0, _bin(d, pairs.positive > 0, bins), of_negatives)
+        places = ops.where(is_positive, bin_of, ops.where(is_negative, bins + bin_of, 2 * bins))
         ones = ops.ones_like(ops.reshape(d, (-1,)))
         in_bins = ops.segment_sum(ones, ops.reshape(places, (-1,)), num_segments=2 * bins + 1)
         wanted = np.repeat(np.array([*per_bin, 0], dtype="float32"), [bins, bins, 1])
@@ -76,8 +80,7 @@ class UniformHistogram(Seeded):
         return {**super().get_config(), **self.numbers, "distance": self.distance}
 
 
-def _bin(d, among, bins):
-    """The bin of each distance, of those that divide the range of distances of some pairs evenly."""
+def _range(d, among):
+    """The least distance of some pairs, and how much larger the largest is."""
     least = ops.min(ops.where(among, d, float("inf")))
-    width = ops.maximum(ops.max(ops.where(among, d, -float("inf"))) - least, 1e-12) / bins
-    return ops.cast(ops.clip(ops.floor((d - least) / width), 0, bins - 1), "int32")
+    return least, ops.maximum(ops.max(ops.where(among, d, -float("inf"))) - least, 1e-12)

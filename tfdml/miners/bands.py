@@ -6,9 +6,8 @@ import keras
 from keras import ops
 
 from tfdml._draws import drawn, number_of_positives
-from tfdml._positives import for_each_positive, put
+from tfdml._positives import at, for_each_positive, nearest, pairs_of_triplets, put
 from tfdml._settings import Settings
-from tfdml.miners.negatives import semi_hard_negatives
 from tfdml.pairs import distance_function
 
 _serializable = keras.saving.register_keras_serializable("tfdml")
@@ -67,12 +66,10 @@ def semi_hard(pairs, *, lower=0.5, margin=None, distance="euclidean"):
 
 def _nearest_beyond_positives(pairs, d):
     """Every positive draws the nearest negative that is farther than it is."""
-    choose = semi_hard_negatives(pairs, d, margin=float("inf"))
+    d_an = ops.where(pairs.negative > 0, d, float("inf"))
 
     def add(p, found, times):
-        n = choose(p)
-        chosen = found * ops.cast(n >= 0, d.dtype)
-        return (times + put(ops.maximum(n, 0), chosen[:, None], d),)
+        return (times + put(nearest(d_an, d_an > at(p, d)), found[:, None], d),)
 
     (times,) = for_each_positive(pairs, add, (ops.zeros_like(d),))
     return drawn(pairs, times)
@@ -80,16 +77,13 @@ def _nearest_beyond_positives(pairs, d):
 
 def _bands_beyond_positives(pairs, d, margin):
     """The pairs of triplets with d_ap < d_an < d_ap + margin."""
-    is_negative = pairs.negative > 0
+    d_an = ops.where(pairs.negative > 0, d, float("inf"))
 
-    def add(p, found, positive, negative):
-        d_ap = ops.take_along_axis(d, p[:, None], axis=1)
-        band = is_negative & (d > d_ap) & (d < d_ap + margin) & (found[:, None] > 0)
-        some = ops.cast(ops.any(band, axis=1, keepdims=True), d.dtype)
-        return ops.maximum(positive, put(p, some, d)), ops.maximum(negative, ops.cast(band, d.dtype))
+    def violating(p):
+        d_ap = at(p, d)
+        return (d_an > d_ap) & (d_an < d_ap + margin)
 
-    positive, negative = for_each_positive(pairs, add, (ops.zeros_like(d), ops.zeros_like(d)))
-    return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
+    return pairs_of_triplets(pairs, violating)
 
 
 @_serializable

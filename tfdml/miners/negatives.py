@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from tfdml._loss_layer import Seeded
+from tfdml._positives import at, nearest
 from tfdml._settings import Settings
 
 _serializable = keras.saving.register_keras_serializable("tfdml")
@@ -26,8 +27,8 @@ def hardest_negatives(pairs, d):
     Returns:
         A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
     """
-    nearest = _nearest(d, pairs.negative > 0)
-    return lambda p: nearest
+    found = nearest(d, pairs.negative > 0)
+    return lambda p: found
 
 
 @_serializable
@@ -46,15 +47,16 @@ def semi_hard_negatives(pairs, d, *, margin=None):
     in Deep Embedding Learning, section 3. The farthest negative as the way out is TensorFlow Addons'.
     """
     is_negative = pairs.negative > 0
-    farthest = -1 if margin is not None else _nearest(-d, is_negative)
+    farthest = -1 if margin is not None else nearest(-d, is_negative)
+    d_an = ops.where(is_negative, d, float("inf"))
 
     def choose(p):
-        d_ap = ops.take_along_axis(d, p[:, None], axis=1)
-        semi_hard = is_negative & (d > d_ap)
+        d_ap = at(p, d)
+        semi_hard = d_an > d_ap
         if margin is not None:
-            semi_hard = semi_hard & (d < d_ap + margin)
-        nearest = _nearest(d, semi_hard)
-        return ops.where(nearest < 0, farthest, nearest)
+            semi_hard = semi_hard & (d_an < d_ap + margin)
+        found = nearest(d_an, semi_hard)
+        return ops.where(found < 0, farthest, found)
 
     return choose
 
@@ -115,9 +117,3 @@ class RandomNegatives(Seeded):
     def call(self, pairs, d):
         """The choice for these pairs."""
         return random_negatives(pairs, d, seed=self.seed_generator)
-
-
-def _nearest(d, among):
-    """The column of the smallest `d` of each row among those allowed; -1 where none is."""
-    column = ops.argmin(ops.where(among, d, float("inf")), axis=1)
-    return ops.where(ops.any(among, axis=1), ops.cast(column, "int32"), -1)

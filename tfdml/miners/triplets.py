@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from tfdml._positives import for_each_positive, put
+from tfdml._positives import at, pairs_of_triplets
 from tfdml._settings import Settings
 from tfdml.pairs import cosine, distance_function, squared
 
@@ -88,18 +88,10 @@ def angular(pairs, *, angle=20.0):
             "(pairing=all_pairs): positives are compared with negatives there."
         )
     d = ops.stop_gradient(squared(pairs))
-    is_negative = pairs.negative > 0
-    wide = 4.0 * math.tan(math.radians(angle)) ** 2
-
-    def add(p, found, positive, negative):
-        d_ap = ops.take_along_axis(d, p[:, None], axis=1)
-        to_middle = (d + ops.take(d, p, axis=0)) / 2 - d_ap / 4
-        kept = is_negative & (d_ap > wide * to_middle) & (found[:, None] > 0)
-        some = ops.cast(ops.any(kept, axis=1, keepdims=True), d.dtype)
-        return ops.maximum(positive, put(p, some, d)), ops.maximum(negative, ops.cast(kept, d.dtype))
-
-    positive, negative = for_each_positive(pairs, add, (ops.zeros_like(d), ops.zeros_like(d)))
-    return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
+    d_an = ops.where(pairs.negative > 0, d, float("inf"))
+    # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.
+    widest = 2.0 / (4.0 * math.tan(math.radians(angle)) ** 2) + 0.5
+    return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < widest * at(p, d))
 
 
 @_serializable
