@@ -122,7 +122,7 @@ class KL(Seeded):
 
     def call(self, costs, pairs):
         """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
-        scores = _scores(costs, self.gamma)
+        scores = ops.where(costs > 0, costs / self.gamma, -float("inf"))
         p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
         if self.sampled is None:
             return p
@@ -171,7 +171,8 @@ class GroupedKL(Settings):
         """p*, `(A, R)`: the shares of each group, divided by the number of anchors."""
         is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
         groups = (is_positive, pairs.negative > 0)
-        scores = _scores(costs, ops.where(is_positive, *gammas))
+        scores = ops.where(is_positive, *(costs / gamma for gamma in gammas))
+        scores = ops.where(costs > 0, scores, -float("inf"))
         of_pseudo = [0.0 if self.pseudo is None else self.pseudo / gamma for gamma in gammas]
         tops = [
             ops.maximum(ops.max(ops.where(own, scores, -float("inf")), axis=1, keepdims=True), least)
@@ -318,8 +319,3 @@ def _shares(weights):
     """Weights divided by their sum; all 0 where that is 0."""
     total = ops.sum(weights)
     return weights / ops.where(total > 0, total, 1.0)
-
-
-def _scores(costs, gamma):
-    """l / gamma of costs above 0, minus infinity for all others."""
-    return ops.where(costs > 0, costs / gamma, -float("inf"))
