@@ -5,6 +5,7 @@ Everything here is `keras.ops` on fixed shapes, so that it compiles under XLA on
 """
 
 import contextlib
+import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -201,7 +202,7 @@ def _squared_within(x):
     """Squared distances of rows with each other. The products of both gradients are one, with H = G + G^T."""
 
     def slope(upstream):
-        h = upstream + ops.transpose(upstream)
+        h = _plus_transposed(upstream)
         return 2.0 * (_KEPT * ops.sum(h, axis=1, keepdims=True) * x - _matmul(h, x))
 
     return _squared_product(x, x), slope
@@ -212,9 +213,26 @@ def _products_within(x):
     """Dot products of rows with each other. The products of both gradients are one: (G + G^T) x."""
 
     def slope(upstream):
-        return _matmul(upstream + ops.transpose(upstream), x)
+        return _matmul(_plus_transposed(upstream), x)
 
     return _matmul(x, ops.transpose(x)), slope
+
+
+def _plus_transposed(g):
+    """G + G^T.
+
+    XLA on a CPU would fuse all that G is made of into this sum, and read it by columns a second time, which takes
+    longer than the matrix products. It does not look into the branches of a condition, so G is made once and for all.
+    On other devices a condition would make the host wait.
+    """
+    if not _only_cpus():
+        return g + ops.transpose(g)
+    return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
+
+
+@functools.cache
+def _only_cpus():
+    return all(device.startswith("cpu") for device in keras.distribution.list_devices())
 
 
 def _square_norms(x):
