@@ -92,8 +92,10 @@ def test_what_is_wrong_is_said_at_the_call(x):
         pairs.distance_function("hamming")
 
 
+@pytest.mark.parametrize("only_cpus", [True, False])
 @pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean])
-def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, x):
+def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, x, monkeypatch):
+    monkeypatch.setattr(pairs, "_only_cpus", lambda: only_cpus)
     weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))
     within = gradient(lambda v: weights * distance(pairs.all_pairs(LABELS, v)), x)
     as_anchors = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), x)
