@@ -1,13 +1,13 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs in, weights on, loss out.
 
-`pairs`, `losses`, `addons`, `miners`, `importance` and `models` run on any Keras backend and are imported at once, so
-that saved models find their classes. The other rooms are imported when they are first used.
+`pairs`, `layers`, `losses`, `addons`, `miners`, `importance` and `models` run on any Keras backend and are imported at
+once, so that saved models find their classes. The other rooms are imported when they are first used.
 """
 
 import importlib
 from typing import Any
 
-from tfdml import addons, importance, losses, miners, models, pairs
+from tfdml import addons, importance, layers, losses, miners, models, pairs
 from tfdml._environment import environment
 
 __version__ = "0.1.0"
@@ -19,6 +19,7 @@ __all__ = [
     "environment",
     "export",
     "importance",
+    "layers",
     "losses",
     "metrics",
     "miners",

@@ -18,11 +18,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import unmasked
-from tfdml._positives import at, for_each_positive, put, with_slopes
+from tfdml._checks import require, unmasked
 from tfdml.losses import lifted_structure
-from tfdml.losses.base import _Reduce, require
-from tfdml.pairs import Tensor, all_pairs, cosine_distance, dot, pairs_with
+from tfdml.losses.base import _Reduce
+from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
 
 __all__ = [
     "ContrastiveLoss",

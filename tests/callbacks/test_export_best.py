@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models
-from tfdml._files import replacing
+from tfdml._atomic import replacing
 from tfdml.callbacks import export_best
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 1), dtype="uint8")

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from tests.search.products import unsteady
 from tfdml.metrics import ranks, retrieval, retrieval_from_neighbors
-from tfdml.metrics.ranking import _Sides
+from tfdml.metrics.retrieval import _Sides
 from tfdml.search import blocks, scores
 
 NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_precision", "map@r", "map", "mrr")

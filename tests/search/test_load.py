@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tfdml import _files, search
+from tfdml import _atomic, search
 
 
 def index(size):
@@ -30,7 +30,7 @@ def check(loaded):
 @pytest.mark.parametrize("exchange", [True, False])
 def test_an_index_loads_at_any_time_while_two_threads_save_others_to_its_folder(tmp_path, monkeypatch, exchange):
     if not exchange:
-        monkeypatch.setattr(_files, "_RENAMEAT2", None)
+        monkeypatch.setattr(_atomic, "_RENAMEAT2", None)
     index(3).save(tmp_path / "index")
     sizes = set()
     with ThreadPoolExecutor() as pool:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.search.products import unsteady
+from tfdml._checks import as_ids, as_vectors
 from tfdml.search import scores as module
-from tfdml.search.scores import Gallery, as_ids, as_vectors, center_of, product, row_products, unit
+from tfdml.search.scores import Gallery, center_of, product, row_products, unit
 
 METRICS = ("cosine", "dot", "euclidean")
 

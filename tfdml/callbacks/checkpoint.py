@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from tfdml._files import check_writable, replacing
+from tfdml._atomic import check_writable, replacing
 
 
 class Checkpoint(keras.callbacks.Callback):

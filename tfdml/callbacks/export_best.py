@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import keras
 
-from tfdml._files import recovered
+from tfdml._atomic import recovered
 from tfdml.export.saved_model import check_export_path, check_options, saved_model
 
 RECORD = "best.json"  # in assets.extra, the folder that TensorFlow leaves to others

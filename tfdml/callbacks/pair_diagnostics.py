@@ -9,13 +9,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml._files import check_writable
-from tfdml._loss_layer import unchanged
+from tfdml._atomic import check_writable
+from tfdml._checks import require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks._base import Callback
 from tfdml.callbacks._refresh import embedded
+from tfdml.layers.base import unchanged
 from tfdml.pairs import all_pairs, euclidean, normalized
-from tfdml.samplers.draws import require_whole
 
 
 class PairDiagnostics(Callback):

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._checks import require_whole
 from tfdml.callbacks._refresh import Refresh, embedded
-from tfdml.samplers.draws import class_table, require_whole
+from tfdml.samplers.class_table import class_table
 from tfdml.samplers.hard_class import ClassCentres
 
 

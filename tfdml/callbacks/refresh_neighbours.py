@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._checks import require_whole
 from tfdml.callbacks._refresh import Refresh, embedded
-from tfdml.samplers.draws import require_whole
 from tfdml.samplers.mined import HardNeighbours
 
 

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 
-from tfdml._files import replacing
+from tfdml._atomic import replacing
 
 
 def cache_folder(cache):

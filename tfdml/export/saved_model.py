@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import keras
 import tensorflow as tf
 
-from tfdml._files import check_writable, replacing
+from tfdml._atomic import check_writable, replacing
 from tfdml._images import MAX_BYTES, MAX_PIXELS
 from tfdml._images.decode import load_batch
 

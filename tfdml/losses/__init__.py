@@ -1,5 +1,6 @@
 """Losses: pure functions of `Pairs` that return one value per anchor, and the Keras losses over them."""
 
+from tfdml.layers.boundaries import Boundaries
 from tfdml.losses.angular import AngularLoss, angular
 from tfdml.losses.base import PairLoss
 from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
@@ -27,11 +28,11 @@ from tfdml.losses.lifted import (
     lifted_structure,
 )
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
-from tfdml.losses.margin import Boundaries, MarginLoss, margin_loss
+from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
-from tfdml.losses.robust import KL, GroupedKL, Maximal, RobustLoss, TopK, TopKBalanced, Variance, robust
+from tfdml.losses.robust import RobustLoss, robust
 from tfdml.losses.softmax import (
     NCALoss,
     NPairsLoss,
@@ -45,6 +46,7 @@ from tfdml.losses.softmax import (
     tuplet_margin,
 )
 from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
+from tfdml.losses.uncertainty import KL, GroupedKL, Maximal, TopK, TopKBalanced, Variance
 
 __all__ = [
     "KL",

@@ -5,18 +5,12 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._positives import at, for_each_positive, put, with_slopes
-from tfdml.losses.base import (
-    PairLoss,
-    PairOptions,
-    count,
-    log_sum_exp,
-    of_the_batch,
-    require,
-    require_same_rows,
-    serializable,
-)
-from tfdml.pairs import Pairs, Tensor, cosine
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, of_the_batch, require_same_rows
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
 
 
 def angular(pairs: Pairs, *, angle: float = 45.0) -> Tensor:

@@ -1,17 +1,17 @@
 """What every loss over pairs shares: labels that keep every digit, and sums over pairs that never overflow."""
 
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any, Self, TypedDict, get_args
 
 import keras
 from keras import ops
 
-from tfdml.pairs import Match, Miner, Pairs, Tensor, all_pairs, usable
-
-serializable = keras.saving.register_keras_serializable("tfdml")
-
+from tfdml._checks import require, require_function_or_none
+from tfdml.layers.base import require_owner
+from tfdml.pairs import Pairs, all_pairs
+from tfdml.pairs.base import Match, Miner, Tensor
+from tfdml.pairs.pairings import usable
 
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match")
 
@@ -95,7 +95,7 @@ class PairLoss(keras.losses.Loss):
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
-        _require_owner(self)
+        require_owner(self)
         return self.reduce(self.call(y_true, y_pred), sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -183,32 +183,6 @@ def require_known_options(loss_class: type, unknown: dict[str, Any]) -> None:
             f"Received {', '.join(f'{name}={value!r}' for name, value in unknown.items())} for {loss_class.__name__}, "
             f"expected options among {', '.join(inspect.signature(loss_class).parameters)}."
         )
-
-
-def _require_owner(loss):
-    """Raise the ValueError of a loss with state in a Keras model that does not know of it.
-
-    Keras tells a loss nothing of the model that it is computed for, which is found among its callers.
-    """
-    kept = [layer for layer in loss.layers if layer.variables]
-    model = _model_that_calls() if kept else None
-    if model is not None and not all(layer in model._flatten_layers() for layer in kept):
-        raise ValueError(
-            f"Received a loss with {', '.join(layer.name for layer in kept)} to learn or to remember in a plain "
-            f"{type(model).__name__}, which would neither train nor save it. Build the model as "
-            "tfdml.models.EmbeddingModel(inputs, outputs)."
-        )
-
-
-def _model_that_calls():
-    """The Keras model whose `compute_loss` is being called, or None."""
-    frame = sys._getframe()
-    while frame is not None:
-        caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None
-        if isinstance(caller, keras.Model):
-            return caller
-        frame = frame.f_back
-    return None
 
 
 def _with_what_is_not_finite(values, pairs):
@@ -322,17 +296,6 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
     scores = ops.where(weights > 0, scores, -float("inf"))
     top = ops.stop_gradient(ops.maximum(ops.max(scores, axis=1), 0.0))
     return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
-
-
-def require(condition: bool, received: str, expected: str) -> None:
-    """Raise the ValueError of a loss option: what was received, what is expected."""
-    if not condition:
-        raise ValueError(f"Received {received}, expected {expected}.")
-
-
-def require_function_or_none(option: str, value: Any) -> None:
-    """Raise the ValueError of an option that takes a function."""
-    require(value is None or callable(value), f"{option}={value!r}", "a function or None")
 
 
 def require_normalize(normalize: str) -> None:

@@ -4,18 +4,19 @@ from typing import Unpack
 
 from keras import ops
 
+from tfdml._checks import require
+from tfdml._serialization import serializable
 from tfdml.losses.base import (
     PairLoss,
     PairOptions,
     count,
     log_sum_exp,
     mean_over_batch,
-    require,
     require_same_rows,
     require_shared_references,
-    serializable,
 )
-from tfdml.pairs import Pairs, Tensor, squared
+from tfdml.pairs import Pairs, squared
+from tfdml.pairs.base import Tensor
 
 
 def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:

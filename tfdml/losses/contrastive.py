@@ -8,10 +8,12 @@ import keras
 from keras import ops
 from numpy.typing import ArrayLike
 
-from tfdml._class_values import known_counts, look_up
-from tfdml._settings import Settings
-from tfdml.losses.base import PairLoss, PairOptions, mean_over_pairs, require, serializable
-from tfdml.pairs import Distance, Pairs, Tensor, cosine, distance_function
+from tfdml._checks import require
+from tfdml._serialization import Settings, serializable
+from tfdml.losses.base import PairLoss, PairOptions, mean_over_pairs
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.class_values import known_counts, look_up
 
 
 def contrastive(

@@ -4,8 +4,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, require, serializable
-from tfdml.pairs import Pairs, Tensor, cosine
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
 
 
 def hap2s(pairs: Pairs, *, margin: float = 0.2, temperature: float = 0.5) -> Tensor:

@@ -4,8 +4,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml.losses.base import PairLoss, PairOptions, of_the_batch, require, serializable
-from tfdml.pairs import Pairs, Tensor, cosine
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, of_the_batch
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
 
 
 def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:

@@ -4,17 +4,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml.losses.base import (
-    PairLoss,
-    PairOptions,
-    count,
-    log_sum_exp,
-    mean_over_batch,
-    require,
-    require_shared_references,
-    serializable,
-)
-from tfdml.pairs import Distance, Pairs, Tensor, cosine, distance_function
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, mean_over_batch, require_shared_references
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
 
 
 def lifted_structure(

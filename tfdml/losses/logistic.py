@@ -4,8 +4,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml.losses.base import PairLoss, PairOptions, mean_over_pairs, require, serializable, weighted_mean
-from tfdml.pairs import Distance, Pairs, Tensor, cosine, distance_function
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, mean_over_pairs, weighted_mean
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
 
 
 def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:

@@ -1,17 +1,16 @@
 """The margin loss: pairs against a boundary, fixed or learned."""
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
-import keras
-import numpy as np
 from keras import ops
-from numpy.typing import ArrayLike
 
-from tfdml._class_values import look_up
-from tfdml._loss_layer import LossLayer
-from tfdml.losses.base import PairLoss, PairOptions, count, mean_over_batch, require, require_normalize, serializable
-from tfdml.pairs import Distance, Pairs, Tensor, distance_function, normalized
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.layers.boundaries import same_class
+from tfdml.losses.base import PairLoss, PairOptions, count, mean_over_batch, require_normalize
+from tfdml.pairs import Pairs, distance_function, normalized
+from tfdml.pairs.base import Distance, Tensor
 
 
 def margin_loss(
@@ -60,84 +59,6 @@ def margin_costs(pairs: Pairs, *, margin: float, boundary: Tensor, distance: Dis
     d = distance_function(distance)(normalized(pairs))
     boundary = ops.cast(boundary, d.dtype)
     return ops.maximum(margin + ops.where(pairs.positive > 0, d - boundary, boundary - d), 0.0)
-
-
-@serializable
-class Boundaries(LossLayer):
-    """Boundaries that the margin loss learns: beta_i = beta_0 + beta_class(i) + beta_example(i).
-
-    A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
-
-    Example:
-
-        loss = tfdml.losses.MarginLoss(boundary=tfdml.losses.Boundaries(class_ids=train_labels))
-
-    Args:
-        initial: the distance where all boundaries start, in [0, 2].
-        class_ids: class ids, in any order and as often as you like; each of them gets a boundary of its own. None for
-            no boundary by class.
-        examples: number of training examples, for a boundary of each; 0 for none. Labels are then `(batch, 2)`: the
-            class id and the number of the example, 0 to examples - 1.
-
-    Raises:
-        ValueError: a boundary out of range; when called, a class that is not among `class_ids`, where labels can be
-            read. In a compiled function, where no error can be raised, its boundary is NaN, and so is the loss.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
-    """
-
-    def __init__(
-        self, initial: float = 1.2, class_ids: ArrayLike | None = None, examples: int = 0, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        require(0 <= initial <= 2, f"initial={initial}", "a distance of normalized embeddings, in [0, 2]")
-        require(int(examples) == examples >= 0, f"examples={examples}", "the number of examples, 0 for none")
-        self.initial, self.examples = initial, examples
-        self.class_ids = None if class_ids is None else np.unique(np.asarray(class_ids, dtype="int64"))
-        start = keras.initializers.Constant(initial)
-        self.base = self.add_weight(shape=(), initializer=start, dtype="float32", name="base")
-        if self.class_ids is not None:
-            shape = (len(self.class_ids),)
-            self.of_classes = self.add_weight(shape=shape, initializer="zeros", dtype="float32", name="of_classes")
-        if examples:
-            self.of_examples = self.add_weight(shape=(examples,), initializer="zeros", dtype="float32", name="examples")
-
-    def call(self, pairs: Pairs) -> Tensor:
-        """The boundary of each anchor, `(anchors,)`."""
-        labels = pairs.anchor_labels
-        if self.examples:
-            _require_examples(labels)
-            labels, examples = labels[:, 0], labels[:, 1]
-        beta = self.base + ops.zeros(ops.shape(labels), dtype="float32")
-        if self.class_ids is not None:
-            beta = beta + look_up(self.class_ids, self.of_classes, labels, known_to="class_ids")
-        if self.examples:
-            beta = beta + look_up(np.arange(self.examples), self.of_examples, examples, known_to="examples")
-        return beta
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings, for Keras."""
-        class_ids = None if self.class_ids is None else self.class_ids.tolist()
-        return {**super().get_config(), "initial": self.initial, "class_ids": class_ids, "examples": self.examples}
-
-
-@serializable
-def same_class(labels: Tensor, others: Tensor) -> Tensor:
-    """Whether the first numbers of two arrays of labels, `(A, 2)` and `(R, 2)`, are equal: `(A, R)`.
-
-    Raises:
-        ValueError: labels of another shape.
-    """
-    _require_examples(labels)
-    return ops.equal(labels[:, None, 0], others[None, :, 0])
-
-
-def _require_examples(labels):
-    require(
-        len(labels.shape) == 2 and labels.shape[1] == 2,
-        f"labels of shape {tuple(labels.shape)}",
-        "(batch, 2), class ids and numbers of examples: the boundaries are of examples",
-    )
 
 
 @serializable

@@ -2,9 +2,12 @@
 
 from typing import Unpack
 
-from tfdml.losses.base import PairLoss, PairOptions, require, serializable, softplus_sum_exp
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, softplus_sum_exp
 from tfdml.miners import ValidTriplets
-from tfdml.pairs import Miner, Pairs, Tensor, cosine
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Miner, Tensor
 
 
 def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:

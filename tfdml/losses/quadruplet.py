@@ -4,10 +4,13 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._positives import at, for_each_positive, put, with_slopes
-from tfdml.losses.base import PairLoss, PairOptions, count, of_the_batch, require, require_same_rows, serializable
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count, of_the_batch, require_same_rows
 from tfdml.losses.triplet import triplet
-from tfdml.pairs import Distance, Pairs, Tensor, distance_function
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
 
 # Enough for any batch, where its size is not known while the function is traced.
 _MOST_BITS = 20

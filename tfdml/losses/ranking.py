@@ -4,9 +4,12 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._positives import at, for_each_positive, put, with_slopes
-from tfdml.losses.base import PairLoss, PairOptions, count, require, serializable
-from tfdml.pairs import Pairs, Tensor, cosine, euclidean, normalized
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count
+from tfdml.pairs import Pairs, cosine, euclidean, normalized
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
 
 
 def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:

@@ -5,8 +5,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, require, serializable, weighted_mean
-from tfdml.pairs import Pairs, Tensor, cosine, dot, squared
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, weighted_mean
+from tfdml.pairs import Pairs, cosine, dot, squared
+from tfdml.pairs.base import Tensor
 
 
 def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:

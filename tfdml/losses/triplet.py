@@ -4,19 +4,13 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._positives import at, for_each_positive, put, with_slopes
-from tfdml.losses.base import (
-    PairLoss,
-    PairOptions,
-    mean_over_batch,
-    require,
-    require_function_or_none,
-    require_normalize,
-    require_same_rows,
-    serializable,
-)
+from tfdml._checks import require, require_function_or_none
+from tfdml._serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions, mean_over_batch, require_normalize, require_same_rows
 from tfdml.miners.negatives import Chooser
-from tfdml.pairs import Distance, Pairs, Tensor, distance_function
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
 
 
 def triplet(

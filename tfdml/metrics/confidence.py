@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from tfdml.search.scores import as_ids
+from tfdml._checks import as_ids
 
 
 def bootstrap(

@@ -38,7 +38,7 @@ def ranks_of_relevant(scores, sides, depth, rows, block):
 
     Args:
         scores: `Scores` of all queries.
-        sides: who is relevant to whom, and who is not a candidate; see `tfdml.metrics.ranking`.
+        sides: who is relevant to whom, and who is not a candidate; see `tfdml.metrics.relevance`.
         depth: `(queries,)` integers, at least 1.
         rows: slice of the queries.
         block: `(rows, n)` float32, overwritten.

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
-from tfdml._draws import drawn, number_of_positives, spread_draws
-from tfdml._loss_layer import Seeded
-from tfdml.pairs import Distance, Pairs, distance_function
+from tfdml._serialization import serializable
+from tfdml.layers.base import Seeded
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance
+from tfdml.pairs.sampling import drawn, number_of_positives, spread_draws
 
-_serializable = keras.saving.register_keras_serializable("tfdml")
 
-
-@_serializable
+@serializable
 class BalancedPairs(Seeded):
     """All positives, and as many random negatives for each anchor.
 
@@ -34,7 +33,7 @@ class BalancedPairs(Seeded):
         return drawn(pairs, spread_draws(pairs.negative, number, self.uniform(ops.shape(number), number.dtype)))
 
 
-@_serializable
+@serializable
 class UniformHistogram(Seeded):
     """Pairs of all distances alike: each bin of a histogram of distances keeps a number of pairs at random.
 

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
-from tfdml._draws import drawn, number_of_positives
-from tfdml._positives import at, for_each_positive, nearest, pairs_of_triplets, put
-from tfdml._settings import Settings
-from tfdml.pairs import Distance, Pairs, distance_function
-
-_serializable = keras.saving.register_keras_serializable("tfdml")
+from tfdml._serialization import Settings, serializable
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance
+from tfdml.pairs.positives import at, for_each_positive, nearest, pairs_of_triplets, put
+from tfdml.pairs.sampling import drawn, number_of_positives
 
 
 def pair_margin(
@@ -90,7 +88,7 @@ def _bands_beyond_positives(pairs, d, margin):
     return pairs_of_triplets(pairs, violating)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class PairMargin(Settings):
     """Positives beyond a margin and negatives within another: see `tfdml.miners.pair_margin`.
@@ -122,7 +120,7 @@ class PairMargin(Settings):
         )
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class SemiHard(Settings):
     """Negatives just beyond a distance: see `tfdml.miners.semi_hard`.

@@ -5,11 +5,13 @@ from typing import Any, Self
 
 import keras
 
-from tfdml._loss_layer import LossLayer
-from tfdml.pairs import Miner, Pairs
+from tfdml._serialization import serializable
+from tfdml.layers.base import LossLayer
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Miner
 
 
-@keras.saving.register_keras_serializable("tfdml")
+@serializable
 class Composition(LossLayer):
     """Miners that work one after another: each sees the pairs that the one before it kept.
 

@@ -4,16 +4,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
-from tfdml._draws import drawn, number_of_positives, spread_draws
-from tfdml._loss_layer import Seeded
+from tfdml._serialization import serializable
+from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
-from tfdml.pairs import Pairs, Tensor, dot
-
-_serializable = keras.saving.register_keras_serializable("tfdml")
+from tfdml.pairs import Pairs, dot
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.sampling import drawn, number_of_positives, spread_draws
 
 # How far a squared norm may be from 1: half-precision embeddings are off by up to 0.8%.
 _TOLERANCE = 0.02
@@ -123,7 +122,7 @@ def _norms_fine(x):
     return ops.all((ops.abs(square - 1.0) < _TOLERANCE) | (square == 0) | ops.logical_not(ops.isfinite(square)))
 
 
-@_serializable
+@serializable
 class DistanceWeighted(Seeded):
     """Distance-weighted sampling: all positives, and for each of them a negative, drawn uniformly by distance.
 
@@ -178,7 +177,7 @@ class DistanceWeighted(Seeded):
         return {**super().get_config(), **self.limits, "expected": self.expected}
 
 
-@_serializable
+@serializable
 class DistanceWeightedNegatives(Seeded):
     """The same sampling as a chooser for `tfdml.losses.TripletLoss(negatives=...)`: a draw for each positive.
 

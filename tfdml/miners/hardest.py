@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
-from tfdml._settings import Settings
-from tfdml.pairs import Distance, Pairs, distance_function
-
-_serializable = keras.saving.register_keras_serializable("tfdml")
+from tfdml._serialization import Settings, serializable
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance
 
 
 def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
@@ -84,7 +82,7 @@ class _ByDistance(Settings):
         distance_function(self.distance)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class HardestNegatives(_ByDistance):
     """All positives and as many of the nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
@@ -98,7 +96,7 @@ class HardestNegatives(_ByDistance):
         return hardest_negatives_per_positive(pairs, distance=self.distance)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class HardestPositives(_ByDistance):
     """The farthest positive of each anchor: see `tfdml.miners.hardest_positives`.
@@ -112,7 +110,7 @@ class HardestPositives(_ByDistance):
         return hardest_positives(pairs, distance=self.distance)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class EasyPositives(_ByDistance):
     """The nearest positive of each anchor: see `tfdml.miners.easy_positives`.

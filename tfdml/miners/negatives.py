@@ -11,17 +11,16 @@ from typing import TypeAlias
 import keras
 from keras import ops
 
-from tfdml._loss_layer import Seeded
-from tfdml._positives import at, nearest
-from tfdml._settings import Settings
-from tfdml.pairs import Pairs, Tensor
+from tfdml._serialization import Settings, serializable
+from tfdml.layers.base import Seeded
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, nearest
 
 Chooser: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tensor]]
 
-_serializable = keras.saving.register_keras_serializable("tfdml")
 
-
-@_serializable
+@serializable
 def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative of the anchor, whatever the positive.
 
@@ -36,7 +35,7 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda p: found
 
 
-@_serializable
+@serializable
 def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None) -> Callable[[Tensor], Tensor]:
     """The nearest negative that is farther than the positive; the farthest of all where none is.
 
@@ -66,7 +65,7 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
     return choose
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class SemiHardNegatives(Settings):
     """`semi_hard_negatives` inside a margin, as an object to hand to a loss.
@@ -86,7 +85,7 @@ class SemiHardNegatives(Settings):
         return semi_hard_negatives(pairs, d, margin=self.margin)
 
 
-@_serializable
+@serializable
 def random_negatives(
     pairs: Pairs, d: Tensor, *, seed: int | keras.random.SeedGenerator | None = None
 ) -> Callable[[Tensor], Tensor]:
@@ -113,7 +112,7 @@ def random_negatives(
     return choose
 
 
-@_serializable
+@serializable
 class RandomNegatives(Seeded):
     """`random_negatives` with a seed of its own: a Keras layer, so that `EmbeddingModel` keeps its state.
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_ids, as_vectors, check_metric, unmasked
 from tfdml.search import Exact
 from tfdml.search.nearest import nearest
-from tfdml.search.scores import Gallery, as_ids, as_vectors, check_metric, row_products, unit
+from tfdml.search.scores import Gallery, row_products, unit
 
 __all__ = [
     "HardPairs",

@@ -3,14 +3,12 @@
 import math
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
-from tfdml._positives import at, pairs_of_triplets
-from tfdml._settings import Settings
-from tfdml.pairs import Distance, Pairs, cosine, distance_function, squared
-
-_serializable = keras.saving.register_keras_serializable("tfdml")
+from tfdml._serialization import Settings, serializable
+from tfdml.pairs import Pairs, cosine, distance_function, squared
+from tfdml.pairs.base import Distance
+from tfdml.pairs.positives import at, pairs_of_triplets
 
 
 def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
@@ -94,7 +92,7 @@ def angular(pairs: Pairs, *, angle: float = 20.0) -> Pairs:
     return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < widest * at(p, d))
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class ValidTriplets(Settings):
     """Valid-triplet mining as an object to hand to a loss: see `tfdml.miners.valid_triplets`.
@@ -114,7 +112,7 @@ class ValidTriplets(Settings):
         return valid_triplets(pairs, margin=self.margin)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class TripletViolations(Settings):
     """Pairs of triplets that violate a margin: see `tfdml.miners.triplet_violations`.
@@ -137,7 +135,7 @@ class TripletViolations(Settings):
         return triplet_violations(pairs, margin=self.margin, distance=self.distance)
 
 
-@_serializable
+@serializable
 @dataclass(frozen=True)
 class Angular(Settings):
     """Pairs of triplets with a wide angle at the negative: see `tfdml.miners.angular`.

@@ -8,13 +8,14 @@ import keras
 import numpy as np
 
 from tfdml._checks import unmasked
-from tfdml._loss_layer import unchanged
-from tfdml.pairs import require_ids_that_fit
+from tfdml._serialization import serializable
+from tfdml.layers.base import unchanged
+from tfdml.pairs.pairings import require_ids_that_fit
 
 _RANDOM = "random_state_"
 
 
-@keras.saving.register_keras_serializable("tfdml")
+@serializable
 class EmbeddingModel(keras.Model):
     """A `keras.Model` that adopts the layers of its loss when it is compiled.
 

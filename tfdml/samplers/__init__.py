@@ -1,5 +1,6 @@
 """Batch designs as `tf.data` streams: row numbers first, examples second, every batch a function of (seed, step)."""
 
+from tfdml.samplers.base import Sampler
 from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
 from tfdml.samplers.hard_class import ClassCentres, HardClassSampler
@@ -8,7 +9,6 @@ from tfdml.samplers.mined import HardNeighbours, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
-from tfdml.samplers.sampler import Sampler
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [

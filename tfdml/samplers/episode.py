@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, group
-from tfdml.samplers.draws import ClassTable, class_counts, class_table, require_seed, require_whole
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import ClassTable, class_counts, class_table
 from tfdml.samplers.group import group_rows
-from tfdml.samplers.sampler import Sampler
 
 
 @dataclass(frozen=True, kw_only=True)

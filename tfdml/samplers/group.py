@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tfdml.samplers.draws import ClassTable, choose, choose_rows, random_words
-from tfdml.samplers.sampler import GroupedSampler
+from tfdml.samplers.base import GroupedSampler
+from tfdml.samplers.class_table import ClassTable
+from tfdml.samplers.draws import choose, choose_rows, random_words
 
 
 @dataclass(frozen=True, kw_only=True)

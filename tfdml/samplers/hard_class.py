@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import unmasked
+from tfdml._checks import INT64, require_whole, unmasked
 from tfdml.importance import PairProbabilities
-from tfdml.samplers.draws import INT64, ClassTable, choose_rows, class_table, pick, random_words, require_whole
-from tfdml.samplers.sampler import GroupedSampler
+from tfdml.samplers.base import GroupedSampler
+from tfdml.samplers.class_table import ClassTable, class_table
+from tfdml.samplers.draws import choose_rows, pick, random_words
 
 _BLOCK = 8  # Steps drawn at once: few, so that new centres reach the stream soon.
 _GATHERED = 2**21  # Numbers of candidates' centres gathered at once.

@@ -7,19 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, hierarchical, super_classes_of
-from tfdml.samplers.draws import (
-    ClassTable,
-    choose,
-    choose_rows,
-    class_counts,
-    class_table,
-    drawable_classes,
-    random_words,
-    require_seed,
-    require_whole,
-)
-from tfdml.samplers.sampler import Sampler
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
+from tfdml.samplers.draws import choose, choose_rows, random_words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdml._checks import unmasked
-from tfdml.samplers.draws import INT64, class_table
+from tfdml._checks import INT64, unmasked
+from tfdml.samplers.class_table import class_table
 
 _TOGETHER = 64  # Small batches gathered by one call: spreads the cost of starting an operation over them,
 _GATHERED = 2**20  # up to so many bytes.

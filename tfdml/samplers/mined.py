@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.miners.offline import check_metric, hardest_pairs
-from tfdml.samplers.draws import choose, class_table, random_words, require_seed, require_whole
-from tfdml.samplers.sampler import Sampler
+from tfdml._checks import check_metric, require_seed, require_whole
+from tfdml.miners.offline import hardest_pairs
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import class_table
+from tfdml.samplers.draws import choose, random_words
 
 _BLOCK = 8  # Steps drawn at once: few, so that new neighbours reach the stream soon.
 

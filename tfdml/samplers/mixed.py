@@ -9,10 +9,11 @@ from typing import Any
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import require_seed
 from tfdml.importance import PairProbabilities, mixed
 from tfdml.pairs import Pairs
-from tfdml.samplers.draws import pick, random_words, require_seed
-from tfdml.samplers.sampler import Sampler
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.draws import pick, random_words
 
 
 @dataclass(frozen=True, kw_only=True)

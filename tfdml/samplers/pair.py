@@ -7,19 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, p_random
 from tfdml.pairs import consecutive_pairs
-from tfdml.samplers.draws import (
-    ClassTable,
-    choose,
-    choose_rows,
-    class_counts,
-    class_table,
-    random_words,
-    require_seed,
-    require_whole,
-)
-from tfdml.samplers.sampler import Sampler
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import ClassTable, class_counts, class_table
+from tfdml.samplers.draws import choose, choose_rows, random_words
 
 
 @dataclass(frozen=True, kw_only=True)

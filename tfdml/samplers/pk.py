@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.samplers.draws import ClassTable, choose_rows, random_words, shuffle
-from tfdml.samplers.sampler import GroupedSampler
+from tfdml.samplers.base import GroupedSampler
+from tfdml.samplers.class_table import ClassTable
+from tfdml.samplers.draws import choose_rows, random_words, shuffle
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,11 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, uniform
-from tfdml.samplers.draws import (
-    ClassTable,
-    choose,
-    class_counts,
-    class_table,
-    random_words,
-    require_seed,
-    require_whole,
-)
-from tfdml.samplers.sampler import Sampler
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import ClassTable, class_counts, class_table
+from tfdml.samplers.draws import choose, random_words
 
 
 @dataclass(frozen=True, kw_only=True)

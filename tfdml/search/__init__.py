@@ -2,7 +2,7 @@
 
 from os import PathLike
 
-from tfdml._files import read_whole
+from tfdml._atomic import read_whole
 from tfdml.search.exact import Exact
 from tfdml.search.files import read_manifest
 from tfdml.search.recall import neighbor_recall

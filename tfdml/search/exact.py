@@ -7,11 +7,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._files import read_whole
+from tfdml._atomic import read_whole
+from tfdml._checks import METRICS, as_ids, as_vectors, check_metric
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.files import checked, read_array, read_manifest, write_index
 from tfdml.search.nearest import nearest
-from tfdml.search.scores import METRICS, Gallery, as_ids, as_vectors, check_metric
+from tfdml.search.scores import Gallery
 
 
 class Exact:

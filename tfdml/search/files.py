@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._files import replacing
+from tfdml._atomic import replacing
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/2"

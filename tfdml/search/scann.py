@@ -7,10 +7,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._files import read_whole
+from tfdml._atomic import read_whole
+from tfdml._checks import as_vectors, check_metric
 from tfdml.search.exact import check_ids, check_kind, check_search, read_ids, read_settings
 from tfdml.search.files import checked, read_manifest, write_index
-from tfdml.search.scores import as_vectors, check_metric, check_range, unit
+from tfdml.search.scores import check_range, unit
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # queries handed over at once, which bounds the copies

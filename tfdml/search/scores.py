@@ -11,86 +11,12 @@ bound is scored exactly.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from tfdml._checks import unmasked
-
-METRICS = ("cosine", "dot", "euclidean")
 _INF = np.float32(np.inf)
 _UNIT = 2.0**-24  # unit roundoff of float32
 _UNIT64 = 2.0**-53
 _SCRATCH = 2**15  # float64 numbers that are worked on together: they stay in the cache
 _TILE = 2**17  # float64 scores that are made together
-
-
-def check_metric(metric):
-    """Raises `ValueError` unless `metric` is one of `METRICS`."""
-    if metric not in METRICS:
-        raise ValueError(f"Received metric={metric!r}, expected one of {', '.join(map(repr, METRICS))}.")
-
-
-def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
-    """Checks vectors and brings them to float32, rows contiguous.
-
-    Args:
-        vectors: `(n, dim)`, anything NumPy turns into numbers.
-        name: what to call them in an error.
-
-    Returns:
-        `(n, dim)` float32; the input itself where it already is that.
-
-    Raises:
-        ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
-    """
-    vectors = unmasked(name, vectors)
-    try:
-        array = np.asarray(vectors)
-        if np.iscomplexobj(array):
-            raise TypeError("complex numbers have no order")
-        with np.errstate(over="ignore"):
-            array = np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Received {name} that are not a matrix of numbers ({error}). Pass (n, dim) floats."
-        ) from error
-    if np.ndim(vectors) != 2 or array.shape[1] == 0:
-        raise ValueError(
-            f"Received {name} of shape {np.shape(vectors)}, expected (n, dim) with dim > 0. "
-            "Turn one vector v into v[None]; flatten feature maps first."
-        )
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise ValueError(
-            f"Received {name} with a value that is NaN, infinite or too large for float32 (first in row {row}). "
-            "Look for a diverged model or a division by zero."
-        )
-    return array
-
-
-def as_ids(ids: npt.ArrayLike, count: int, name: str) -> np.ndarray:
-    """Checks integer ids, of classes, groups or items, and brings them to int64 without loss.
-
-    Args:
-        ids: `(count,)` or `(count, 1)` integers.
-        count: how many there must be.
-        name: what to call them in an error.
-
-    Returns:
-        `(count,)` int64.
-
-    Raises:
-        ValueError: not integers (floats would merge large ids), wrong length, masked entries, or beyond int64.
-    """
-    array = np.asarray(unmasked(name, ids))
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"Received {name} of dtype {array.dtype}, expected integers. Number the names first.")
-    if array.shape != (count,):
-        raise ValueError(f"Received {name} of shape {np.shape(ids)}, expected ({count},): one id a row.")
-    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"Received {name} up to {array.max()}, expected at most 2**63 - 1. Renumber them.")
-    return array.astype(np.int64)
 
 
 def row_chunks(count, dim):

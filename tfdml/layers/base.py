@@ -1,6 +1,7 @@
 """Keras layers that a loss holds, for what it learns or remembers."""
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -54,3 +55,29 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
     finally:
         for variable, value in zip(held, before, strict=True):
             variable.assign(value)
+
+
+def require_owner(loss):
+    """Raise the ValueError of a loss with state in a Keras model that does not know of it.
+
+    Keras tells a loss nothing of the model that it is computed for, which is found among its callers.
+    """
+    kept = [layer for layer in loss.layers if layer.variables]
+    model = _model_that_calls() if kept else None
+    if model is not None and not all(layer in model._flatten_layers() for layer in kept):
+        raise ValueError(
+            f"Received a loss with {', '.join(layer.name for layer in kept)} to learn or to remember in a plain "
+            f"{type(model).__name__}, which would neither train nor save it. Build the model as "
+            "tfdml.models.EmbeddingModel(inputs, outputs)."
+        )
+
+
+def _model_that_calls():
+    """The Keras model whose `compute_loss` is being called, or None."""
+    frame = sys._getframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None
+        if isinstance(caller, keras.Model):
+            return caller
+        frame = frame.f_back
+    return None

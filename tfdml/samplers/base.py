@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdml._checks import integer_labels, require_seed, require_steps, require_whole
 from tfdml.importance import ImportanceWeights, PairProbabilities, group
-from tfdml.pairs import all_pairs, require_ids_that_fit
+from tfdml.pairs import all_pairs
+from tfdml.pairs.pairings import require_ids_that_fit
 from tfdml.samplers import loading
-from tfdml.samplers.draws import (
-    class_counts,
-    drawable_classes,
-    integer_labels,
-    require_seed,
-    require_steps,
-    require_whole,
-)
+from tfdml.samplers.class_table import class_counts, drawable_classes
 
 _BLOCK = 64  # Steps drawn by one call of the graph: spreads the cost of starting an operation over many batches.
 

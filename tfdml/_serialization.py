@@ -1,7 +1,11 @@
-"""How a frozen dataclass of settings is saved with the loss that holds it."""
+"""What is saved in Keras files: registered names, and frozen dataclasses of settings."""
 
 from dataclasses import fields
 from typing import Any, Self
+
+import keras
+
+serializable = keras.saving.register_keras_serializable("tfdml")
 
 
 class Settings:

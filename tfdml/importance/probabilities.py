@@ -1,42 +1,15 @@
-"""How likely a batch design draws each pair, and the weights that undo it.
-
-A batch design draws the ordered pair (i, j) with probability Q(i, j); the full loss counts all pairs alike, with
-P_U = 1 / (N (N - 1)). Pairs weighed by W = P_U / Q make the loss of a batch an unbiased estimate of the full loss.
-Samplers know their Q: `sampler.importance(labels)` gives the weights to hand to a loss.
-"""
+"""Pair probabilities Q of batch designs, in closed form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import keras
 import numpy as np
 import numpy.typing as npt
-from keras import ops
 
 from tfdml._checks import unmasked
-from tfdml._class_values import known_counts, look_up
-from tfdml.pairs import Pairs
-
-__all__ = [
-    "ImportanceWeights",
-    "PairProbabilities",
-    "group",
-    "hierarchical",
-    "induced_lambda",
-    "mixed",
-    "p_random",
-    "simulated",
-    "super_classes_of",
-    "uniform",
-]
-
-_ROWS = 1024  # Classes compared with all others at once.
-
-
-def __dir__() -> list[str]:
-    return __all__
+from tfdml.pairs.class_values import known_counts
 
 
 class PairProbabilities(NamedTuple):
@@ -269,50 +242,6 @@ def mixed(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairP
     return PairProbabilities(ids, counts, within, np.concatenate(left, axis=1), np.concatenate(right, axis=1))
 
 
-def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
-    """Q of any sampler, estimated from the batches that it draws.
-
-    The pairs of a batch are those that `sampler.pairing` makes, and Q of two classes is the share of their pairs, in
-    the mean over batches, divided among their examples. It is right for designs that treat the examples of a class
-    alike.
-
-    Args:
-        sampler: a `tfdml.samplers.Sampler`; its seed says which batches.
-        labels: `(examples,)` integer class ids of the examples that may be drawn, without classes that the sampler
-            leaves out.
-        batches: how many batches are drawn. The standard error falls with its square root.
-
-    Returns:
-        `PairProbabilities` with standard errors, which take batches as independent. Memory grows with the square of
-        the number of classes: 16 bytes for each pair of classes.
-
-    Raises:
-        ValueError: some pair never came. Either the design can never draw it, and no weight can make up for that, or
-            the batches were too few.
-    """
-    if batches < 2:
-        raise ValueError(f"Received batches={batches}, expected a whole number of at least 2.")
-    labels = unmasked("labels", labels)
-    ids, place, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
-    first, second, share = _pairs_of_a_batch(sampler)
-    cells = len(ids) ** 2
-    total, squares = np.zeros(cells), np.zeros(cells)
-    for rows in sampler.index_batches(labels).take(batches).as_numpy_iterator():
-        real = rows[first] != rows[second]
-        cell = place[rows[first]] * len(ids) + place[rows[second]]
-        seen, where = np.unique(cell, return_inverse=True)
-        mass = np.bincount(where, weights=share * real)
-        total[seen] += mass
-        squares[seen] += mass**2
-    mean = (total / batches).reshape(len(ids), len(ids))
-    error = np.sqrt(np.maximum(squares / batches - (total / batches) ** 2, 0.0) / (batches - 1)).reshape(mean.shape)
-    pairs = np.multiply.outer(counts, counts) - np.diag(counts)
-    _require_all_seen(ids, pairs, mean, batches)
-    q, error = mean / np.maximum(pairs, 1), error / np.maximum(pairs, 1)
-    between = q * (1 - np.eye(len(ids)))
-    return PairProbabilities(ids, counts, np.diag(q).copy(), between, np.eye(len(ids)), np.diag(error).copy(), error)
-
-
 def induced_lambda(
     anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int, eta: float = 1.0
 ) -> np.ndarray:
@@ -343,64 +272,6 @@ def induced_lambda(
     return eta * np.asarray(negative_count, dtype="float64") * (classes - 1) / (anchor_count - 1)
 
 
-@keras.saving.register_keras_serializable("tfdml")
-class ImportanceWeights:
-    """Multiplies the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
-
-    A loss that is a mean over pairs, such as the contrastive losses, then has in the mean over batches the value and
-    the gradient that it has on all pairs of the training set. Losses that are not linear in their pairs are corrected
-    inside their sums.
-
-    Example:
-
-        loss = tfdml.losses.ContrastiveLoss(importance=sampler.importance(train_labels))
-
-    Args:
-        probabilities: `PairProbabilities` Q of the batches.
-        delta: exponent of the weights: 1 removes the bias, 0 turns the weights off.
-
-    Raises:
-        ValueError: Q is 0 for a pair that the training set has: no weight can make up for that.
-
-    Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eqs. (21) to (25) and section 6.2.
-    """
-
-    def __init__(self, probabilities: PairProbabilities, delta: float = 1.0):
-        _require_possible(probabilities)
-        self.probabilities = probabilities
-        self.delta = float(delta)
-
-    def __call__(self, pairs: Pairs) -> Pairs:
-        """Pairs with weights multiplied; a class that was not counted is an error, or NaN in a compiled function."""
-        q = self.probabilities
-        dtype = keras.backend.standardize_dtype(pairs.positive.dtype)
-        w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)
-
-        def values(table, labels):
-            return look_up(q.ids, table.astype(dtype), labels, known_to="the importance of the sampler")
-
-        left = values(q.left / q.uniform, pairs.anchor_labels)
-        right = values(q.right, pairs.reference_labels)
-        if len(right.shape) == 3:
-            between = ops.sum(left[:, None] * right, axis=-1)
-        else:
-            between = ops.matmul(left, ops.transpose(right))
-        negative = ops.where(pairs.negative > 0, between, 1.0) ** -self.delta
-        positive = values(w**self.delta, pairs.anchor_labels)[:, None]
-        return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
-
-    def get_config(self) -> dict[str, Any]:
-        """The probabilities and delta as plain values."""
-        arrays = {name: array.tolist() for name, array in self.probabilities._asdict().items() if array is not None}
-        return {"probabilities": arrays, "delta": self.delta}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> ImportanceWeights:
-        """The weights that `get_config` described."""
-        arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
-        return cls(PairProbabilities(**arrays), config["delta"])
-
-
 def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:
     """Ordered pairs of different examples per pair that a class has, where `examples` of each class are drawn.
 
@@ -424,45 +295,3 @@ def _counts(class_counts, *, at_least):
     if len(ids) < at_least:
         raise ValueError(f"Received counts of {len(ids)} classes, expected {at_least} or more.")
     return ids, counts
-
-
-def _pairs_of_a_batch(sampler):
-    """Which places of a batch are pairs, and the share of each in the loss: a mean over pairs, then over anchors."""
-    places = np.arange(sampler.batch_size)
-    pairs = sampler.pairing(places, np.zeros((len(places), 1), dtype="float32"))
-    anchors, references, pair = (
-        ops.convert_to_numpy(part) for part in (pairs.anchor_labels, pairs.reference_labels, pairs.negative)
-    )
-    share = pair / np.maximum(pair.sum(axis=1, keepdims=True), 1) / len(anchors)
-    first, second = np.broadcast_arrays(anchors[:, None], references)
-    return first[pair > 0], second[pair > 0], share[pair > 0]
-
-
-def _require_all_seen(ids, pairs, mean, batches):
-    missing = (pairs > 0) & (mean == 0)
-    if missing.any():
-        a, b = np.argwhere(missing)[0]
-        raise ValueError(
-            f"Received {batches} batches without a pair of class {ids[a]} with class {ids[b]} ({missing.sum()} of "
-            f"{(pairs > 0).sum()} ordered pairs of classes never came). Draw more batches, and leave out classes "
-            "that the sampler leaves out; if it can never draw such pairs, no weight can make up for them."
-        )
-
-
-def _require_possible(q):
-    """Raise a ValueError where a pair of the training set is never drawn."""
-    impossible = (q.counts > 1) & (q.within <= 0)
-    if impossible.any():
-        raise ValueError(
-            f"Received a batch design that never draws two examples of class {q.ids[impossible][0]}, expected one that "
-            "can draw every pair: no weight can make up for pairs that never come."
-        )
-    for start in range(0, len(q.ids), _ROWS):
-        never = q.left[start : start + _ROWS] @ q.right.T <= 0
-        never &= q.ids[start : start + _ROWS, None] != q.ids
-        if never.any():
-            a, b = np.argwhere(never)[0]
-            raise ValueError(
-                f"Received a batch design that never draws class {q.ids[start + a]} together with class {q.ids[b]}, "
-                "expected one that can draw every pair: no weight can make up for pairs that never come."
-            )

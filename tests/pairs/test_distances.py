@@ -1,11 +1,11 @@
-"""Pairs and their distances."""
+"""Distances and similarities of pairs, and their gradients."""
 
 import keras
 import numpy as np
 import pytest
 
 from tests.backend import compiled, fast, gradient, numbers, slope_of
-from tfdml import losses, pairs
+from tfdml import pairs
 from tfdml.analysis.pair_weights import _float64
 
 pytestmark = pytest.mark.backends
@@ -16,28 +16,6 @@ LABELS = np.array([0, 0, 1, 1, 2, 0])
 @pytest.fixture
 def x():
     return np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
-
-
-def test_all_pairs_weighs_every_other_row_by_its_class(x):
-    made = pairs.all_pairs(LABELS, x)
-    same = LABELS[:, None] == LABELS
-    np.testing.assert_array_equal(numbers(made.positive), same & ~np.eye(6, dtype=bool))
-    np.testing.assert_array_equal(numbers(made.negative), ~same)
-
-
-def test_consecutive_pairs_are_one_column(x):
-    made = pairs.consecutive_pairs(LABELS, x)
-    np.testing.assert_array_equal(numbers(made.positive), [[1], [1], [0]])
-    np.testing.assert_array_equal(numbers(made.negative), [[0], [0], [1]])
-    expected = np.linalg.norm(x[0::2] - x[1::2], axis=1)[:, None]
-    np.testing.assert_allclose(numbers(pairs.euclidean(made)), expected, rtol=1e-5)
-
-
-def test_pairs_with_references_leaves_nothing_out(x):
-    made = pairs.pairs_with(LABELS[:2], x[:2], LABELS[2:], x[2:])
-    np.testing.assert_array_equal(numbers(made.positive), [[0, 0, 0, 1], [0, 0, 0, 1]])
-    np.testing.assert_array_equal(numbers(made.negative), [[1, 1, 1, 0], [1, 1, 1, 0]])
-    np.testing.assert_allclose(numbers(pairs.dot(made)), x[:2] @ x[2:].T, rtol=1e-5)
 
 
 def test_distances_agree_with_numpy(x):
@@ -75,74 +53,15 @@ def test_half_precision_embeddings_are_compared_in_float32(x):
         assert keras.backend.standardize_dtype(distance(made).dtype) == "float32"
 
 
-def test_integer_embeddings_are_taken_as_floats():
-    counts = np.array([[3, 4], [0, 0]])
-    np.testing.assert_allclose(
-        numbers(pairs.euclidean(pairs.all_pairs([0, 1], counts))), [[0, 5], [5, 0]], rtol=1e-5, atol=1e-17
-    )
-
-
-def test_what_is_wrong_is_said_at_the_call(x):
-    with pytest.raises(ValueError, match="batch of 5 rows for pairs of neighbouring rows, expected an even number"):
-        pairs.consecutive_pairs(LABELS[:5], x[:5])
-    with pytest.raises(ValueError, match="dimension 4 and references of dimension 3"):
-        pairs.pairs_with(LABELS, x, LABELS, x[:, :3])
-    with pytest.raises(ValueError, match="expected integer class ids"):
-        pairs.pairs_with(LABELS, x, LABELS.astype(float), x)
-    with pytest.raises(ValueError, match="or a function of Pairs"):
-        pairs.distance_function("hamming")
-
-
 @pytest.mark.parametrize("only_cpus", [True, False])
 @pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean])
 def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, x, monkeypatch):
-    monkeypatch.setattr(pairs, "_only_cpus", lambda: only_cpus)
+    monkeypatch.setattr(pairs.distances, "_only_cpus", lambda: only_cpus)
     weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))
     within = gradient(lambda v: weights * distance(pairs.all_pairs(LABELS, v)), x)
     as_anchors = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), x)
     as_references = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, x, LABELS, v)), x)
     np.testing.assert_allclose(within, as_anchors + as_references, rtol=1e-4, atol=1e-5)
-
-
-def test_even_rows_stand_against_odd_rows(x):
-    made = pairs.even_against_odd([0, 0, 1, 1, 2, 0], x)
-    np.testing.assert_array_equal(numbers(made.positive), [[1, 0, 1], [0, 1, 0], [0, 0, 0]])
-    np.testing.assert_array_equal(numbers(made.negative), 1 - numbers(made.positive))
-    np.testing.assert_allclose(numbers(pairs.dot(made)), x[0::2] @ x[1::2].T, rtol=1e-5)
-    with pytest.raises(ValueError, match="batch of 3 rows for pairs of neighbouring rows"):
-        pairs.even_against_odd(LABELS[:3], x[:3])
-
-
-def share_a_tag(a, b):
-    a, b = (keras.ops.cast(labels, "float32") for labels in (a, b))
-    return keras.ops.matmul(a, keras.ops.transpose(b)) > 0
-
-
-TAGS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1], [0, 0, 0]])
-SHARED = (TAGS @ TAGS.T > 0).astype(float)
-
-
-def test_match_decides_what_is_positive_and_a_row_with_itself_is_no_pair(x):
-    made = pairs.all_pairs(TAGS, x, match=share_a_tag)
-    others = 1 - np.eye(6)
-    np.testing.assert_array_equal(numbers(made.positive), SHARED * others)
-    np.testing.assert_array_equal(numbers(made.negative), (1 - SHARED) * others)
-
-
-def test_match_works_in_every_pairing(x):
-    against = pairs.pairs_with(TAGS, x, TAGS[:4], x[:4], match=share_a_tag)
-    np.testing.assert_array_equal(numbers(against.positive), SHARED[:, :4])
-    np.testing.assert_array_equal(numbers(against.negative), 1 - SHARED[:, :4])
-    rows = pairs.consecutive_pairs(TAGS, x, match=share_a_tag)
-    np.testing.assert_array_equal(numbers(rows.positive)[:, 0], SHARED[[0, 2, 4], [1, 3, 5]])
-    np.testing.assert_array_equal(numbers(rows.negative)[:, 0], 1 - SHARED[[0, 2, 4], [1, 3, 5]])
-    halves = pairs.even_against_odd(TAGS, x, match=share_a_tag)
-    np.testing.assert_array_equal(numbers(halves.positive), SHARED[0::2, 1::2])
-
-
-def test_match_may_depend_on_the_order_of_its_labels(x):
-    made = pairs.all_pairs(LABELS, x, match=lambda a, b: a[:, None] > b)
-    np.testing.assert_array_equal(numbers(made.positive), (LABELS[:, None] > LABELS).astype(float))
 
 
 def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
@@ -200,7 +119,9 @@ def assert_within(ours, exact, tolerance):
 
 
 DISTANCES = {1: pairs.euclidean, 2: pairs.squared}
+
 POWERS = pytest.mark.parametrize("power", DISTANCES)
+
 WAYS = pytest.mark.parametrize("way", [fast, compiled])
 
 
@@ -317,39 +238,8 @@ def test_nothing_is_computed_twice_where_no_rows_are_near_each_other(monkeypatch
 
     x = near_rows(64)
     labels = np.arange(len(x))
-    monkeypatch.setattr(pairs, "_levels", refuse)
+    monkeypatch.setattr(pairs.distances, "_levels", refuse)
     if keras.backend.backend() == "tensorflow":  # on JAX the second computation is traced in any case
         pairs.euclidean(pairs.all_pairs(labels[14:], x[14:]))
     with pytest.raises(AssertionError, match="computed again"):
         pairs.euclidean(pairs.all_pairs(labels, x))
-
-
-@pytest.mark.parametrize("loss", [losses.angular, losses.multi_similarity, losses.n_pairs, losses.coupled_clusters])
-def test_pairs_pass_through_the_boundary_of_a_compiled_function(loss, x):
-    against = pairs.pairs_with(LABELS[:2], x[:2], LABELS[2:], x[2:])
-    for made in [pairs.all_pairs(LABELS, x)] + [against] * (loss is not losses.angular):
-        again, values = compiled(lambda pairs: (pairs, loss(pairs)))(made)
-        assert again.within == made.within
-        np.testing.assert_allclose(numbers(values), numbers(loss(made)), rtol=1e-5)
-        np.testing.assert_allclose(numbers(loss(again)), numbers(loss(made)), rtol=1e-5)
-
-
-@pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean])
-def test_a_batch_against_itself_stays_so_with_other_anchors(distance, x):
-    made = pairs.all_pairs(LABELS, x)
-    np.testing.assert_allclose(
-        numbers(distance(made._replace(anchors=2 * x))), numbers(distance(pairs.all_pairs(LABELS, 2 * x)))
-    )
-    assert made._replace(anchors=2 * x).within
-
-
-def test_references_that_are_given_are_others_even_where_they_are_the_anchors(x):
-    made = pairs.all_pairs(LABELS, x)
-    by_hand = made._replace(references=made.anchors)
-    assert made.within
-    assert not by_hand.within
-    assert made.others is made.anchors
-    assert by_hand.others is made.anchors
-    with pytest.raises(ValueError, match="Received anchors against other references"):
-        losses.angular(by_hand)
-    np.testing.assert_allclose(numbers(losses.n_pairs(by_hand)), numbers(losses.n_pairs(made)), rtol=1e-5)

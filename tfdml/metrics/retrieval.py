@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_vectors, check_metric, unmasked
 from tfdml.metrics.confidence import check_average, mean_over_queries
 from tfdml.metrics.ranks import ranks_of_relevant
+from tfdml.metrics.relevance import Sides
 from tfdml.metrics.ties import expected_values
 from tfdml.search.blocks import MEMORY, for_blocks
-from tfdml.search.scores import Gallery, as_ids, as_vectors, check_metric
+from tfdml.search.scores import Gallery
 
 _TIE_RATE = 0.01
 
@@ -101,7 +102,7 @@ def retrieval(
     items = queries if gallery is None else as_vectors(gallery, "gallery")
     _check_same_dim(queries, items)
     size = None if gallery is None else len(items)
-    sides = _Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
+    sides = Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
     ks = _check_k(k, sides.candidates)
     values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
@@ -162,7 +163,7 @@ def retrieval_from_neighbors(
             f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
         )
     items = None if gallery_labels is None else len(np.asarray(gallery_labels))
-    sides = _Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
+    sides = Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
     ks = _check_k(k, sides.candidates)
     values = _empty_values(ks, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
     counts = sides.counts
@@ -181,95 +182,6 @@ def retrieval_from_neighbors(
         for name in values:
             values[name][rows] = found[name]
     return values if per_query else _means(values, sides.labels, average)
-
-
-class _Sides:
-    """Who is relevant to whom, and who is no candidate: labels and groups of queries and gallery."""
-
-    def __init__(self, labels, gallery_labels, groups, gallery_groups, queries, items):
-        """Checks the ids; `items` is None for leave-one-out."""
-        if queries == 0 or items == 0:
-            raise ValueError(f"Received {queries} queries and {items} gallery items, expected at least one of each.")
-        self.leave_one_out = items is None
-        for name, given in (("gallery_labels", gallery_labels), ("gallery_groups", gallery_groups)):
-            if self.leave_one_out and given is not None:
-                raise ValueError(f"Received {name} without a gallery. Leave it out, or pass the gallery as well.")
-        if not self.leave_one_out and (gallery_labels is None or (groups is None) != (gallery_groups is None)):
-            raise ValueError("A gallery needs gallery_labels, and groups need gallery_groups. Pass both or neither.")
-        self.labels = as_ids(labels, queries, "labels")
-        self.groups = None if groups is None else as_ids(groups, queries, "groups")
-        self.gallery_labels, self.gallery_groups = self.labels, self.groups
-        if not self.leave_one_out:
-            self.gallery_labels = as_ids(gallery_labels, items, "gallery_labels")
-            self.gallery_groups = None if groups is None else as_ids(gallery_groups, items, "gallery_groups")
-        self.candidates = len(self.gallery_labels) - self.leave_one_out
-        self._classmates = _members(self.labels, self.gallery_labels)
-        codes = np.unique(np.concatenate([self.gallery_labels, self.labels]), return_inverse=True)[1].astype(np.int32)
-        self._gallery_codes, self._codes = np.split(codes, [len(self.gallery_labels)])
-        self._groupmates = None if groups is None else _members(self.groups, self.gallery_groups)
-        self.counts = self._relevant_counts()
-
-    def relevant(self, rows):
-        """Pairs of a slice of queries with their relevant items, by query and then by item.
-
-        Returns:
-            query: `(P,)` numbers within the slice.
-            column: `(P,)` gallery rows.
-        """
-        order, left, right = self._classmates
-        sizes = (right - left)[rows]
-        query = np.repeat(np.arange(len(sizes)), sizes)
-        column = order[np.arange(len(query)) + np.repeat(left[rows] - np.cumsum(sizes) + sizes, sizes)]
-        kept = ~self.removed(rows.start + query, column[:, None])[:, 0]
-        return query[kept], column[kept]
-
-    def classmates(self, row):
-        """Gallery rows of a query's class, ascending: the relevant items, and those of them that are no candidates."""
-        order, left, right = self._classmates
-        return order[left[row] : right[row]]
-
-    def same_class(self, rows, columns):
-        """Whether queries and gallery rows are of one class, `(m,)` booleans; some of these are no candidates."""
-        return self._codes[rows] == self._gallery_codes[columns]
-
-    def excluded(self, row):
-        """Gallery rows that are no candidates for a query: those of its group, and in leave-one-out itself."""
-        if self.groups is not None:
-            order, left, right = self._groupmates
-            return order[left[row] : right[row]]
-        return [row] if self.leave_one_out else []
-
-    def removed(self, rows, listed):
-        """Where `listed` `(len(rows), n)` names a gallery row that is no candidate for the query; boolean."""
-        found = listed == rows[:, None] if self.leave_one_out else np.zeros(listed.shape, bool)
-        if self.groups is not None:
-            found |= (self.gallery_groups[listed] == self.groups[rows, None]) & (listed >= 0)
-        return found
-
-    def _relevant_counts(self):
-        """Number of relevant items of every query: `(queries,)`."""
-        _, left, right = self._classmates
-        if self.groups is None:
-            return right - left - self.leave_one_out
-        pairs = np.stack([self.labels, self.groups], axis=1)
-        gallery_pairs = np.stack([self.gallery_labels, self.gallery_groups], axis=1)
-        distinct, codes = np.unique(np.concatenate([gallery_pairs, pairs]), axis=0, return_inverse=True)
-        gallery_codes, codes = np.split(codes.reshape(-1), [len(gallery_pairs)])
-        return right - left - np.bincount(gallery_codes, minlength=len(distinct))[codes]
-
-    def gallery_sizes(self, rows):
-        """Number of candidates of some queries: `(len(rows),)`."""
-        if self.groups is None:
-            return np.full(len(rows), self.candidates)
-        _, left, right = self._groupmates
-        return len(self.gallery_labels) - (right - left)[rows]
-
-
-def _members(ids, gallery_ids):
-    """Gallery rows by id: those of query i are `order[left[i]:right[i]]`, ascending."""
-    order = np.argsort(gallery_ids, kind="stable")
-    ordered = gallery_ids[order]
-    return order, np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
 
 
 def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress):

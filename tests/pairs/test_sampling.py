@@ -5,7 +5,7 @@ import pytest
 
 from tests.backend import compiled, numbers
 from tfdml import pairs
-from tfdml._draws import drawn, spread_draws
+from tfdml.pairs.sampling import drawn, spread_draws
 
 pytestmark = pytest.mark.backends
 

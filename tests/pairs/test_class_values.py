@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from tests.backend import compiled, numbers
-from tfdml._class_values import known_counts, look_up
+from tfdml.pairs.class_values import known_counts, look_up
 
 pytestmark = pytest.mark.backends
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tfdml import _files
-from tfdml._files import read_whole, recovered, replacing
+from tfdml import _atomic
+from tfdml._atomic import read_whole, recovered, replacing
 
 PARTS = 4
 
 # Other processes load the module by itself, which takes milliseconds; all of tfdml takes seconds.
 PROGRAM = f"""
 import importlib.util, os, pathlib, signal, sys, time
-spec = importlib.util.spec_from_file_location("files", {_files.__file__!r})
+spec = importlib.util.spec_from_file_location("files", {_atomic.__file__!r})
 files = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(files)
 path = pathlib.Path(sys.argv[1])
@@ -65,7 +65,7 @@ with files.replacing(path) as new:
 def kind(request, monkeypatch):
     """What is written; "fallback" where the system cannot exchange two names."""
     if "fallback" in request.param:
-        monkeypatch.setattr(_files, "_RENAMEAT2", None)
+        monkeypatch.setattr(_atomic, "_RENAMEAT2", None)
     return request.param
 
 
@@ -130,7 +130,7 @@ def test_an_error_of_the_rename_leaves_the_old_version(tmp_path, kind, monkeypat
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, "replace", full)
-    monkeypatch.setattr(_files, "_RENAMEAT2", None)
+    monkeypatch.setattr(_atomic, "_RENAMEAT2", None)
     with pytest.raises(OSError, match="no space left"):
         replace(tmp_path / "thing", "new", kind)
     assert look(tmp_path / "thing") == "old"
@@ -255,7 +255,7 @@ def test_the_last_folder_set_aside_is_the_one_put_back(tmp_path):
 
 def test_what_was_replaced_is_not_put_back_while_another_writer_sets_its_successor_aside(tmp_path, monkeypatch):
     replace(tmp_path / "thing", "old", "folder")
-    monkeypatch.setattr(_files, "_RENAMEAT2", None)
+    monkeypatch.setattr(_atomic, "_RENAMEAT2", None)
     rename = os.replace
 
     def overtaken(new, path):
@@ -301,15 +301,15 @@ def test_all_is_on_the_disk_before_the_rename_and_the_rename_before_the_old_one_
         )
 
     follow(os, "fsync", lambda file: Path(os.readlink(f"/proc/self/fd/{file}")).name)
-    follow(_files, "_exchanged", lambda new, path: "exchange")
-    follow(_files.shutil, "rmtree", lambda workspace: "remove")
+    follow(_atomic, "_exchanged", lambda new, path: "exchange")
+    follow(_atomic.shutil, "rmtree", lambda workspace: "remove")
     replace(tmp_path / "thing", "new", "folder")
     assert sorted(events[:PARTS]) == list("0123")
     assert events[PARTS:] == ["new", "exchange", tmp_path.name, "remove"]
 
 
 def test_without_locks_writers_stay_apart_and_what_one_left_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "fcntl", None)
+    monkeypatch.setattr(_atomic, "fcntl", None)
     path = tmp_path / "thing"
     with replacing(path) as new:
         replace(path, "first", "file")

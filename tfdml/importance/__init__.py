@@ -1,0 +1,36 @@
+"""How likely a batch design draws each pair, and the weights that undo it.
+
+A batch design draws the ordered pair (i, j) with probability Q(i, j); the full loss counts all pairs alike, with
+P_U = 1 / (N (N - 1)). Pairs weighed by W = P_U / Q make the loss of a batch an unbiased estimate of the full loss.
+Samplers know their Q: `sampler.importance(labels)` gives the weights to hand to a loss.
+"""
+
+from tfdml.importance.probabilities import (
+    PairProbabilities,
+    group,
+    hierarchical,
+    induced_lambda,
+    mixed,
+    p_random,
+    super_classes_of,
+    uniform,
+)
+from tfdml.importance.simulation import simulated
+from tfdml.importance.weights import ImportanceWeights
+
+__all__ = [
+    "ImportanceWeights",
+    "PairProbabilities",
+    "group",
+    "hierarchical",
+    "induced_lambda",
+    "mixed",
+    "p_random",
+    "simulated",
+    "super_classes_of",
+    "uniform",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,77 @@
+"""Pair probabilities of any sampler, estimated from the batches that it draws."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from tfdml._checks import unmasked
+from tfdml.importance.probabilities import PairProbabilities
+
+
+def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
+    """Q of any sampler, estimated from the batches that it draws.
+
+    The pairs of a batch are those that `sampler.pairing` makes, and Q of two classes is the share of their pairs, in
+    the mean over batches, divided among their examples. It is right for designs that treat the examples of a class
+    alike.
+
+    Args:
+        sampler: a `tfdml.samplers.Sampler`; its seed says which batches.
+        labels: `(examples,)` integer class ids of the examples that may be drawn, without classes that the sampler
+            leaves out.
+        batches: how many batches are drawn. The standard error falls with its square root.
+
+    Returns:
+        `PairProbabilities` with standard errors, which take batches as independent. Memory grows with the square of
+        the number of classes: 16 bytes for each pair of classes.
+
+    Raises:
+        ValueError: some pair never came. Either the design can never draw it, and no weight can make up for that, or
+            the batches were too few.
+    """
+    if batches < 2:
+        raise ValueError(f"Received batches={batches}, expected a whole number of at least 2.")
+    labels = unmasked("labels", labels)
+    ids, place, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
+    first, second, share = _pairs_of_a_batch(sampler)
+    cells = len(ids) ** 2
+    total, squares = np.zeros(cells), np.zeros(cells)
+    for rows in sampler.index_batches(labels).take(batches).as_numpy_iterator():
+        real = rows[first] != rows[second]
+        cell = place[rows[first]] * len(ids) + place[rows[second]]
+        seen, where = np.unique(cell, return_inverse=True)
+        mass = np.bincount(where, weights=share * real)
+        total[seen] += mass
+        squares[seen] += mass**2
+    mean = (total / batches).reshape(len(ids), len(ids))
+    error = np.sqrt(np.maximum(squares / batches - (total / batches) ** 2, 0.0) / (batches - 1)).reshape(mean.shape)
+    pairs = np.multiply.outer(counts, counts) - np.diag(counts)
+    _require_all_seen(ids, pairs, mean, batches)
+    q, error = mean / np.maximum(pairs, 1), error / np.maximum(pairs, 1)
+    between = q * (1 - np.eye(len(ids)))
+    return PairProbabilities(ids, counts, np.diag(q).copy(), between, np.eye(len(ids)), np.diag(error).copy(), error)
+
+
+def _pairs_of_a_batch(sampler):
+    """Which places of a batch are pairs, and the share of each in the loss: a mean over pairs, then over anchors."""
+    places = np.arange(sampler.batch_size)
+    pairs = sampler.pairing(places, np.zeros((len(places), 1), dtype="float32"))
+    anchors, references, pair = (
+        ops.convert_to_numpy(part) for part in (pairs.anchor_labels, pairs.reference_labels, pairs.negative)
+    )
+    share = pair / np.maximum(pair.sum(axis=1, keepdims=True), 1) / len(anchors)
+    first, second = np.broadcast_arrays(anchors[:, None], references)
+    return first[pair > 0], second[pair > 0], share[pair > 0]
+
+
+def _require_all_seen(ids, pairs, mean, batches):
+    missing = (pairs > 0) & (mean == 0)
+    if missing.any():
+        a, b = np.argwhere(missing)[0]
+        raise ValueError(
+            f"Received {batches} batches without a pair of class {ids[a]} with class {ids[b]} ({missing.sum()} of "
+            f"{(pairs > 0).sum()} ordered pairs of classes never came). Draw more batches, and leave out classes "
+            "that the sampler leaves out; if it can never draw such pairs, no weight can make up for them."
+        )

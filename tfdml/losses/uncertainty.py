@@ -1,0 +1,263 @@
+"""Uncertainty sets: how far the weights of pairs in a robust loss may be from uniform."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras import ops
+
+from tfdml._checks import require
+from tfdml._serialization import Settings, serializable
+from tfdml.layers.base import Seeded
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.sampling import spread_draws
+
+# Costs closer than this share of themselves are a tie, such as those of (i, j) and (j, i), which rounding sets apart.
+_TIE = 1e-5
+
+
+@serializable
+@dataclass(frozen=True)
+class TopK(Settings):
+    """The mean of the k largest costs: sum p = 1, 0 <= p <= 1 / k.
+
+    Costs equal to the k-th largest share what is left, so that the order of the batch does not matter. Where fewer
+    than k pairs cost something, the mean is over those.
+
+    Args:
+        k: number of ordered pairs, 1 or more. The paper counts a pair once and takes twice as many as the batch has
+            images, which is four times as many here.
+
+    Raises:
+        ValueError: k larger than the number of pairs of a batch, when called.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
+    """
+
+    k: int
+
+    def __post_init__(self):
+        require(int(self.k) == self.k >= 1, f"k={self.k}", "a number of pairs, 1 or more")
+
+    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`."""
+        _require_pairs(self.k, pairs)
+        return _shares(_largest(costs, self.k))
+
+
+@serializable
+@dataclass(frozen=True)
+class TopKBalanced(Settings):
+    """The mean over the k / 2 positives and the k / 2 negatives that cost most.
+
+    Ties share, and pairs that cost nothing are left out, as in `TopK`; where fewer than k / 2 of a kind are left, all
+    of them are taken.
+
+    Args:
+        k: an even number of ordered pairs, 2 or more.
+
+    Raises:
+        ValueError: k larger than the number of pairs of a batch, when called.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
+    """
+
+    k: int
+
+    def __post_init__(self):
+        require(self.k >= 2 and self.k % 2 == 0, f"k={self.k}", "an even number of pairs, 2 or more")
+
+    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`."""
+        _require_pairs(self.k, pairs)
+        of_each = (ops.where(weights > 0, costs, 0.0) for weights in (pairs.positive, pairs.negative))
+        return _shares(sum(_largest(some, self.k // 2) for some in of_each))
+
+
+@serializable
+class KL(Seeded):
+    """Weights that grow with the exponential of the cost: p proportional to exp(l / gamma).
+
+    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma leaves the largest costs, a large one the
+    mean.
+
+    Args:
+        gamma: temperature in units of the cost, above 0.
+        sampled: None for all pairs with these weights; or a number of draws from them, whose mean has the same
+            expectation, as in the paper. Draws are spread evenly over the pairs in their order (systematic sampling),
+            so a pair is drawn k p times, rounded up or down.
+        seed: of the draws: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-KL.
+    """
+
+    def __init__(self, gamma: float = 0.1, sampled: int | None = None, seed: int | None = None, **options: Any) -> None:
+        super().__init__(seed, draws=sampled is not None, **options)
+        require(gamma > 0, f"gamma={gamma}", "a number above 0")
+        require(sampled is None or int(sampled) == sampled >= 1, f"sampled={sampled}", "a number of draws, or None")
+        self.gamma, self.sampled = gamma, sampled
+
+    def call(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
+        scores = ops.where(costs > 0, costs / self.gamma, -float("inf"))
+        p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
+        if self.sampled is None:
+            return p
+        _require_pairs(self.sampled, pairs)
+        draws = spread_draws(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
+        return ops.reshape(_shares(draws), ops.shape(costs))
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, for Keras."""
+        return {**super().get_config(), "gamma": self.gamma, "sampled": self.sampled}
+
+
+@serializable
+@dataclass(frozen=True)
+class GroupedKL(Settings):
+    """`KL` in every group by itself: the positives of an anchor, and its negatives; the loss is a mean over anchors.
+
+    With the margin loss on similarities, and a margin so large that every pair costs something, its gradient is that
+
+    * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
+    * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo` = the margin.
+
+    Args:
+        gamma: temperature in units of the cost, above 0.
+        negative_gamma: that of negatives; None for the same.
+        pseudo: None, or the cost of a pseudo pair that each group gets. It takes its share of the weight and adds
+            nothing to the loss. The paper's costs 0.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
+    costs 0, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
+    """
+
+    gamma: float = 1.0
+    negative_gamma: float | None = None
+    pseudo: float | None = None
+
+    def __post_init__(self):
+        require(self.gamma > 0, f"gamma={self.gamma}", "a number above 0")
+        require(
+            self.negative_gamma is None or self.negative_gamma > 0,
+            f"negative_gamma={self.negative_gamma}",
+            "a number above 0, or None",
+        )
+
+    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`: the shares of each group, divided by the number of anchors."""
+        is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
+        groups = (is_positive, pairs.negative > 0)
+        scores = ops.where(is_positive, *(costs / gamma for gamma in gammas))
+        scores = ops.where(costs > 0, scores, -float("inf"))
+        of_pseudo = [0.0 if self.pseudo is None else self.pseudo / gamma for gamma in gammas]
+        tops = [
+            ops.maximum(ops.max(ops.where(own, scores, -float("inf")), axis=1, keepdims=True), least)
+            for own, least in zip(groups, of_pseudo, strict=True)
+        ]
+        exps = ops.exp(scores - ops.where(is_positive, *tops))
+        totals = [ops.sum(ops.where(own, exps, 0.0), axis=1, keepdims=True) for own in groups]
+        if self.pseudo is not None:
+            totals = [total + ops.exp(score - top) for total, score, top in zip(totals, of_pseudo, tops, strict=True)]
+        shares = exps / ops.where(is_positive, *(ops.where(total > 0, total, 1.0) for total in totals))
+        return shares / ops.cast(ops.shape(costs)[0], costs.dtype)
+
+
+@serializable
+@dataclass(frozen=True)
+class Variance(Settings):
+    """The mean and the spread of the costs: p within a ball around the uniform weights.
+
+    sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs that cost something. The maximum is mean(l) + sqrt(2 rho var(l) / n)
+    as long as no p has to be negative; beyond that, the pairs that cost least get weight 0.
+
+    Args:
+        rho: size of the ball, above 0.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Namkoong, Duchi,
+    Variance-based Regularization with Convex Objectives, NIPS 2017.
+    """
+
+    rho: float = 1.0
+
+    def __post_init__(self):
+        require(self.rho > 0, f"rho={self.rho}", "a number above 0")
+
+    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`."""
+        n = ops.maximum(ops.sum(ops.cast(costs > 0, costs.dtype)), 1.0)
+
+        def weights(kept):
+            """Of the m kept, p = 1 / m + slope (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
+            inside = ops.cast(kept, costs.dtype)
+            m = ops.maximum(ops.sum(inside), 1.0)
+            mean = ops.sum(inside * costs) / m
+            away = inside * (costs - mean)
+            spread = ops.sum(ops.square(away))
+            differ = spread > m * ops.square(_TIE * mean)
+            room = ops.maximum((m - n) / (m * n) + 2.0 * self.rho / ops.square(n), 0.0)
+            return inside / m + ops.where(differ, ops.sqrt(room / ops.where(differ, spread, 1.0)), 0.0) * away
+
+        def shrink(kept, p):
+            kept = kept & (p > 0)
+            return kept, weights(kept)
+
+        kept = costs > 0
+        _, p = ops.while_loop(lambda kept, p: ops.any(kept & (p <= 0)), shrink, (kept, weights(kept)))
+        return _shares(p)
+
+
+@serializable
+@dataclass(frozen=True)
+class Maximal(Settings):
+    """The largest cost alone: sum p = 1. Pairs with the same largest cost share.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Shalev-Shwartz, Wexler,
+    Minimizing the Maximal Loss: How and Why, ICML 2016.
+    """
+
+    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`."""
+        return _shares(ops.cast((costs > 0) & (costs == ops.max(costs)), costs.dtype))
+
+
+def _require_pairs(k, pairs):
+    """Raise the ValueError of more pairs than there are, where shapes are known."""
+    shape = tuple(pairs.positive.shape)
+    if None in shape:
+        return
+    anchors, references = shape
+    number = anchors * (references - 1 if pairs.within else references)
+    require(k <= number, f"k={k} for a batch of {number} pairs", "no more than that. Lower k, or draw larger batches")
+
+
+def _largest(costs, k):
+    """1 for each of the k largest costs above 0; those that tie with the k-th share what is left of k: `(A, R)`."""
+    threshold = _kth_largest(ops.reshape(costs, (-1,)), k)
+    above = ops.cast(costs > threshold * (1.0 + _TIE), costs.dtype)
+    equal = ops.cast((costs > 0) & (costs >= threshold * (1.0 - _TIE)), costs.dtype) - above
+    return above + equal * (k - ops.sum(above)) / ops.maximum(ops.sum(equal), 1.0)
+
+
+def _kth_largest(values, k):
+    """The k-th largest of a vector.
+
+    Blocks whose largest value is not among the k largest of blocks hold none of the k largest values: what is left is
+    k blocks, and so on. A sort of all values would take XLA thirty times as long.
+    """
+    size = values.shape[0]
+    if size is None:  # a graph without XLA, in which this is fast
+        return ops.top_k(values, k)[0][-1]
+    while size >= 16 * k:
+        length = min(size // (8 * k), 64)
+        blocks = ops.reshape(ops.pad(values, (0, -size % length), constant_values=0.0), (length, -1))
+        best = ops.argsort(-ops.max(blocks, axis=0))[:k]
+        values = ops.reshape(ops.take(blocks, best, axis=1), (-1,))
+        size = length * k
+    return ops.sort(values)[-k]
+
+
+def _shares(weights):
+    """Weights divided by their sum; all 0 where that is 0."""
+    total = ops.sum(weights)
+    return weights / ops.where(total > 0, total, 1.0)

@@ -1,0 +1,225 @@
+"""Pairings: a batch of labels and embeddings becomes `Pairs`."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml._checks import unmasked
+from tfdml._serialization import serializable
+from tfdml.pairs.base import Match, Pairs, Tensor
+
+
+@serializable
+def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """Every row of a batch against every other row.
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
+        embeddings: `(batch, dim)` floats.
+        match: function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns the boolean matrix `(A, R)` of
+            what is relevant to what; equality of class ids by default.
+
+    Returns:
+        `Pairs` of `batch` anchors against themselves, `references` None. A batch of one row holds no pair.
+
+    Raises:
+        ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
+            returns another shape.
+    """
+    labels, embeddings = _checked(labels, embeddings, match)
+    rows = ops.arange(ops.shape(labels)[0])
+    return _weighted(embeddings, None, labels, labels, match, rows[:, None] != rows)
+
+
+@serializable
+def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """Row 0 against row 1, row 2 against row 3, and so on: a batch that is a list of pairs.
+
+    Args:
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, anything that has one entry a row.
+        embeddings: `(2 pairs, dim)` floats.
+        match: as in `all_pairs`; its matrix of all pairs is built, and the diagonal used.
+
+    Returns:
+        `Pairs` of one column: `pairs` anchors, each with one reference of its own, so `references` is
+        `(pairs, 1, dim)`.
+
+    Raises:
+        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+    """
+    labels, embeddings = _checked(labels, embeddings, match)
+    anchor_labels, reference_labels = _even_and_odd(labels)
+    anchors, references = _even_and_odd(embeddings)
+    if match is None:
+        return _weighted(anchors, references[:, None], anchor_labels, reference_labels[:, None])
+    relevant = ops.diagonal(_matched(match, anchor_labels, reference_labels))[:, None]
+    return _by_relevance(anchors, references[:, None], anchor_labels, reference_labels[:, None], relevant)
+
+
+@serializable
+def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ...: the two-per-class layout of the N-pair loss.
+
+    With rows 2k and 2k + 1 of one class, and no class twice, every anchor has one positive and `batch / 2 - 1`
+    negatives.
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
+        embeddings: `(batch, dim)` floats.
+        match: as in `all_pairs`.
+
+    Returns:
+        `Pairs` of `batch / 2` anchors and `batch / 2` references.
+
+    Raises:
+        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+    """
+    labels, embeddings = _checked(labels, embeddings, match)
+    anchor_labels, reference_labels = _even_and_odd(labels)
+    anchors, references = _even_and_odd(embeddings)
+    return _weighted(anchors, references, anchor_labels, reference_labels, match)
+
+
+def pairs_with(
+    labels: Tensor, embeddings: Tensor, reference_labels: Tensor, references: Tensor, match: Match | None = None
+) -> Pairs:
+    """Every row of a batch against every row of other references: a memory, proxies, a gallery.
+
+    Args:
+        labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, anything that has one entry a row.
+        embeddings: `(anchors, dim)` floats.
+        reference_labels: `(references,)` or `(references, 1)` integer class ids, or what `match` takes.
+        references: `(references, dim)` floats, none of them a row of `embeddings`.
+        match: as in `all_pairs`.
+
+    Returns:
+        `Pairs` of `anchors` anchors and `references` references; nothing is left out.
+
+    Raises:
+        ValueError: labels that are not integers, not one label per row, or other dimensions on the two sides.
+    """
+    labels, embeddings = _checked(labels, embeddings, match)
+    reference_labels, references = _checked(reference_labels, references, match)
+    if embeddings.shape[1] != references.shape[1]:
+        raise ValueError(
+            f"Received embeddings of dimension {embeddings.shape[1]} and references of dimension "
+            f"{references.shape[1]}, expected the same dimension. Embed both with one model."
+        )
+    return _weighted(embeddings, references, labels, reference_labels, match)
+
+
+def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+    """The labels and embeddings of a batch, of which nothing is lost when they become tensors.
+
+    Raises:
+        ValueError: masked entries; class ids that the backend cannot hold, where labels are not tensors yet.
+    """
+    labels, embeddings = unmasked("labels", labels), unmasked("embeddings", embeddings)
+    if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
+        require_ids_that_fit(np.asarray(labels))
+    return labels, embeddings
+
+
+def require_ids_that_fit(ids: Tensor) -> None:
+    """Raise the ValueError of class ids that the backend would merge."""
+    if ids.dtype.kind not in "iu":
+        return
+    held = keras.backend.standardize_dtype(ops.convert_to_tensor(ids[:0]).dtype)
+    lost = ids[ids.astype(held) != ids]
+    if lost.size:
+        raise ValueError(
+            f"Received label {lost.flat[0]} on a backend that holds 32-bit integers only, expected ids below 2**31. "
+            "Renumber the classes (numpy.unique(labels, return_inverse=True)), or set JAX_ENABLE_X64=1."
+        )
+
+
+def _weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
+    """`Pairs` with weight 1 on every pair, by `match` or equality of labels, where a pair is allowed."""
+    if match is not None:
+        relevant = _matched(match, anchor_labels, reference_labels)
+    else:
+        row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
+        relevant = ops.equal(anchor_labels[:, None], row)
+    return _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed)
+
+
+def _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
+    positive = relevant if allowed is None else relevant & allowed
+    negative = ops.logical_not(relevant) if allowed is None else ops.logical_not(relevant) & allowed
+    dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
+    return Pairs(
+        anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)
+    )
+
+
+def _matched(match, anchor_labels, reference_labels):
+    """The boolean matrix that `match` returns."""
+    relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
+    expected = (anchor_labels.shape[0], reference_labels.shape[0])
+    if len(relevant.shape) != 2 or any(
+        None not in sizes and sizes[0] != sizes[1] for sizes in zip(relevant.shape, expected, strict=True)
+    ):
+        raise ValueError(
+            f"Received a matrix of shape {tuple(relevant.shape)} from match, expected (anchors, references) = "
+            f"{expected}: whether each label of the first array matches each of the second."
+        )
+    return ops.cast(relevant, "bool")
+
+
+def _even_and_odd(rows):
+    """Rows 0, 2, 4, ... and rows 1, 3, 5, ...; not by strides, whose gradient is slow."""
+    if rows.shape[0] is not None and rows.shape[0] % 2:
+        raise ValueError(
+            f"Received a batch of {rows.shape[0]} rows for pairs of neighbouring rows, expected an even number: "
+            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
+        )
+    return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
+
+
+def _checked(labels, embeddings, match=None):
+    """Tensors of one integer label a row (anything a row with `match`), and two-dimensional float embeddings."""
+    labels, embeddings = usable(labels, embeddings)
+    embeddings = ops.convert_to_tensor(embeddings)
+    if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
+        embeddings = ops.cast(embeddings, "float32")
+    if len(embeddings.shape) != 2:
+        raise ValueError(
+            f"Received embeddings of shape {tuple(embeddings.shape)}, expected (batch, dim). "
+            "Pool or flatten the model's output to one vector per example."
+        )
+    labels = _unaveraged(labels)
+    labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
+    if len(labels.shape) == 2 and labels.shape[1] == 1:
+        labels = ops.squeeze(labels, axis=1)
+    if match is None and len(labels.shape) != 1:
+        raise ValueError(
+            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id an "
+            "example. For several labels an example pass match=, a function that says which labels belong together."
+        )
+    if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
+        raise ValueError(
+            f"Received {labels.shape[0]} labels and {embeddings.shape[0]} embeddings, expected one label per embedding."
+        )
+    return labels, embeddings
+
+
+def _unaveraged(labels):
+    """Integer labels also while Keras builds the step of several replicas: without values, from a mean of their labels.
+
+    The mean has a float type. On other backends, and on one device, labels keep their type.
+    """
+    with keras.SymbolicScope() as scope:
+        symbolic = scope.original_scope is not None
+    return ops.cast(labels, "int64") if symbolic and keras.backend.backend() == "tensorflow" else labels
+
+
+def _integers(labels):
+    """Labels as an integer tensor in which different ids stay different."""
+    if not hasattr(labels, "dtype"):
+        labels = np.asarray(labels)
+    if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype)):
+        raise ValueError(
+            f"Received labels of dtype {keras.backend.standardize_dtype(labels.dtype)}, expected integer class ids "
+            "(floats merge large ids). Convert them with labels.astype('int64')."
+        )
+    return ops.convert_to_tensor(labels)

@@ -1,0 +1,78 @@
+"""The rows of each class: a table made once from the labels, in NumPy, whose errors come at the call."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import integer_labels
+
+
+class ClassTable(NamedTuple):
+    """Where the rows of each class are. The rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
+
+    Attributes:
+        ids: `(classes,)` int64, the class ids in ascending order.
+        rows: `(examples,)` int64 row numbers, those of a class side by side.
+        starts: `(classes,)` int64.
+        counts: `(classes,)` int64, at least 1.
+    """
+
+    ids: np.ndarray
+    rows: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+
+
+def class_table(labels: npt.ArrayLike) -> ClassTable:
+    """The `ClassTable` of integer labels `(examples,)` or `(examples, 1)`; ids may be any int64, with gaps."""
+    labels = integer_labels(labels)
+    rows = np.argsort(labels, kind="stable")
+    ids, starts, counts = np.unique(labels[rows], return_index=True, return_counts=True)
+    return ClassTable(ids, rows, starts, counts)
+
+
+def class_counts(table: ClassTable) -> dict[int, int]:
+    """Dict of class id to number of examples, of the classes in a `ClassTable`."""
+    return dict(zip(table.ids.tolist(), table.counts.tolist(), strict=True))
+
+
+def drawable_classes(
+    labels: npt.ArrayLike,
+    *,
+    classes_per_batch: int,
+    examples_per_class: int,
+    short_classes: str,
+) -> ClassTable:
+    """The `ClassTable` of the classes that may be drawn.
+
+    Args:
+        labels: `(examples,)` or `(examples, 1)` integers.
+        classes_per_batch, examples_per_class: the batch asks for so many classes, and of each for so many examples.
+        short_classes: what becomes of classes with fewer examples: "drop", "repeat" (keep them) or "error".
+
+    Raises:
+        ValueError: fewer than `classes_per_batch` classes remain, or short classes are an error and there are some.
+    """
+    table = class_table(labels)
+    short = table.counts < examples_per_class
+    if short_classes == "error" and short.any():
+        worst = np.argmin(table.counts)
+        raise ValueError(
+            f"Received examples_per_class={examples_per_class}, but {short.sum()} of {len(short)} classes have fewer "
+            f"examples (class {table.ids[worst]} has {table.counts[worst]}). Lower examples_per_class, or pass "
+            "short_classes='drop' or 'repeat'."
+        )
+    if len(short) < classes_per_batch:
+        raise ValueError(
+            f"Received classes_per_batch={classes_per_batch}, but labels have only {len(short)} classes. Lower it."
+        )
+    if short_classes == "drop":
+        kept = ~short
+        table = ClassTable(table.ids[kept], table.rows, table.starts[kept], table.counts[kept])
+    if len(table.ids) < classes_per_batch:
+        raise ValueError(
+            f"Received classes_per_batch={classes_per_batch}, but only {len(table.ids)} classes have at least "
+            f"examples_per_class={examples_per_class} examples. Lower one of the two, or pass short_classes='repeat'."
+        )
+    return table
