@@ -64,7 +64,7 @@ def test_a_room_knows_only_the_rooms_below_it(room):
 def test_pure_compute_is_keras_ops_only():
     for room in ("pairs", "layers", "importance", "losses", "miners", "models"):
         for file in (PACKAGE / room).glob("*.py"):
-            assert "tensorflow" not in file.read_text(), file
+            assert "import tensorflow" not in file.read_text(), file
     assert "import tensorflow\n" not in (PACKAGE / "addons.py").read_text()
 
 

@@ -12,7 +12,7 @@ returned, in float32. Options and shapes that do not fit raise ValueError. The c
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ from keras import ops
 
 from tfdml._checks import require, unmasked
 from tfdml.losses import lifted_structure
-from tfdml.losses.base import _Reduce
+from tfdml.losses.base import FunctionLoss
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
@@ -290,8 +290,8 @@ def _mean_cross_entropy(weights, s):
     return -ops.mean(ops.sum(ops.cast(shares, s.dtype) * ops.log_softmax(s), axis=1))
 
 
-class _AddonsLoss(keras.losses.Loss):
-    """A Keras loss over a function `(y_true, y_pred, **settings)`, with labels that are never cast to floats."""
+class _AddonsLoss(FunctionLoss):
+    """A Keras loss over a function `(y_true, y_pred, **settings)`."""
 
     def __init__(
         self,
@@ -301,35 +301,16 @@ class _AddonsLoss(keras.losses.Loss):
         reduction: str | None = "sum_over_batch_size",
         dtype: Any = None,
     ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(function, settings, name=name, reduction=reduction, dtype=dtype)
         margin = settings.get("margin", 0.0)
         require(isinstance(margin, numbers.Real) and math.isfinite(margin), f"margin={margin!r}", "a finite number")
         _distance_function(settings.get("distance_metric", "L2"))
-        self.function = function
-        self.settings = settings
-        self._reduce = _Reduce(name=self.name, reduction=reduction, dtype=dtype)
-
-    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The reduced loss."""
-        values = self.call(y_true, y_pred)
-        return self._reduce(values, values, sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """One value per row; a loss of the batch as a whole is given to every row, for Keras to take the mean of."""
-        y_pred = unmasked("values", y_pred)
-        y_pred = ops.convert_to_tensor(y_pred)
+        """One value per row; a loss of the whole batch is given to every row, for Keras to take the mean of."""
+        y_pred = ops.convert_to_tensor(unmasked("values", y_pred))
         value = self.function(y_true, y_pred, **self.settings)
         return value if len(value.shape) else ops.broadcast_to(value, ops.shape(y_pred)[:1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Everything the constructor takes, as plain values."""
-        settings = {name: keras.saving.serialize_keras_object(value) for name, value in self.settings.items()}
-        return {**settings, **super().get_config(), "dtype": self.dtype}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described."""
-        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
 
 
 @_serializable

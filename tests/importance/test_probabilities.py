@@ -47,11 +47,11 @@ def test_the_probability_of_group_pairs_is_that_of_all_batches_written_out(n, m)
 
 def test_repeated_examples_count_as_pairs_with_others_but_not_with_themselves():
     # Of 2 examples asked for 5, one comes twice and one three times: 12 of the 20 ordered pairs are of different ones.
-    assert importance.pairs_inside(np.array([2]), 5)[0] * 2 == 12
+    assert importance.probabilities.pairs_inside(np.array([2]), 5)[0] * 2 == 12
     # Of 3 examples asked for 4: a, a, b, c have 12 - 2 pairs.
-    assert importance.pairs_inside(np.array([3]), 4)[0] * 6 == pytest.approx(10)
-    assert importance.pairs_inside(np.array([1]), 4)[0] == 0
-    assert importance.pairs_inside(np.array([9]), 4)[0] * 72 == pytest.approx(12)
+    assert importance.probabilities.pairs_inside(np.array([3]), 4)[0] * 6 == pytest.approx(10)
+    assert importance.probabilities.pairs_inside(np.array([1]), 4)[0] == 0
+    assert importance.probabilities.pairs_inside(np.array([9]), 4)[0] * 72 == pytest.approx(12)
 
 
 def test_the_probability_of_random_pairs_is_that_of_its_steps():

@@ -7,7 +7,7 @@ import pytest
 from tests.backend import compiled, fast, gradient, numbers
 from tests.losses import loops
 from tfdml import losses, miners, models, pairs
-from tfdml.losses.robust import _kth_largest
+from tfdml.losses.uncertainty import _kth_largest
 
 pytestmark = pytest.mark.backends
 

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from tests.search.products import unsteady
 from tfdml.metrics import ranks, retrieval, retrieval_from_neighbors
-from tfdml.metrics.retrieval import _Sides
+from tfdml.metrics.relevance import Sides
 from tfdml.search import blocks, scores
 
 NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_precision", "map@r", "map", "mrr")
@@ -222,7 +222,7 @@ def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels
         values = rng.integers(0, levels, size=3000).astype(np.float32)
         order = np.argsort(-values, kind="stable")
         relevant = np.sort(rng.choice(order[:best], size=number, replace=False))
-        sides = _Sides([1], np.isin(np.arange(3000), relevant).astype(int), None, None, 1, 3000)
+        sides = Sides([1], np.isin(np.arange(3000), relevant).astype(int), None, None, 1, 3000)
         products = scores.Gallery(values[:, None], "dot").scores(np.ones((1, 1), np.float32))
         of_relevant = order[np.isin(order, relevant)]
         expected = np.flatnonzero(np.isin(order, relevant)) + 1

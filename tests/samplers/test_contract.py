@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import pairs, samplers
-from tfdml.samplers import sampler as sampler_module
+from tfdml.samplers import base
 
 UNEVEN = np.repeat(np.arange(11), [4, 4, 5, 6, 4, 9, 30, 4, 7, 12, 5])
 LABELS = np.random.default_rng(0).permutation(UNEVEN)
@@ -160,7 +160,7 @@ def test_starting_at_a_step_is_skipping_the_steps_before_it(sampler, start):
 
 @every_sampler
 def test_how_many_steps_are_drawn_at_once_changes_nothing(sampler, monkeypatch):
-    monkeypatch.setattr(sampler_module, "_BLOCK", 5)
+    monkeypatch.setattr(base, "_BLOCK", 5)
     np.testing.assert_array_equal(stream(sampler)[:70], take(sampler.index_batches(LABELS), 70))
 
 

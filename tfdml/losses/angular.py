@@ -69,4 +69,4 @@ class AngularLoss(PairLoss):
 
     def __init__(self, *, angle: float = 45.0, **options: Unpack[PairOptions]) -> None:
         require(0 < angle < 90, f"angle={angle}", "degrees in (0, 90)")
-        super().__init__(angular, {"angle": angle}, **options)
+        super().__init__(angular, angle=angle, **options)

@@ -1,13 +1,14 @@
 """What every loss over pairs shares: labels that keep every digit, and sums over pairs that never overflow."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypedDict, get_args
 
 import keras
 from keras import ops
 
 from tfdml._checks import require, require_function_or_none
+from tfdml._serialization import serializable
 from tfdml.layers.base import require_owner
 from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Match, Miner, Tensor
@@ -33,32 +34,88 @@ class PairOptions(LossOptions, total=False):
     match: Match | None
 
 
-class PairLoss(keras.losses.Loss):
-    """A Keras loss over a pure function of `Pairs`.
+class FunctionLoss(keras.losses.Loss):
+    """A Keras loss over a function with settings, whose labels are never cast to a float type.
 
-    `loss(labels, embeddings)` takes three steps, and hands one value per anchor to the Keras reduction:
-
-    * `pair(labels, embeddings)`: the batch becomes `Pairs`;
-    * `reweight(pairs)`: the miner and the importance weights say which pairs count, and how much;
-    * `on_pairs(pairs)`: the function of the reweighted pairs, one value per anchor.
-
-    It differs from `keras.losses.Loss` in one thing: labels are never cast to a float type, which would merge large
-    class ids.
+    A cast would merge large class ids. A subclass has `call(y_true, y_pred)`, which returns the values to reduce.
 
     Args:
-        function: `function(pairs, **settings)`, returns `(anchors,)`.
-        settings: keyword arguments of `function`; they are the loss's own options in its config.
-        pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or a function
-            `(labels, embeddings)` of your own, with a third argument `match` if it is to be used with one.
-        miner: a function `Pairs -> Pairs` that chooses or weighs pairs, or None for all pairs.
-        importance: a function `Pairs -> Pairs` that makes up for how the batch was drawn, after the miner:
-            `sampler.importance(labels)`, or None for the pairs as they come.
+        function: the function that computes the values.
+        settings: keyword arguments of `function`, which are options of the loss in its config.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Tensor], settings: dict[str, Any], *, name: str | None, reduction: Any, dtype: Any
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.function = function
+        self.settings = settings
+        self._reduce = _Reduce(name=self.name, reduction=reduction, dtype=dtype)
+
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The reduced loss of labels and predictions."""
+        return self.reduce(self.call(y_true, y_pred), sample_weight)
+
+    def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The Keras reduction of values that are computed already."""
+        return self._reduce(values, values, sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        """All constructor arguments as plain values."""
+        return {**_serialized(self.settings), **super().get_config(), "dtype": self.dtype}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described."""
+        return cls(**{name: keras.saving.deserialize_keras_object(part) for name, part in config.items()})
+
+
+class _Reduce(keras.losses.Loss):
+    """The reduction of Keras alone: `call` returns the values that it is given as `y_pred`."""
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return y_pred
+
+
+def _serialized(parts):
+    return {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}
+
+
+@serializable
+class PairLoss(FunctionLoss):
+    """A Keras loss over a pure function of `Pairs`.
+
+    `loss(labels, embeddings)` takes three steps, and gives one value per anchor to the Keras reduction:
+
+    * `pair(labels, embeddings)`: the batch becomes `Pairs`;
+    * `reweight(pairs)`: the miner, then the importance weights, change the weights of the pairs;
+    * `on_pairs(pairs)`: the function of the reweighted pairs, one value per anchor.
+
+    Example:
+
+        @keras.saving.register_keras_serializable("my_project")
+        def hinge(pairs, *, margin):
+            d = tfdml.pairs.euclidean(pairs)
+            return ops.sum(pairs.positive * d + pairs.negative * ops.relu(margin - d), axis=1)
+
+        loss = tfdml.losses.PairLoss(hinge, margin=0.5, miner=tfdml.miners.ValidTriplets())
+
+    Args:
+        function: `function(pairs, **settings)`, returns `(anchors,)`. Register it with Keras to save the loss.
+        pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or your own function
+            `(labels, embeddings)`, with a third argument `match` if it is used with one.
+        miner: a function `Pairs -> Pairs` that selects or reweights pairs; None for all pairs.
+        importance: a function `Pairs -> Pairs` that corrects for how the batch was drawn, applied after the miner:
+            `sampler.importance(labels)`; None for no correction.
         match: which labels belong together: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
-        name, reduction, dtype: as in `keras.losses.Loss`.
+        name: name of the loss; by default that of the function.
+        reduction, dtype: as in `keras.losses.Loss`.
+        **settings: keyword arguments of `function`.
 
     Raises:
-        TypeError: an option that the loss does not have.
+        TypeError: an option that neither the loss nor its function has.
     """
 
     def __init_subclass__(cls, **options):
@@ -68,7 +125,6 @@ class PairLoss(keras.losses.Loss):
     def __init__(
         self,
         function: Callable[..., Tensor],
-        settings: dict[str, Any],
         *,
         pairing: Callable[..., Pairs] = all_pairs,
         miner: Miner | None = None,
@@ -77,26 +133,24 @@ class PairLoss(keras.losses.Loss):
         name: str | None = None,
         reduction: str | None = "sum_over_batch_size",
         dtype: Any = None,
-        **unknown: Any,
+        **settings: Any,
     ) -> None:
-        require_known_options(type(self), unknown)
-        super().__init__(name=name or function.__name__, reduction=reduction, dtype=dtype)
+        require(callable(function), f"function={function!r}", "a function of Pairs")
+        _require_known_options(type(self), function, settings)
+        super().__init__(function, settings, name=name or _name_of(function), reduction=reduction, dtype=dtype)
         require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
         require_function_or_none("miner", miner)
         require_function_or_none("importance", importance)
         require_function_or_none("match", match)
-        self.function = function
-        self.settings = settings
         self.pairing = pairing
         self.miner = miner
         self.importance = importance
         self.match = match
-        self._reduce = _Reduce(name=self.name, reduction=reduction, dtype=dtype)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
         require_owner(self)
-        return self.reduce(self.call(y_true, y_pred), sample_weight)
+        return super().__call__(y_true, y_pred, sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One value per anchor, `(anchors,)`, of labels and embeddings."""
@@ -127,10 +181,6 @@ class PairLoss(keras.losses.Loss):
         """One value per anchor, `(anchors,)`, of pairs as they are: neither mined nor given importance weights."""
         return _with_what_is_not_finite(self.function(pairs, **self.settings), pairs)
 
-    def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The Keras reduction of one value per anchor."""
-        return self._reduce(values, values, sample_weight)
-
     @property
     def layers(self) -> list[keras.Layer]:
         """The Keras layers that this loss holds; `tfdml.models.EmbeddingModel` trains and saves them.
@@ -141,25 +191,11 @@ class PairLoss(keras.losses.Loss):
         return [part for part in parts if isinstance(part, keras.Layer)]
 
     def get_config(self) -> dict[str, Any]:
-        """Everything the constructor takes, as plain values."""
-        parts = {**self.settings, **{option: getattr(self, option) for option in PAIR_OPTIONS}}
-        return {
-            **{name: keras.saving.serialize_keras_object(part) for name, part in parts.items()},
-            **super().get_config(),
-            "dtype": self.dtype,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described."""
-        return cls(**{name: keras.saving.deserialize_keras_object(part) for name, part in config.items()})
-
-
-class _Reduce(keras.losses.Loss):
-    """Keras' own reduction, of values that are already there."""
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return y_pred
+        """All constructor arguments as plain values."""
+        parts = {option: getattr(self, option) for option in PAIR_OPTIONS}
+        if "function" in inspect.signature(type(self)).parameters:
+            parts["function"] = self.function
+        return {**_serialized(parts), **super().get_config()}
 
 
 def _with_shared_options(signature):
@@ -176,13 +212,24 @@ def _with_shared_options(signature):
     return signature.replace(parameters=own[1:])
 
 
-def require_known_options(loss_class: type, unknown: dict[str, Any]) -> None:
-    """Raise the TypeError of options that a loss does not have."""
+def _require_known_options(loss_class, function, settings):
+    """Raise the TypeError of settings that neither the class nor the function has."""
+    options = inspect.signature(loss_class).parameters.values()
+    arguments = list(inspect.signature(function).parameters.values())[1:]
+    if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
+        known = [option.name for option in (*options, *arguments) if option.kind is not option.VAR_KEYWORD]
+        require_known_options(loss_class.__name__, settings, list(dict.fromkeys(known)))
+
+
+def require_known_options(name: str, received: dict[str, Any], known: Sequence[str]) -> None:
+    """Raise the TypeError of options that are not among those known."""
+    unknown = [f"{option}={value!r}" for option, value in received.items() if option not in known]
     if unknown:
-        raise TypeError(
-            f"Received {', '.join(f'{name}={value!r}' for name, value in unknown.items())} for {loss_class.__name__}, "
-            f"expected options among {', '.join(inspect.signature(loss_class).parameters)}."
-        )
+        raise TypeError(f"Received {', '.join(unknown)} for {name}, expected options among {', '.join(known)}.")
+
+
+def _name_of(function):
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _with_what_is_not_finite(values, pairs):

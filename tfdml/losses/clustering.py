@@ -96,7 +96,7 @@ class CoupledClustersLoss(PairLoss):
 
     def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:
         require(margin >= 0, f"margin={margin}", "a squared distance of 0 or more")
-        super().__init__(coupled_clusters, {"margin": margin}, **options)
+        super().__init__(coupled_clusters, margin=margin, **options)
 
 
 @serializable
@@ -114,4 +114,4 @@ class PrototypicalLoss(PairLoss):
 
     def __init__(self, *, shots: int = 1, **options: Unpack[PairOptions]) -> None:
         require(shots >= 1, f"shots={shots}", "at least 1")
-        super().__init__(prototypical, {"shots": shots}, **options)
+        super().__init__(prototypical, shots=shots, **options)

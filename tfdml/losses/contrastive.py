@@ -259,8 +259,9 @@ class ContrastiveLoss(PairLoss):
             f"a distance above positive_margin={positive_margin}",
         )
         distance_function(distance)
-        settings = {"positive_margin": positive_margin, "negative_margin": negative_margin, "distance": distance}
-        super().__init__(contrastive, settings, **options)
+        super().__init__(
+            contrastive, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance, **options
+        )
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
@@ -297,7 +298,7 @@ class WeightedContrastiveLoss(PairLoss):
             require(callable(value), f"{option}={value!r}", "a function of distances")
         require(callable(eta) or eta >= 0, f"eta={eta}", "a number of 0 or more, or a function of Pairs")
         distance_function(distance)
-        super().__init__(weighted_contrastive, {"g": g, "h": h, "eta": eta, "distance": distance}, **options)
+        super().__init__(weighted_contrastive, g=g, h=h, eta=eta, distance=distance, **options)
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
@@ -335,13 +336,14 @@ class BalancedContrastiveLoss(PairLoss):
         require(negatives_per_positive > 0, f"negatives_per_positive={negatives_per_positive}", "a number above 0")
         require(margin > 0, f"margin={margin}", "a distance above 0")
         distance_function(distance)
-        settings = {
-            "class_counts": {str(label): int(count) for label, count in zip(ids, counts, strict=True)},
-            "negatives_per_positive": negatives_per_positive,
-            "margin": margin,
-            "distance": distance,
-        }
-        super().__init__(balanced_contrastive, settings, **options)
+        super().__init__(
+            balanced_contrastive,
+            class_counts={str(label): int(count) for label, count in zip(ids, counts, strict=True)},
+            negatives_per_positive=negatives_per_positive,
+            margin=margin,
+            distance=distance,
+            **options,
+        )
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
@@ -363,7 +365,7 @@ class CosineContrastiveLoss(PairLoss):
 
     def __init__(self, *, threshold: float = 0.5, **options: Unpack[PairOptions]) -> None:
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
-        super().__init__(cosine_contrastive, {"threshold": threshold}, **options)
+        super().__init__(cosine_contrastive, threshold=threshold, **options)
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
@@ -379,7 +381,7 @@ class CosineRegressionLoss(PairLoss):
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:
-        super().__init__(cosine_regression, {}, **options)
+        super().__init__(cosine_regression, **options)
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""

@@ -60,4 +60,4 @@ class HAP2SLoss(PairLoss):
     def __init__(self, *, margin: float = 0.2, temperature: float = 0.5, **options: Unpack[PairOptions]) -> None:
         require(margin >= 0, f"margin={margin}", "a difference of similarities of 0 or more")
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
-        super().__init__(hap2s, {"margin": margin, "temperature": temperature}, **options)
+        super().__init__(hap2s, margin=margin, temperature=temperature, **options)

@@ -116,7 +116,7 @@ class HistogramLoss(PairLoss):
 
     def __init__(self, *, bins: int = 200, **options: Unpack[PairOptions]) -> None:
         require(bins >= 1, f"bins={bins}", "at least 1")
-        super().__init__(histogram, {"bins": bins}, **options)
+        super().__init__(histogram, bins=bins, **options)
 
 
 @serializable
@@ -134,4 +134,4 @@ class FastAPLoss(PairLoss):
 
     def __init__(self, *, bins: int = 10, **options: Unpack[PairOptions]) -> None:
         require(bins >= 1, f"bins={bins}", "at least 1")
-        super().__init__(fast_ap, {"bins": bins}, **options)
+        super().__init__(fast_ap, bins=bins, **options)

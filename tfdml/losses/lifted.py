@@ -131,8 +131,7 @@ class LiftedStructureLoss(PairLoss):
     ) -> None:
         require(margin > 0, f"margin={margin}", "a distance above 0")
         distance_function(distance)
-        settings = {"margin": margin, "hard": hard, "squared": squared, "distance": distance}
-        super().__init__(lifted_structure, settings, **options)
+        super().__init__(lifted_structure, margin=margin, hard=hard, squared=squared, distance=distance, **options)
 
 
 @serializable
@@ -154,7 +153,7 @@ class GeneralizedLiftedLoss(PairLoss):
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         distance_function(distance)
-        super().__init__(generalized_lifted, {"margin": margin, "distance": distance}, **options)
+        super().__init__(generalized_lifted, margin=margin, distance=distance, **options)
 
 
 @serializable
@@ -174,4 +173,4 @@ class CircleLoss(PairLoss):
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:
         require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
         require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(circle, {"margin": margin, "scale": scale}, **options)
+        super().__init__(circle, margin=margin, scale=scale, **options)

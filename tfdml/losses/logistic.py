@@ -84,7 +84,7 @@ class DistanceLogisticLoss(PairLoss):
     ) -> None:
         require(margin > 0, f"margin={margin}", "a distance above 0")
         distance_function(distance)
-        super().__init__(distance_logistic, {"margin": margin, "distance": distance}, **options)
+        super().__init__(distance_logistic, margin=margin, distance=distance, **options)
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
@@ -112,7 +112,7 @@ class BinomialDevianceLoss(PairLoss):
         require(alpha > 0, f"alpha={alpha}", "a number above 0")
         require(beta > 0, f"beta={beta}", "a number above 0")
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
-        super().__init__(binomial_deviance, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)
+        super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""

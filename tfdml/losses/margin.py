@@ -96,10 +96,11 @@ class MarginLoss(PairLoss):
         require(nu >= 0, f"nu={nu}", "0 or more")
         require_normalize(normalize)
         distance_function(distance)
-        settings = {"margin": margin, "boundary": boundary, "nu": nu, "distance": distance, "normalize": normalize}
         if getattr(boundary, "examples", 0):
             options["match"] = options.get("match") or same_class
-        super().__init__(margin_loss, settings, **options)
+        super().__init__(
+            margin_loss, margin=margin, boundary=boundary, nu=nu, distance=distance, normalize=normalize, **options
+        )
 
     def costs(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`; without what the boundaries cost."""

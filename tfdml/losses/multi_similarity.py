@@ -57,7 +57,7 @@ class MultiSimilarityLoss(PairLoss):
         require(alpha > 0, f"alpha={alpha}", "a number above 0")
         require(beta > 0, f"beta={beta}", "a number above 0")
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
-        super().__init__(multi_similarity, {"alpha": alpha, "beta": beta, "threshold": threshold}, **options)
+        super().__init__(multi_similarity, alpha=alpha, beta=beta, threshold=threshold, **options)
 
 
 _VALID_TRIPLETS = ValidTriplets(margin=0.1)

@@ -148,5 +148,4 @@ class QuadrupletLoss(PairLoss):
         require(margin > 0, f"margin={margin}", "a distance above 0")
         require(0 <= second_margin <= margin, f"second_margin={second_margin}", f"a distance from 0 to margin={margin}")
         distance_function(distance)
-        settings = {"margin": margin, "second_margin": second_margin, "distance": distance}
-        super().__init__(quadruplet, settings, **options)
+        super().__init__(quadruplet, margin=margin, second_margin=second_margin, distance=distance, **options)

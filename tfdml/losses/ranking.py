@@ -111,7 +111,7 @@ class SmoothAPLoss(PairLoss):
 
     def __init__(self, *, temperature: float = 0.01, **options: Unpack[PairOptions]) -> None:
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
-        super().__init__(smooth_ap, {"temperature": temperature}, **options)
+        super().__init__(smooth_ap, temperature=temperature, **options)
 
 
 @serializable
@@ -146,11 +146,12 @@ class RankedListLoss(PairLoss):
         require(temperature >= 0, f"temperature={temperature}", "a number of 0 or more")
         require(positive_temperature >= 0, f"positive_temperature={positive_temperature}", "a number of 0 or more")
         require(0 <= balance <= 1, f"balance={balance}", "a share in [0, 1]")
-        settings = {
-            "margin": margin,
-            "boundary": boundary,
-            "temperature": temperature,
-            "positive_temperature": positive_temperature,
-            "balance": balance,
-        }
-        super().__init__(ranked_list, settings, **options)
+        super().__init__(
+            ranked_list,
+            margin=margin,
+            boundary=boundary,
+            temperature=temperature,
+            positive_temperature=positive_temperature,
+            balance=balance,
+            **options,
+        )

@@ -1,5 +1,6 @@
 """Distributionally robust losses: the worst weighting of the pairs of a batch, within what is plausible."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Self, Unpack
 
@@ -61,8 +62,7 @@ class RobustLoss(PairLoss):
     def __init__(
         self, base: PairLoss, *, uncertainty: Callable[[Tensor, Pairs], Tensor], **options: Unpack[LossOptions]
     ) -> None:
-        unknown = {name: value for name, value in options.items() if name not in LossOptions.__annotations__}
-        require_known_options(type(self), unknown)
+        require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
         require(
             isinstance(base, PairLoss) and hasattr(base, "costs"),
             f"base={base!r}",
@@ -71,7 +71,7 @@ class RobustLoss(PairLoss):
         require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
         nu = base.settings.get("nu", 0.0)
         require(nu == 0, f"a base loss with nu={nu}", "nu=0: what boundaries cost is not a cost of pairs")
-        super().__init__(robust, {"base": base, "uncertainty": uncertainty}, match=base.match, **options)
+        super().__init__(robust, base=base, uncertainty=uncertainty, match=base.match, **options)
         self.base = base
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:

@@ -141,7 +141,7 @@ class NPairsLoss(PairLoss):
 
     def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:
         require(l2 >= 0, f"l2={l2}", "a number of 0 or more")
-        super().__init__(n_pairs, {"l2": l2}, **options)
+        super().__init__(n_pairs, l2=l2, **options)
 
 
 @serializable
@@ -159,7 +159,7 @@ class NTXentLoss(PairLoss):
 
     def __init__(self, *, temperature: float = 0.07, **options: Unpack[PairOptions]) -> None:
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
-        super().__init__(nt_xent, {"temperature": temperature}, **options)
+        super().__init__(nt_xent, temperature=temperature, **options)
 
 
 @serializable
@@ -177,7 +177,7 @@ class SupConLoss(PairLoss):
 
     def __init__(self, *, temperature: float = 0.1, **options: Unpack[PairOptions]) -> None:
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
-        super().__init__(sup_con, {"temperature": temperature}, **options)
+        super().__init__(sup_con, temperature=temperature, **options)
 
 
 @serializable
@@ -194,7 +194,7 @@ class NCALoss(PairLoss):
     """
 
     def __init__(self, *, log: bool = False, **options: Unpack[PairOptions]) -> None:
-        super().__init__(nca, {"log": log}, **options)
+        super().__init__(nca, log=log, **options)
 
 
 @serializable
@@ -214,4 +214,4 @@ class TupletMarginLoss(PairLoss):
     def __init__(self, *, margin: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
         require(0 <= margin < 180, f"margin={margin}", "degrees in [0, 180)")
         require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(tuplet_margin, {"margin": margin, "scale": scale}, **options)
+        super().__init__(tuplet_margin, margin=margin, scale=scale, **options)

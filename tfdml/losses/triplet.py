@@ -242,16 +242,17 @@ class TripletLoss(PairLoss):
         require_function_or_none("negatives", negatives)
         require_normalize(normalize)
         distance_function(distance)
-        settings = {
-            "margin": margin,
-            "distance": distance,
-            "soft": soft,
-            "ratio": ratio,
-            "swap": swap,
-            "negatives": negatives,
-            "normalize": normalize,
-        }
-        super().__init__(triplet, settings, **options)
+        super().__init__(
+            triplet,
+            margin=margin,
+            distance=distance,
+            soft=soft,
+            ratio=ratio,
+            swap=swap,
+            negatives=negatives,
+            normalize=normalize,
+            **options,
+        )
 
 
 @serializable
@@ -284,5 +285,6 @@ class BatchHardTripletLoss(PairLoss):
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         require_normalize(normalize)
         distance_function(distance)
-        settings = {"margin": margin, "distance": distance, "soft": soft, "swap": swap, "normalize": normalize}
-        super().__init__(batch_hard_triplet, settings, **options)
+        super().__init__(
+            batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options
+        )
