@@ -23,7 +23,7 @@ from tfdml.losses import lifted_structure
 from tfdml.losses.base import FunctionLoss
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 __all__ = [
     "ContrastiveLoss",
@@ -89,7 +89,7 @@ def triplet_semihard_loss(
 
     start = (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed), ops.zeros_like(fixed_farthest))
     sums, slopes, farthest_slopes = for_each_positive(pairs, add, start)
-    costs = with_slopes(with_slopes(sums, slopes, d), farthest_slopes, farthest)
+    costs = with_gradient(with_gradient(sums, slopes, d), farthest_slopes, farthest)
     return ops.sum(costs) / ops.maximum(ops.sum(pairs.positive), 1.0)
 
 

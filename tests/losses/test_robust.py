@@ -48,7 +48,7 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
     def weights(s, uncertainty):
         base = losses.MarginLoss(margin=m, boundary=1 - lower, distance=lambda pairs: 1 - s)
         made = pairs.all_pairs(LABELS, batch())
-        return numbers(uncertainty(base.costs(made), made)) * len(LABELS)
+        return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 
     s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
     p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo=0.0))
@@ -95,7 +95,7 @@ def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
 def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    costs = numbers(base.costs(pairs.all_pairs(LABELS, x)))[~np.eye(len(LABELS), dtype=bool)].astype("float64")
+    costs = numbers(base.pair_losses(pairs.all_pairs(LABELS, x)))[~np.eye(len(LABELS), dtype=bool)].astype("float64")
     expected = costs.mean() + np.sqrt(2 * 0.5 * costs.var() / len(costs))
     robust = losses.RobustLoss(base, uncertainty=losses.Variance(0.5))
     np.testing.assert_allclose(numbers(robust(LABELS, x)), expected, rtol=1e-5)
@@ -120,7 +120,7 @@ def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_ea
 def test_balanced_top_k_takes_as_many_of_each_kind():
     made = pairs.all_pairs(LABELS, batch())
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    p = numbers(losses.TopKBalanced(10)(base.costs(made), made))
+    p = numbers(losses.TopKBalanced(10)(base.pair_losses(made), made))
     np.testing.assert_allclose(numbers(made.positive * p).sum(), 0.5, rtol=1e-5)
     np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
 
@@ -128,7 +128,7 @@ def test_balanced_top_k_takes_as_many_of_each_kind():
 @pytest.mark.slow
 def test_draws_from_the_weights_have_them_as_their_mean():
     made = pairs.all_pairs(LABELS, batch())
-    costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").costs(made)
+    costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").pair_losses(made)
     costs = (made.positive + made.negative) * costs
     exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, sampled=12, seed=0)
     draws = np.array([numbers(sampled(costs, made)) for _ in range(500)])
@@ -160,7 +160,7 @@ def test_weights_of_pairs_multiply_their_costs():
     doubled[3, 11] = 2.0
     values = numbers(loss.on_pairs(made._replace(negative=made.negative * doubled)))
     assert np.flatnonzero(values).tolist() == [3]
-    costs = numbers(loss.base.costs(made))
+    costs = numbers(loss.base.pair_losses(made))
     np.testing.assert_allclose(values.mean(), 2 * costs[3, 11], rtol=1e-5)
 
 
@@ -204,7 +204,7 @@ SUMS_OVER_PAIRS = {
 @pytest.mark.parametrize("base", SUMS_OVER_PAIRS.values(), ids=SUMS_OVER_PAIRS)
 def test_a_loss_that_is_a_sum_over_pairs_is_the_mean_of_its_costs_and_a_base(base):
     made = pairs.all_pairs(LABELS, batch())
-    costs = numbers(base.costs(made)) * (1 - np.eye(len(LABELS)))
+    costs = numbers(base.pair_losses(made)) * (1 - np.eye(len(LABELS)))
     np.testing.assert_allclose(
         numbers(base.call(LABELS, batch())), costs.sum(axis=1) / (len(LABELS) - 1), rtol=1e-5, atol=1e-6
     )

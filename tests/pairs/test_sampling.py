@@ -5,7 +5,7 @@ import pytest
 
 from tests.backend import compiled, numbers
 from tfdml import pairs
-from tfdml.pairs.sampling import drawn, spread_draws
+from tfdml.pairs.sampling import systematic_sample, with_sampled_negatives
 
 pytestmark = pytest.mark.backends
 
@@ -19,7 +19,7 @@ def weights(rows, columns, seed=0):
 def test_draws_are_those_of_a_walk_along_the_cumulative_weights(columns):
     w, number = weights(6, columns), np.array([0, 1, 2, 3, 7, 40], dtype="float32")[:, None]
     offset = np.random.default_rng(1).uniform(0.1, 0.9, (6, 1)).astype("float32")
-    for function in (spread_draws, compiled(spread_draws)):
+    for function in (systematic_sample, compiled(systematic_sample)):
         found = numbers(function(w, number, offset))
         for row in range(6):
             edges = np.cumsum(w[row].astype("float64")) / w[row].sum()
@@ -31,19 +31,19 @@ def test_draws_are_those_of_a_walk_along_the_cumulative_weights(columns):
 def test_over_all_offsets_every_entry_is_drawn_in_proportion_to_its_weight():
     w = weights(1, 70)
     offsets = (np.arange(1000, dtype="float32")[:, None] + 0.5) / 1000
-    found = numbers(spread_draws(np.repeat(w, 1000, axis=0), 9.0, offsets))
+    found = numbers(systematic_sample(np.repeat(w, 1000, axis=0), 9.0, offsets))
     np.testing.assert_allclose(found.mean(axis=0), 9 * w[0] / w.sum(), atol=2e-3)
     np.testing.assert_array_equal(found.sum(axis=1), np.full(1000, 9))
 
 
 def test_a_row_without_weights_draws_nothing():
-    assert not numbers(spread_draws(np.zeros((2, 80), "float32"), 3.0, np.full((2, 1), 0.5, "float32"))).any()
+    assert not numbers(systematic_sample(np.zeros((2, 80), "float32"), 3.0, np.full((2, 1), 0.5, "float32"))).any()
 
 
 def test_drawn_negatives_weigh_and_count_as_often_as_they_were_drawn():
     made = pairs.all_pairs(np.array([0, 0, 1]), np.eye(3, dtype="float32"))
     times = np.array([[0, 0, 2], [0, 0, 0], [0.5, 0.5, 0]], dtype="float32")
-    found = drawn(made, times)
+    found = with_sampled_negatives(made, times)
     np.testing.assert_array_equal(numbers(found.negative), times)
     np.testing.assert_array_equal(numbers(found.counts), times + numbers(made.positive))
     np.testing.assert_array_equal(numbers(found.positive), numbers(made.positive))

@@ -48,7 +48,7 @@ class ImportanceWeights:
         w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)
 
         def values(table, labels):
-            return look_up(q.ids, table.astype(dtype), labels, known_to="the importance of the sampler")
+            return look_up(q.ids, table.astype(dtype), labels, source="the importance of the sampler")
 
         left = values(q.left / q.uniform, pairs.anchor_labels)
         right = values(q.right, pairs.reference_labels)

@@ -63,9 +63,9 @@ class Boundaries(LossLayer):
             labels, examples = labels[:, 0], labels[:, 1]
         beta = self.base + ops.zeros(ops.shape(labels), dtype="float32")
         if self.class_ids is not None:
-            beta = beta + look_up(self.class_ids, self.of_classes, labels, known_to="class_ids")
+            beta = beta + look_up(self.class_ids, self.of_classes, labels, source="class_ids")
         if self.examples:
-            beta = beta + look_up(np.arange(self.examples), self.of_examples, examples, known_to="examples")
+            beta = beta + look_up(np.arange(self.examples), self.of_examples, examples, source="examples")
         return beta
 
     def get_config(self) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, of_the_batch, require_same_rows
+from tfdml.losses.base import PairLoss, PairOptions, broadcast_to_anchors, count, log_sum_exp, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
 def angular(pairs: Pairs, *, angle: float = 45.0) -> Tensor:
@@ -51,7 +51,9 @@ def angular(pairs: Pairs, *, angle: float = 45.0) -> Tensor:
         )
 
     value, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[0, 0]), ops.zeros_like(fixed)))
-    return of_the_batch(with_slopes(value, slopes, s) / ops.maximum(ops.sum(count(pairs.positive)), 1.0), pairs)
+    return broadcast_to_anchors(
+        with_gradient(value, slopes, s) / ops.maximum(ops.sum(count(pairs.positive)), 1.0), pairs
+    )
 
 
 @serializable

@@ -287,7 +287,7 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
     return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
 
 
-def mean_over_batch(sums: Tensor, number: Tensor) -> Tensor:
+def batch_mean_per_anchor(sums: Tensor, number: Tensor) -> Tensor:
     """Per-anchor values whose mean is `sum(sums) / number`: what Keras' mean over anchors makes of a batch's mean.
 
     Args:
@@ -301,7 +301,7 @@ def mean_over_batch(sums: Tensor, number: Tensor) -> Tensor:
     return sums * (anchors / ops.maximum(ops.cast(number, sums.dtype), 1.0))
 
 
-def of_the_batch(value: Tensor, pairs: Pairs) -> Tensor:
+def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
     """A loss of the batch as a whole, given to every anchor: `(anchors,)`."""
     return ops.broadcast_to(value, ops.shape(pairs.positive)[:1])
 

@@ -9,9 +9,9 @@ from tfdml._serialization import serializable
 from tfdml.losses.base import (
     PairLoss,
     PairOptions,
+    batch_mean_per_anchor,
     count,
     log_sum_exp,
-    mean_over_batch,
     require_same_rows,
     require_shared_references,
 )
@@ -78,7 +78,7 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     d = squared(pairs._replace(anchors=x, references=centres))
     own, against_all = ops.diagonal(d), log_sum_exp(-d, stands)
     is_query = ops.cast(earlier >= shots, support.dtype)
-    return mean_over_batch(is_query * (own + against_all), ops.sum(is_query))
+    return batch_mean_per_anchor(is_query * (own + against_all), ops.sum(is_query))
 
 
 @serializable

@@ -37,13 +37,15 @@ def contrastive(
     its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
     Contrastive Loss.
     """
-    costs = contrastive_costs(
+    costs = contrastive_pair_losses(
         pairs, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance
     )
     return mean_over_pairs(costs, pairs)
 
 
-def contrastive_costs(pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance) -> Tensor:
+def contrastive_pair_losses(
+    pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance
+) -> Tensor:
     """What each pair costs in `contrastive`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
@@ -149,8 +151,7 @@ def balanced_costs(
     ids, counts = known_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
     of_anchors, of_references = (
-        look_up(ids, counts, labels, known_to="class_counts")
-        for labels in (pairs.anchor_labels, pairs.reference_labels)
+        look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
     )
     eta = negatives_per_positive / max(len(ids) - 1, 1) * (of_anchors[:, None] - 1.0) / of_references
     return weighted_costs(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=distance)
@@ -263,9 +264,9 @@ class ContrastiveLoss(PairLoss):
             contrastive, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance, **options
         )
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
-        return contrastive_costs(pairs, **self.settings)
+        return contrastive_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -300,7 +301,7 @@ class WeightedContrastiveLoss(PairLoss):
         distance_function(distance)
         super().__init__(weighted_contrastive, g=g, h=h, eta=eta, distance=distance, **options)
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return weighted_costs(pairs, **self.settings)
 
@@ -345,7 +346,7 @@ class BalancedContrastiveLoss(PairLoss):
             **options,
         )
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return balanced_costs(pairs, **self.settings)
 
@@ -367,7 +368,7 @@ class CosineContrastiveLoss(PairLoss):
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(cosine_contrastive, threshold=threshold, **options)
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return cosine_contrastive_costs(pairs, **self.settings)
 
@@ -383,6 +384,6 @@ class CosineRegressionLoss(PairLoss):
     def __init__(self, **options: Unpack[PairOptions]) -> None:
         super().__init__(cosine_regression, **options)
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return cosine_regression_costs(pairs, **self.settings)

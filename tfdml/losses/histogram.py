@@ -6,7 +6,7 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions, of_the_batch
+from tfdml.losses.base import PairLoss, PairOptions, broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -33,7 +33,7 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
         ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) / ops.maximum(ops.sum(weights), 1e-30)
         for weights in (pairs.positive, pairs.negative)
     )
-    return of_the_batch(ops.sum(of_negatives * ops.cumsum(of_positives)), pairs)
+    return broadcast_to_anchors(ops.sum(of_negatives * ops.cumsum(of_positives)), pairs)
 
 
 def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:

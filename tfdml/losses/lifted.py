@@ -6,7 +6,14 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, mean_over_batch, require_shared_references
+from tfdml.losses.base import (
+    PairLoss,
+    PairOptions,
+    batch_mean_per_anchor,
+    count,
+    log_sum_exp,
+    require_shared_references,
+)
 from tfdml.pairs import Pairs, cosine, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -48,7 +55,7 @@ def lifted_structure(
         push = _log_add_exp(of_anchors[:, None], of_references)
     violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
     cost = ops.square(violation) / 2 if squared else violation
-    return mean_over_batch(ops.sum(pairs.positive * cost, axis=1), ops.sum(count(pairs.positive)))
+    return batch_mean_per_anchor(ops.sum(pairs.positive * cost, axis=1), ops.sum(count(pairs.positive)))
 
 
 def _log_add_exp(a, b):

@@ -86,7 +86,7 @@ class DistanceLogisticLoss(PairLoss):
         distance_function(distance)
         super().__init__(distance_logistic, margin=margin, distance=distance, **options)
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return distance_logistic_costs(pairs, **self.settings)
 
@@ -114,6 +114,6 @@ class BinomialDevianceLoss(PairLoss):
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`."""
         return binomial_costs(pairs, **self.settings)

@@ -8,7 +8,7 @@ from keras import ops
 from tfdml._checks import require
 from tfdml._serialization import serializable
 from tfdml.layers.boundaries import same_class
-from tfdml.losses.base import PairLoss, PairOptions, count, mean_over_batch, require_normalize
+from tfdml.losses.base import PairLoss, PairOptions, batch_mean_per_anchor, count, require_normalize
 from tfdml.pairs import Pairs, distance_function, normalized
 from tfdml.pairs.base import Distance, Tensor
 
@@ -47,14 +47,16 @@ def margin_loss(
     of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
     """
     beta = boundary(pairs) if callable(boundary) else None
-    cost = margin_costs(pairs, margin=margin, boundary=boundary if beta is None else beta[:, None], distance=distance)
+    cost = margin_pair_losses(
+        pairs, margin=margin, boundary=boundary if beta is None else beta[:, None], distance=distance
+    )
     weights = pairs.positive + pairs.negative
     counted = weights if normalize == "all" else weights * ops.cast(cost > 0, cost.dtype)
-    of_pairs = mean_over_batch(ops.sum(weights * cost, axis=1), ops.sum(count(counted, pairs.counts)))
+    of_pairs = batch_mean_per_anchor(ops.sum(weights * cost, axis=1), ops.sum(count(counted, pairs.counts)))
     return of_pairs if beta is None else of_pairs + nu * ops.cast(beta, of_pairs.dtype)
 
 
-def margin_costs(pairs: Pairs, *, margin: float, boundary: Tensor, distance: Distance) -> Tensor:
+def margin_pair_losses(pairs: Pairs, *, margin: float, boundary: Tensor, distance: Distance) -> Tensor:
     """What each pair costs in `margin_loss`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
     d = distance_function(distance)(normalized(pairs))
     boundary = ops.cast(boundary, d.dtype)
@@ -102,9 +104,9 @@ class MarginLoss(PairLoss):
             margin_loss, margin=margin, boundary=boundary, nu=nu, distance=distance, normalize=normalize, **options
         )
 
-    def costs(self, pairs: Pairs) -> Tensor:
+    def pair_losses(self, pairs: Pairs) -> Tensor:
         """What each pair costs, `(anchors, references)`; without what the boundaries cost."""
         boundary = self.settings["boundary"]
         boundary = boundary(pairs)[:, None] if callable(boundary) else boundary
         margin, distance = self.settings["margin"], self.settings["distance"]
-        return margin_costs(pairs, margin=margin, boundary=boundary, distance=distance)
+        return margin_pair_losses(pairs, margin=margin, boundary=boundary, distance=distance)

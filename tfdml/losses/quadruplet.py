@@ -6,11 +6,11 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions, count, of_the_batch, require_same_rows
+from tfdml.losses.base import PairLoss, PairOptions, broadcast_to_anchors, count, require_same_rows
 from tfdml.losses.triplet import triplet
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 # Enough for any batch, where its size is not known while the function is traced.
 _MOST_BITS = 20
@@ -57,8 +57,8 @@ def quadruplet(
     nothing = ops.zeros_like(fixed[0, 0])
     some = pairs._replace(positive=ops.where(pairs_apart[:, None] > 0, pairs.positive, 0.0))
     value, slopes, number = for_each_positive(some, add, (nothing, ops.zeros_like(fixed), nothing))
-    quadruplets = with_slopes(value, slopes, d) / ops.maximum(number, 1.0)
-    return triplet(pairs, margin=margin, distance=lambda _: d) + of_the_batch(quadruplets, pairs)
+    quadruplets = with_gradient(value, slopes, d) / ops.maximum(number, 1.0)
+    return triplet(pairs, margin=margin, distance=lambda _: d) + broadcast_to_anchors(quadruplets, pairs)
 
 
 def _outside_of_the_class(pairs):

@@ -9,7 +9,7 @@ from tfdml._serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions, count
 from tfdml.pairs import Pairs, cosine, euclidean, normalized
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
 def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
@@ -46,7 +46,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
     sums, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
     positives = count(pairs.positive)
-    precision = with_slopes(sums, slopes, s) / ops.maximum(positives, 1.0)
+    precision = with_gradient(sums, slopes, s) / ops.maximum(positives, 1.0)
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 

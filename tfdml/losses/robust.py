@@ -9,7 +9,7 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PAIR_OPTIONS, LossOptions, PairLoss, mean_over_batch, require_known_options
+from tfdml.losses.base import PAIR_OPTIONS, LossOptions, PairLoss, batch_mean_per_anchor, require_known_options
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 
@@ -25,7 +25,7 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        base: a loss with `costs(pairs)`, which returns the cost of each pair, `(A, R)`.
+        base: a loss with `pair_losses(pairs)`, which returns the cost of each pair, `(A, R)`.
         uncertainty: function of the costs `(A, R)` and of `pairs` that returns p*, `(A, R)`: `TopK`, `TopKBalanced`,
             `KL`, `GroupedKL`, `Variance`, `Maximal`, or one of your own.
 
@@ -35,9 +35,9 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eq. 1 and lemma 1. Pairs of an example
     with itself are left out.
     """
-    costs = (pairs.positive + pairs.negative) * base.costs(pairs)
+    costs = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
     p = ops.stop_gradient(uncertainty(ops.stop_gradient(costs), pairs))
-    return mean_over_batch(ops.sum(p * costs, axis=1), 1.0)
+    return batch_mean_per_anchor(ops.sum(p * costs, axis=1), 1.0)
 
 
 @serializable
@@ -52,8 +52,8 @@ class RobustLoss(PairLoss):
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
             `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
-            `MarginLoss`, or your own with `costs(pairs)`. How it takes means does not matter. Its `pairing`, `miner`,
-            `importance` and `match` make the pairs.
+            `MarginLoss`, or your own with `pair_losses(pairs)`. How it takes means does not matter. Its `pairing`,
+            `miner`, `importance` and `match` make the pairs.
         uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or a function
             `(costs, pairs) -> p*` of your own.
         **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
@@ -64,9 +64,9 @@ class RobustLoss(PairLoss):
     ) -> None:
         require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
         require(
-            isinstance(base, PairLoss) and hasattr(base, "costs"),
+            isinstance(base, PairLoss) and hasattr(base, "pair_losses"),
             f"base={base!r}",
-            "a loss that is a sum over pairs, such as ContrastiveLoss or MarginLoss, or your own with costs(pairs)",
+            "a sum over pairs, such as ContrastiveLoss or MarginLoss, or your own loss with pair_losses(pairs)",
         )
         require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
         nu = base.settings.get("nu", 0.0)

@@ -6,11 +6,11 @@ from keras import ops
 
 from tfdml._checks import require, require_function_or_none
 from tfdml._serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions, mean_over_batch, require_normalize, require_same_rows
+from tfdml.losses.base import PairLoss, PairOptions, batch_mean_per_anchor, require_normalize, require_same_rows
 from tfdml.miners.negatives import Chooser
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.positives import at, for_each_positive, put, with_slopes
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
 def triplet(
@@ -69,7 +69,7 @@ def triplet(
         add = _chosen_triplets(pairs, fixed, term, swap, normalize, negatives(pairs, fixed))
     nothing = ops.zeros_like(fixed[:, 0])
     sums, slopes, number = for_each_positive(pairs, add, (nothing, ops.zeros_like(fixed), nothing))
-    return mean_over_batch(with_slopes(sums, slopes, d), ops.sum(number))
+    return batch_mean_per_anchor(with_gradient(sums, slopes, d), ops.sum(number))
 
 
 def _all_triplets(pairs, d, term, swap, normalize):
@@ -201,7 +201,7 @@ def batch_hard_triplet(
     violation = farthest_positive - nearest_negative
     values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
     if normalize == "active":
-        return mean_over_batch(values, ops.sum(ops.cast(values > 0, values.dtype)))
+        return batch_mean_per_anchor(values, ops.sum(ops.cast(values > 0, values.dtype)))
     return values
 
 

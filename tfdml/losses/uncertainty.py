@@ -10,7 +10,7 @@ from tfdml._serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.sampling import spread_draws
+from tfdml.pairs.sampling import systematic_sample
 
 # Costs closer than this share of themselves are a tie, such as those of (i, j) and (j, i), which rounding sets apart.
 _TIE = 1e-5
@@ -104,7 +104,7 @@ class KL(Seeded):
         if self.sampled is None:
             return p
         _require_pairs(self.sampled, pairs)
-        draws = spread_draws(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
+        draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
         return ops.reshape(_shares(draws), ops.shape(costs))
 
     def get_config(self) -> dict[str, Any]:

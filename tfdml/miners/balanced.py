@@ -9,7 +9,7 @@ from tfdml._serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
-from tfdml.pairs.sampling import drawn, number_of_positives, spread_draws
+from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
 
 @serializable
@@ -29,8 +29,10 @@ class BalancedPairs(Seeded):
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        number = number_of_positives(pairs)
-        return drawn(pairs, spread_draws(pairs.negative, number, self.uniform(ops.shape(number), number.dtype)))
+        number = num_positives(pairs)
+        return with_sampled_negatives(
+            pairs, systematic_sample(pairs.negative, number, self.uniform(ops.shape(number), number.dtype))
+        )
 
 
 @serializable

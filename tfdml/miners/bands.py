@@ -8,7 +8,7 @@ from tfdml._serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
 from tfdml.pairs.positives import at, for_each_positive, nearest, pairs_of_triplets, put
-from tfdml.pairs.sampling import drawn, number_of_positives
+from tfdml.pairs.sampling import num_positives, with_sampled_negatives
 
 
 def pair_margin(
@@ -63,7 +63,7 @@ def semi_hard(
     nearest = ops.min(ops.where(beyond, d, float("inf")), axis=1, keepdims=True)
     chosen = ops.cast(beyond & (d == nearest), d.dtype)
     ties = ops.maximum(ops.sum(chosen, axis=1, keepdims=True), 1.0)
-    return drawn(pairs, chosen * number_of_positives(pairs) / ties)
+    return with_sampled_negatives(pairs, chosen * num_positives(pairs) / ties)
 
 
 def _nearest_beyond_positives(pairs, d):
@@ -74,7 +74,7 @@ def _nearest_beyond_positives(pairs, d):
         return (times + put(nearest(d_an, d_an > at(p, d)), found[:, None], d),)
 
     (times,) = for_each_positive(pairs, add, (ops.zeros_like(d),))
-    return drawn(pairs, times)
+    return with_sampled_negatives(pairs, times)
 
 
 def _bands_beyond_positives(pairs, d, margin):

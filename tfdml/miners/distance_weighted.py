@@ -12,7 +12,7 @@ from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.sampling import drawn, number_of_positives, spread_draws
+from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
 # How far a squared norm may be from 1: half-precision embeddings are off by up to 0.8%.
 _TOLERANCE = 0.02
@@ -166,11 +166,13 @@ class DistanceWeighted(Seeded):
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         pairs = on_sphere(pairs)
-        weights, number = inverse_density(pairs, **self.limits), number_of_positives(pairs)
+        weights, number = inverse_density(pairs, **self.limits), num_positives(pairs)
         if self.expected:
             total = ops.sum(weights, axis=1, keepdims=True)
-            return drawn(pairs, weights * (number / ops.where(total > 0, total, 1.0)))
-        return drawn(pairs, spread_draws(weights, number, self.uniform(ops.shape(number), number.dtype)))
+            return with_sampled_negatives(pairs, weights * (number / ops.where(total > 0, total, 1.0)))
+        return with_sampled_negatives(
+            pairs, systematic_sample(weights, number, self.uniform(ops.shape(number), number.dtype))
+        )
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""

@@ -21,14 +21,14 @@ def known_counts(class_counts):
     return ids, counts
 
 
-def look_up(ids, values, labels, *, known_to):
+def look_up(ids, values, labels, *, source):
     """The value of each label, by binary search.
 
     Args:
         ids: `(classes,)` int64 in ascending order.
         values: `(classes, ...)` float array, or a variable of that shape, through which gradients flow.
         labels: `(...)` integer class ids.
-        known_to: what holds the values, for the errors.
+        source: what holds the values, for the errors.
 
     Returns:
         Values of shape `labels.shape + values.shape[1:]`. Inside a compiled function, where no error can be raised,
@@ -41,7 +41,7 @@ def look_up(ids, values, labels, *, known_to):
     if not keras.backend.is_int_dtype(dtype) or (len(shape) > 1 and shape[1] != 1):
         raise ValueError(
             f"Received labels of shape {shape} and dtype {dtype}, expected one integer class id an example: "
-            f"{known_to} knows classes."
+            f"{source} knows classes."
         )
     possible = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
     values = ops.convert_to_tensor(values)
@@ -53,12 +53,12 @@ def look_up(ids, values, labels, *, known_to):
         further = ops.minimum(place + 2**power, int(possible.sum()) - 1)
         place = ops.where(ops.take(ids, further) <= labels, further, place)
     known = ops.equal(ops.take(ids, place), labels)
-    _raise_for_unknown(labels, known, known_to, len(possible))
+    _raise_for_unknown(labels, known, source, len(possible))
     found = ops.take(values, place, axis=0)
     return ops.where(ops.reshape(known, (*ops.shape(known), *[1] * (len(values.shape) - 1))), found, float("nan"))
 
 
-def _raise_for_unknown(labels, known, known_to, classes):
+def _raise_for_unknown(labels, known, source, classes):
     """An error for unknown labels where values can be read: outside compiled functions."""
     try:
         labels, known = ops.convert_to_numpy(labels), ops.convert_to_numpy(known)
@@ -66,6 +66,6 @@ def _raise_for_unknown(labels, known, known_to, classes):
         return
     if not known.all():
         raise ValueError(
-            f"Received label {labels[~known].ravel()[0]}, which {known_to} does not cover; expected one of its "
+            f"Received label {labels[~known].ravel()[0]}, which {source} does not cover; expected one of its "
             f"{classes} classes. Count the labels of the whole training set."
         )

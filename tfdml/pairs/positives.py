@@ -6,7 +6,7 @@ from keras import ops
 def for_each_positive(pairs, body, state):
     """Call `body` for the first positive of every anchor, then for the second of every anchor, until none is left.
 
-    Nothing here is differentiated: a body accumulates values together with their slopes, and `with_slopes` makes
+    Nothing here is differentiated: a body accumulates values together with their slopes, and `with_gradient` makes
     a function of them. So no step is kept, and memory does not grow with the number of positives.
 
     Args:
@@ -33,7 +33,7 @@ def for_each_positive(pairs, body, state):
     return [ops.stop_gradient(part) for part in state]
 
 
-def with_slopes(value, slopes, scores):
+def with_gradient(value, slopes, scores):
     """A function of `scores` with the given value and gradient, at their present values.
 
     Args:

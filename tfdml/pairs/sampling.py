@@ -5,7 +5,7 @@ from keras import ops
 _BLOCK = 32
 
 
-def spread_draws(weights, number, offset):
+def systematic_sample(weights, number, offset):
     """How often each entry of a row is drawn when draws are spread evenly over the row's cumulative weights.
 
     With W_r the sum of the first r weights of a row, divided by their total, entry r is drawn once for each k in
@@ -27,7 +27,7 @@ def spread_draws(weights, number, offset):
     return ops.where(weights > 0, drawn, 0.0)
 
 
-def drawn(pairs, times):
+def with_sampled_negatives(pairs, times):
     """The pairs with every negative as often as it was drawn.
 
     Args:
@@ -42,7 +42,7 @@ def drawn(pairs, times):
     return pairs._replace(negative=times, counts=counts)
 
 
-def number_of_positives(pairs):
+def num_positives(pairs):
     """How many positives each anchor has, `(anchors, 1)`, as floats."""
     return ops.sum(ops.cast(pairs.positive > 0, pairs.positive.dtype), axis=1, keepdims=True)
 
