@@ -152,7 +152,7 @@ def test_jpeg_is_that_of_pillow_but_for_rounding(quality):
         expected = np.asarray(Image.open(file)).astype(int)
         lost, expected_loss = np.abs(found - image).mean(), np.abs(expected - image).mean()
         assert lost == pytest.approx(expected_loss, rel=0.06)
-        assert np.abs(found - expected).mean() < 0.2 * expected_loss
+        assert np.abs(found - expected).mean() < 0.25 * expected_loss
 
 
 def test_places_are_where_the_smaller_eigenvalue_is_largest():

@@ -1,11 +1,23 @@
 """Labelled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.glyph_set import glyphs
-from tfdml.datasets.photo_patches import PhotoPatches, photo_patches
 from tfdml.datasets.image_folder import folder, load_image
+from tfdml.datasets.photo_patches import PhotoPatches, photo_patches
 from tfdml.datasets.records import LabelledFiles, LabelledImages
+from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
-__all__ = ["LabelledFiles", "LabelledImages", "PhotoPatches", "folder", "glyphs", "load_image", "photo_patches"]
+__all__ = [
+    "LabelledFiles",
+    "LabelledImages",
+    "PhotoPatches",
+    "StereoPair",
+    "folder",
+    "glyphs",
+    "load_image",
+    "motorcycle_stereo",
+    "photo_patches",
+    "stereo_error",
+]
 
 
 def __dir__():

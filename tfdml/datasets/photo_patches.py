@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfdml.datasets import photographs, photo_views, places
+from tfdml.datasets import photo_views, photographs, places
 from tfdml.datasets.array_cache import cache_folder, cached, digest
 from tfdml.datasets.glyph_set import _progress
 
