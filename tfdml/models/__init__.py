@@ -1,9 +1,11 @@
 """`EmbeddingModel`, and small networks to put into it."""
 
 from tfdml.models.backbones import plain, residual
+from tfdml.models.embedding import embedding
 from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.models.pooling import GeM
 
-__all__ = ["EmbeddingModel", "plain", "residual"]
+__all__ = ["EmbeddingModel", "GeM", "embedding", "plain", "residual"]
 
 
 def __dir__():

@@ -1,0 +1,125 @@
+"""Any network as an embedding: its own input scaling, pooling, frozen batch normalization, files."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.models import GeM, embedding
+
+SMALL = partial(embedding, weights=None, input_shape=(32, 32, 3))
+rng = np.random.default_rng(0)
+IMAGES = rng.integers(0, 256, (8, 32, 32, 3)).astype("uint8")
+LABELS = np.repeat(np.arange(4), 2)
+
+
+def own_network():
+    """Two convolutions with batch normalization, from pixels to feature maps."""
+    pixels = keras.Input((32, 32, 3))
+    x = keras.layers.Rescaling(1 / 255)(pixels)
+    x = keras.layers.Conv2D(4, 3, strides=4)(x)
+    x = keras.layers.BatchNormalization()(x)
+    return keras.Model(pixels, keras.layers.Conv2D(6, 3)(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["VGG16", "MobileNetV2"])
+def test_a_network_of_keras_applications_gets_pixels_as_it_expects_them(name):
+    model = SMALL(name, dim=None, pooling="max", normalize=False)
+    module = {"VGG16": keras.applications.vgg16, "MobileNetV2": keras.applications.mobilenet_v2}[name]
+    features = model.get_layer("backbone").predict(module.preprocess_input(IMAGES.astype("float32")), verbose=0)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), features.max(axis=(1, 2)), rtol=1e-4, atol=1e-5)
+
+
+POOLED = {
+    "avg": lambda x: x.mean(axis=(1, 2)),
+    "max": lambda x: x.max(axis=(1, 2)),
+    "avg+max": lambda x: x.mean(axis=(1, 2)) + x.max(axis=(1, 2)),
+    "gem": lambda x: (np.maximum(x.astype("float64"), 1e-6) ** 3).mean(axis=(1, 2)) ** (1 / 3),
+}
+
+
+@pytest.mark.parametrize("pooling", POOLED)
+def test_features_are_pooled(pooling):
+    network = own_network()
+    model = embedding(network, dim=None, pooling=pooling, normalize=False)
+    expected = POOLED[pooling](network.predict(IMAGES, verbose=0))
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_generalized_mean_pooling_with_one_is_the_average_and_learns_its_exponent():
+    x = rng.uniform(0.1, 2.0, (4, 3, 3, 5)).astype("float32")
+    layer = GeM(p=1.0)
+    np.testing.assert_allclose(layer(x), x.mean(axis=(1, 2)), rtol=1e-5)
+    assert [weight.name for weight in layer.trainable_weights] == ["p"]
+    large = GeM.from_config({**layer.get_config(), "p": 200.0})
+    np.testing.assert_allclose(large(x), x.max(axis=(1, 2)), rtol=0.02)
+    with pytest.raises(ValueError, match="Received p=0 and epsilon=1e-06, expected numbers above 0"):
+        GeM(p=0)
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_frozen_batch_normalization_stays_as_it_is(freeze):
+    model = embedding(own_network(), dim=8, freeze_batch_norm=freeze)
+    norm = next(layer for layer in model.get_layer("backbone").layers if "batch" in layer.name)
+    before = [weight.numpy() for weight in norm.weights]
+    model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())
+    model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
+    assert all((weight.numpy() == old).all() for weight, old in zip(norm.weights, before, strict=True)) == freeze
+
+
+def test_it_trains_has_unit_vectors_and_comes_back_from_its_file(tmp_path):
+    model = embedding(own_network(), dim=8, pooling="gem")
+    model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())
+    model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
+    found = model.predict(IMAGES, verbose=0)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), np.ones(8), rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(again, tfdml.models.EmbeddingModel)
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), found)
+    assert [layer.name for layer in again.layers] == ["images", "backbone", "pooling", "embedding", "float32", "unit"]
+
+
+def test_a_head_takes_the_place_of_the_dense_layer():
+    head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
+    assert embedding(own_network(), head=head).output_shape == (None, 3)
+
+
+def test_embeddings_are_float32_in_mixed_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = embedding(own_network(), dim=8, pooling="gem")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert model.predict(IMAGES, verbose=0).dtype == np.float32
+
+
+def test_a_backbone_may_return_vectors():
+    pixels = keras.Input((32, 32, 3))
+    vectors = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
+    assert embedding(vectors, dim=4).output_shape == (None, 4)
+
+
+def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
+    def offline(**options):
+        raise OSError("URL fetch failure")
+
+    offline.__name__ = "OfflineNet"
+    with pytest.raises(OSError, match=r"weights of OfflineNet could not be loaded .*pass weights='path/to/file.h5'"):
+        embedding(offline)
+    with pytest.raises(OSError, match="^URL fetch failure"):
+        embedding(offline, weights="mine.h5")
+
+
+def test_what_is_wrong_is_said_at_the_call():
+    with pytest.raises(ValueError, match="Received backbone='ResNet5', expected the name of a network"):
+        embedding("ResNet5")
+    with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', 'avg\+max', 'gem'"):
+        embedding(own_network(), pooling="mean")
+    flat = keras.Input((32, 32, 3))
+    sequence = keras.Model(flat, keras.layers.Reshape((1024, 3))(flat))
+    with pytest.raises(ValueError, match=r"a backbone with features of shape \(None, 1024, 3\)"):
+        embedding(sequence)
