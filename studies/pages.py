@@ -1,68 +1,38 @@
-"""How pages of studies are made: runs trained, rows kept, pictures drawn, tables written between their marks."""
+"""Tables of pages, which are rebuilt from the rows of studies, and where rows, figures and pages are."""
 
-import argparse
-import importlib
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
 
 
-def rows(folder, name):
-    """The kept rows of a study."""
-    return importlib.import_module("recipes.studies").read_rows(
-        ROOT / "benchmarks" / "results" / folder / f"{name}.csv"
-    )
+def filled(text, tables, source, rows):
+    """A page with its tables replaced.
 
-
-def study(folder, name):
-    """The module of a study."""
-    return importlib.import_module(f"recipes.{folder}.{name}")
-
-
-def filled(text, benchmark, tables, about):
-    """A page with the tables between their marks made anew.
+    A table stands between `<!-- NAME of SOURCE -->` and `<!-- end of table -->`.
 
     Args:
         text: the page.
-        benchmark: file name of the benchmark, which stands in the marks.
-        tables: dict of the name in the mark to the table.
-        about: what every table is followed by: on what it was measured.
+        tables: dict of name to Markdown table.
+        source: what makes the tables, as in the marks.
+        rows: rows of the runs, of which the first says on what machine and versions they were trained.
+
+    Raises:
+        ValueError: if the page has no mark for one of the tables.
     """
-    for mark, table in tables.items():
-        marks = f"<!-- {mark} of benchmarks/{benchmark} -->", "<!-- end of table -->"
-        pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
-        whole = f"{marks[0]}\n{table}\n\n{about}\n{marks[1]}"
-        text = re.sub(pattern, lambda _, whole=whole: whole, text, flags=re.DOTALL)
+    about = f"{rows[0]['hardware']}; {rows[0]['versions']}."
+    for name, table in tables.items():
+        text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{about}")
     return text
 
 
-def main(description, folder, prefix, studies, page, fill):
-    """Train what is missing, keep the rows, draw and write.
-
-    Args:
-        description: of the command line.
-        folder: of the studies under `recipes`, and of their results.
-        prefix: of the pictures under `docs/images`.
-        studies: names of the studies.
-        page: path of the page.
-        fill: function that makes the tables of the page anew.
-    """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--only-tables", action="store_true", help="train nothing")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / folder)
-    options = parser.parse_args()
-    results = ROOT / "benchmarks" / "results" / folder
-    results.mkdir(parents=True, exist_ok=True)
-    for name in studies:
-        if not options.only_tables:
-            command = [sys.executable, "-m", f"recipes.{folder}.{name}", "--output", options.runs.absolute()]
-            subprocess.run(command, check=True, cwd=ROOT)
-            shutil.copy(options.runs / f"{name}.csv", results / f"{name}.csv")
-        if hasattr(study(folder, name), "draw"):
-            study(folder, name).draw(ROOT / "docs" / "images" / f"{prefix}-{name}.png", rows(folder, name))
-    page.write_text(fill(page.read_text()))
+def replaced(text, mark, table):
+    """The page with what stands between the mark and the next end of a table replaced."""
+    pattern = re.escape(mark) + ".*?<!-- end of table -->"
+    whole = f"{mark}\n{table}\n<!-- end of table -->"
+    text, number = re.subn(pattern, lambda _: whole, text, flags=re.DOTALL)
+    if number != 1:
+        raise ValueError(f"Received a page with {number} tables marked {mark}, expected 1. Mark the place of the table.")
+    return text

@@ -1,12 +1,11 @@
-"""Draws docs/images/pair-weights.png: the weight that each loss gives to the pairs of one batch.
+"""The weight that each loss gives to the pairs of one batch: the figure of docs/analysis.md.
 
-python tools/pair_weights.py
+python -m studies.pair_weights    # draws docs/images/pair-weights.png
 """
-
-from pathlib import Path
 
 import numpy as np
 
+from studies import pages
 from tfdml import analysis, losses
 
 LOSSES = {
@@ -22,19 +21,16 @@ LOSSES = {
 
 
 def batch():
-    """12 classes of 4 vectors of norm 1, scattered around their centres, with overlaps."""
+    """12 classes of 4 vectors around their centers, with overlaps, and their labels."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(12), 4)
     return rng.standard_normal((12, 16))[labels] + 0.9 * rng.standard_normal((48, 16)), labels
 
 
-def main():
-    """Write the picture."""
-    figure = analysis.plot_pair_weights(LOSSES, *batch())
-    path = Path(__file__).parents[1] / "docs" / "images" / "pair-weights.png"
-    figure.savefig(path, dpi=90)
-    print(f"wrote {path}")
+def draw(path):
+    """One panel per loss."""
+    analysis.plot_pair_weights(LOSSES, *batch()).savefig(path, dpi=90)
 
 
 if __name__ == "__main__":
-    main()
+    draw(pages.IMAGES / "pair-weights.png")

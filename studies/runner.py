@@ -1,80 +1,84 @@
-"""What studies of many training runs share: runs kept as JSON files, tuned, repeated over seeds, written as tables.
+"""Training runs of a study: trained once, kept as JSON files, tuned, repeated over seeds, written as rows of a table.
 
-A study's run is a frozen dataclass of settings with a `name`, and its `train(run)` returns a dict of results.
+A run is a frozen dataclass of settings with `learning_rate` and `seed`; `train(run)` returns a dict of results.
 """
 
-import argparse
 import csv
 import functools
 import json
 import multiprocessing
 import os
 import statistics
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-LEARNING_RATES = (1e-3, 3e-3, 1e-2)
-SEEDS = (0, 1, 2)
+from typing import Any
 
 
-def options(description, *, base, quick, train, output, rates=LEARNING_RATES):
-    """The command line that studies share, and what they vary.
+@dataclass(frozen=True)
+class Options:
+    """What the studies of a paper have in common.
 
-    Args:
-        description: what the study shows.
-        base: the run that the others are variations of.
-        quick: the same with `--quick`: few steps and classes.
-        train: function of a run that returns its results, at the top of a module.
-        output: folder of the results unless `--output` says another one.
+    Attributes:
+        base: the run of which all others are variations.
+        train: function of a run that returns its results, at the top level of a module.
+        folder: where the results of runs are kept, one JSON file per run.
         rates: the learning rates that `tuned` tries.
+        seeds: the seeds that `results` repeats each run with.
+        quick: whether studies keep only a few of their runs.
+        workers: number of processes that train at the same time, one thread each; 1 trains in this process.
     """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="few classes, few steps, one seed: to see it run")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each; not with --quick")
-    parser.add_argument("--output", type=Path, default=Path(output))
-    found = parser.parse_args()
-    found.output.mkdir(parents=True, exist_ok=True)
-    found.base = quick if found.quick else base
-    found.rates = rates[-1:] if found.quick else rates
-    found.seeds = SEEDS[:1] if found.quick else SEEDS
-    found.train = train
-    return found
+
+    base: Any
+    train: Callable[[Any], dict]
+    folder: Path
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    quick: bool = False
+    workers: int = 2
 
 
-def finished(runs, options):
-    """The results of `runs`, in their order; those that have no file yet are trained first."""
-    folder = options.output / "runs"
-    folder.mkdir(exist_ok=True)
-    missing = [run for run in dict.fromkeys(runs) if not (folder / f"{run.name}.json").exists()]
-    keep = functools.partial(_train_and_keep, options.train, folder)
-    if options.quick:
-        for run in missing:
-            print(f"trained: {keep(run).name}", flush=True)
-    elif missing:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_one_thread) as pool:
-            for number, run in enumerate(pool.map(keep, missing), start=1):
-                print(f"{number} of {len(missing)} trained: {run.name}", flush=True)
-    return [json.loads((folder / f"{run.name}.json").read_text()) for run in runs]
+def results(runs, options):
+    """Rows of the runs, each with its best learning rate, repeated with every seed."""
+    return repeated(tuned(runs, options), options)
+
+
+def repeated(runs, options):
+    """Rows of the runs, repeated with every seed."""
+    return rows_of(finished(over_seeds(runs, options), options))
 
 
 def tuned(runs, options):
-    """Each of the runs with the learning rate that has the highest Recall@1 on the validation classes, by one seed."""
+    """Each run with the learning rate of the highest Recall@1 on the validation classes, for the first seed."""
     grid = [replace(run, learning_rate=rate, seed=options.seeds[0]) for run in runs for rate in options.rates]
     score = {run: result["validation"]["recall@1"] for run, result in zip(grid, finished(grid, options), strict=True)}
     rates = len(options.rates)
     return [max(grid[i : i + rates], key=score.get) for i in range(0, len(grid), rates)]
 
 
+def over_seeds(runs, options):
+    """Each run with every seed."""
+    return [replace(run, seed=seed) for run in runs for seed in options.seeds]
+
+
 def some(values, options):
-    """The values as a list; with `--quick`, the first and the last of them."""
+    """The values as a list; only the first and the last if `options.quick`."""
     return list(values)[:: max(len(values) - 1, 1)] if options.quick else list(values)
 
 
-def over_seeds(runs, options):
-    """Each of the runs with every seed."""
-    return [replace(run, seed=seed) for run in runs for seed in options.seeds]
+def finished(runs, options):
+    """The results of the runs, in their order. Runs without a file are trained first."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    missing = [run for run in dict.fromkeys(runs) if not _file(run, options).exists()]
+    for number, run in enumerate(_trained(missing, options), start=1):
+        print(f"{number} of {len(missing)} trained: {name_of(run)}", flush=True)
+    return [json.loads(_file(run, options).read_text()) for run in runs]
+
+
+def name_of(run):
+    """A file name that holds every setting of a run."""
+    return "_".join(f"{key}-{value}" for key, value in asdict(run).items()).replace(" ", "-")
 
 
 def rows_of(results):
@@ -91,7 +95,8 @@ def rows_of(results):
 
 
 def write_rows(path, rows):
-    """Write rows as CSV, whole or not at all."""
+    """Write rows as CSV; a crash leaves the old file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
@@ -101,7 +106,7 @@ def write_rows(path, rows):
 
 
 def read_rows(path):
-    """The rows of such a file, numbers as numbers."""
+    """Rows of a CSV file, with numbers as floats."""
     rows = csv.DictReader(path.read_text().splitlines())
     return [{key: _number(value) for key, value in row.items()} for row in rows]
 
@@ -112,57 +117,72 @@ def where(rows, **settings):
 
 
 def mean_of(rows, key="recall@1"):
-    """The mean over rows, in percent."""
+    """Mean over rows, in percent."""
     return statistics.mean(100 * row[key] for row in rows)
 
 
 def deviation_of(rows, key="recall@1"):
-    """The standard deviation over rows, in percent; 0 for one row."""
+    """Standard deviation over rows, in percent; 0 for one row."""
     return statistics.stdev(100 * row[key] for row in rows) if len(rows) > 1 else 0.0
 
 
+def share(rows, key="recall@1"):
+    """Mean and standard deviation over rows, in percent, as text; empty for no rows."""
+    return f"{mean_of(rows, key):.1f} ± {deviation_of(rows, key):.1f}" if rows else ""
+
+
 def table(rows, *, down, across, label=None):
-    """Recall@1 as mean and standard deviation over seeds, as Markdown.
+    """Recall@1 as mean and standard deviation over seeds, as a Markdown table.
 
     Args:
-        rows: of the runs.
+        rows: rows of runs.
         down, across: a column of the rows, and its values in the order of the table.
-        label: over the values that go down, the name of their column by default.
+        label: heading of the values that go down; by default the name of their column.
     """
     (key, values), (other, others) = down, across
-    lines = [[label or key, *others], ["---"] * (len(others) + 1)]
-    lines += [[value, *(_share(where(rows, **{key: value, other: column})) for column in others)] for value in values]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    body = [[value, *(share(where(rows, **{key: value, other: column})) for column in others)] for value in values]
+    return markdown([label or key, *others], body)
 
 
-def recalls(rows, *, by, keys):
-    """Means and standard deviations over seeds of several numbers, as Markdown.
+def recalls(rows, *, by, keys=("recall@1", "recall@10", "recall@100", "map@r")):
+    """Several numbers as mean and standard deviation over seeds, as a Markdown table.
 
     Args:
-        rows: of the runs.
+        rows: rows of runs.
         by: a column of the rows, and its values in the order of the table.
-        keys: the numbers, shares that are shown in percent.
+        keys: columns of the numbers, which are shown in percent.
     """
     column, values = by
-    lines = [[column, *(key.capitalize().replace("Map@r", "MAP@R") for key in keys)], ["---"] * (len(keys) + 1)]
-    lines += [[value, *(_share(where(rows, **{column: value}), key) for key in keys)] for value in values]
+    body = [[value, *(share(where(rows, **{column: value}), key) for key in keys)] for value in values]
+    return markdown([column, *(key.capitalize().replace("Map@r", "MAP@R") for key in keys)], body)
+
+
+def markdown(head, body, rules=None):
+    """Lists of cells as a Markdown table; `rules` are the cells of its second line, which align the columns."""
+    lines = [head, rules or ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def _share(rows, key="recall@1"):
-    return f"{mean_of(rows, key):.1f} ± {deviation_of(rows, key):.1f}"
+def _file(run, options):
+    return options.folder / f"{name_of(run)}.json"
 
 
-def settings_of(run):
-    """A file name that says every setting of a run."""
-    return "_".join(f"{key}-{value}" for key, value in asdict(run).items())
+def _trained(runs, options):
+    """Train the runs and yield each once its file is written."""
+    keep = functools.partial(_train_and_keep, options)
+    if options.workers == 1 or not runs:
+        yield from map(keep, runs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_one_thread) as pool:
+        yield from pool.map(keep, runs)
 
 
-def _train_and_keep(train, folder, run):
-    result = json.dumps(train(run), indent=1)
-    partial = folder / f".{run.name}.{os.getpid()}"
+def _train_and_keep(options, run):
+    result = json.dumps(options.train(run), indent=1)
+    partial = options.folder / f".{name_of(run)}.{os.getpid()}"
     partial.write_text(result)
-    partial.replace(folder / f"{run.name}.json")
+    partial.replace(_file(run, options))
     return run
 
 

@@ -1,32 +1,27 @@
-"""The tables and figures of docs/mining.md, from the studies in recipes/mining.
+"""Mining, sampling and robust weights: what three papers claim. The page is docs/mining.md."""
 
-    python benchmarks/mining.py                 # an hour on two cores; goes on where it was stopped
-    python benchmarks/mining.py --only-tables   # draws and writes from benchmarks/results alone
+from studies.mining import (
+    batch_sizes,
+    boundaries,
+    distances,
+    imbalance,
+    samplings,
+    setting,
+    temperatures,
+    top_k,
+    weights,
+)
 
-Every training run is kept under `runs/mining`; delete it to start anew.
-"""
-
-import _studies
-
-FOLDER = "mining"
-TABLES = {
-    "samplings": "samplings",
-    "batch sizes": "batch_sizes",
-    "boundaries": "boundaries",
-    "weights": "weights",
-    "temperatures": "temperatures",
+PAGE = "docs/mining.md"
+FIGURES = "docs/images/mining-{}.png"
+STUDIES = {
+    "samplings": samplings,
+    "batch_sizes": batch_sizes,
+    "boundaries": boundaries,
+    "weights": weights,
+    "temperatures": temperatures,
+    "imbalance": imbalance,
+    "top_k": top_k,
+    "distances": distances,
 }
-STUDIES = (*TABLES.values(), "imbalance", "top_k", "distances")
-
-
-def filled(text):
-    """The page with its tables made anew."""
-    rows = {mark: _studies.rows(FOLDER, name) for mark, name in TABLES.items()}
-    tables = {mark: _studies.study(FOLDER, name).markdown(rows[mark]) for mark, name in TABLES.items()}
-    first = rows["samplings"][0]
-    return _studies.filled(text, "mining.py", tables, f"{first['hardware']}; {first['versions']}.")
-
-
-if __name__ == "__main__":
-    page = _studies.ROOT / "docs" / "mining.md"
-    _studies.main(__doc__.splitlines()[0], FOLDER, "mining", STUDIES, page, filled)
+options = setting.options

@@ -1,20 +1,18 @@
-"""What the studies of mining share: one training run, and the setting of all of them.
+"""One training run of the studies of mining.
 
-Batches are of 5 images a class, as in Wu et al., Sampling Matters in Deep Embedding Learning. Everything is of a size
+Batches hold 5 images per class, as in Wu et al., Sampling Matters in Deep Embedding Learning. Everything is of a size
 that two cores train: 676 characters with 32 images each, a network of two convolutions instead of ResNet-50, unit
 vectors of 64 dimensions, 1,000 steps whose learning rate falls by a tenth every 50, Recall@1 on 854 other characters.
 """
 
-import functools
 import time
 from dataclasses import asdict, dataclass
 
 import keras
 import numpy as np
-from keras import layers
 
 import tfdml
-from recipes import studies
+from studies import characters, runner
 from tfdml import losses, miners
 
 PER_CLASS = 32
@@ -26,16 +24,16 @@ class Run:
     """The settings of one training run.
 
     Attributes:
-        loss: a name of `LOSSES`.
-        mining: a name of `MINERS`, of `NEGATIVES` for triplets, or of `UNCERTAINTIES` for robust losses.
-        batch: images in a batch, 5 of each class.
-        boundary: of the margin loss on distances, or "learned" for one of each class.
-        k: ordered pairs that TopK takes.
+        loss: a loss that `loss_of` knows.
+        mining: a key of `MINERS`, of `NEGATIVES` for triplets, or of `UNCERTAINTIES` for robust losses.
+        batch: number of images in a batch, 5 per class.
+        boundary: boundary of the margin loss on distances, or "learned" for one per class.
+        k: number of ordered pairs that TopK takes.
         gamma: temperature of KL.
-        learning_rate: of Adam, at the start.
-        seed: of the network, the batches and the draws of miners.
-        steps: training steps.
-        classes: how many classes of each part are used at most.
+        learning_rate: initial learning rate of Adam.
+        seed: seed of the network, the batches and random miners.
+        steps: number of training steps.
+        classes: the largest number of classes used of each part.
     """
 
     loss: str = "margin"
@@ -48,11 +46,6 @@ class Run:
     seed: int = 0
     steps: int = 1000
     classes: int = 10_000
-
-    @property
-    def name(self):
-        """A file name that says every setting."""
-        return studies.settings_of(self).replace(" ", "-")
 
 
 MINERS = {
@@ -74,7 +67,16 @@ UNCERTAINTIES = {
     "KL": lambda run: losses.KL(run.gamma),
     "grouped KL": lambda run: losses.GroupedKL(run.gamma),
 }
-ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as A Simple and Effective Framework has it
+ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as in A Simple and Effective Framework
+
+
+def options(folder, *, quick=False, workers=2):
+    """The runs that the studies of mining vary, kept in `folder`."""
+    rates = (1e-3, 3e-3, 1e-2, 3e-2)
+    if quick:
+        base = Run(steps=30, classes=20)
+        return runner.Options(base, train, folder, rates[-1:], seeds=(0,), quick=True, workers=1)
+    return runner.Options(Run(), train, folder, rates, workers=workers)
 
 
 def loss_of(run, class_ids):
@@ -98,23 +100,15 @@ def loss_of(run, class_ids):
     }[run.loss]()
 
 
-def options(description):
-    """The command line of these studies."""
-    quick = Run(steps=30, classes=20)
-    return studies.options(
-        description, base=Run(), quick=quick, train=train, output="runs/mining", rates=(1e-3, 3e-3, 1e-2, 3e-2)
-    )
-
-
 def train(run):
-    """The numbers of one run: Recall@k and MAP@R of the validation and the test classes."""
+    """Train one run and return its results: Recall@k and MAP@R of the validation and the test classes."""
     begin = time.time()
     model, batches, held_out = prepared(run)
     model.fit(batches, steps_per_epoch=run.steps, shuffle=False, verbose=0)
-    parts = [_retrieval(model, *part) for part in held_out]
+    found = [characters.retrieval(model, *part, k=(1, 10, 100), metric="cosine") for part in held_out]
     return {
         "run": asdict(run),
-        **dict(zip(("validation", "test"), parts, strict=True)),
+        **dict(zip(("validation", "test"), found, strict=True)),
         "seconds": round(time.time() - begin, 1),
         "protocol": "glyphs/class-disjoint/exact-cosine/v1",
         **tfdml.environment(),
@@ -122,49 +116,14 @@ def train(run):
 
 
 def prepared(run):
-    """A run before its first step: the compiled model, the training batches, and the validation and the test part."""
+    """The compiled model of a run, its training batches, and its validation and test parts."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(run.seed)
-    (images, labels), *held_out = data(run.classes)
+    (images, labels), *held_out = characters.parts(run.classes, PER_CLASS)
     sampler = tfdml.samplers.GroupSampler(
         classes_per_batch=run.batch // IN_BATCH, examples_per_class=IN_BATCH, seed=run.seed
     )
-    model = _network()
+    model = characters.network(normalize=True)
     rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
     model.compile(keras.optimizers.Adam(rate), loss=loss_of(run, np.unique(labels)))
     return model, sampler.batches(images, labels), held_out
-
-
-def _network():
-    images = keras.Input((32, 32, 1), dtype="uint8")
-    x = layers.Rescaling(1 / 255)(images)
-    x = layers.Conv2D(16, 5, strides=2, padding="same", activation="relu")(x)
-    x = layers.MaxPooling2D(2)(x)
-    x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
-    x = layers.MaxPooling2D(2)(x)
-    x = layers.Dense(64)(layers.Flatten()(x))
-    return tfdml.models.EmbeddingModel(images, layers.UnitNormalization()(x))
-
-
-def _retrieval(model, images, labels):
-    """Recall@k and MAP@R; all 0 where training has diverged or collapsed."""
-    keys = ("recall@1", "recall@10", "recall@100", "map@r")
-    embeddings = model.predict(images, batch_size=512, verbose=0)
-    if not np.isfinite(embeddings).all() or np.ptp(embeddings, axis=0).max() < 1e-4:
-        return {key: 0.0 for key in keys}
-    found = tfdml.metrics.retrieval(embeddings, labels, k=(1, 10, 100))
-    return {key: found[key] for key in keys}
-
-
-@functools.cache
-def data(classes):
-    """(images, labels) of training classes in four views, and of validation and test classes in one."""
-    train, *held_out = tfdml.datasets.glyphs(validation=True, views=4)
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(train.labels < classes))
-    table = tfdml.samplers.draws.class_table(train.labels[rows])
-    rows = np.concatenate([rows[table.rows[start : start + PER_CLASS]] for start in table.starts])
-    parts = [(train.images[rows], train.labels[rows])]
-    for part in held_out:
-        first_view = np.flatnonzero(part.labels[: len(part.labels) // 4] < classes)
-        parts.append((part.images[first_view], part.labels[first_view]))
-    return parts

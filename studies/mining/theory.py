@@ -1,22 +1,17 @@
-"""Draws docs/images/mining-theory.png: distances on the sphere, and how much of a gradient's direction is noise.
+"""Figures 2 and 3a of "Sampling matters": distances on the sphere, and the noise in the direction of a gradient.
 
-python tools/mining_theory.py
+python -m studies.mining.theory    # draws docs/images/mining-theory.png
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
+from studies import figures, pages
 from tfdml import analysis, miners
 
 
-def main():
-    """Write the picture: figures 2 and 3a of "Sampling matters"."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6), layout="constrained")
+def draw(path):
+    """The density of distances, and the variance of the direction of a gradient, by distance."""
+    figure, (left, right) = figures.plt.subplots(1, 2, figsize=(9.6, 3.6), layout="constrained")
     d = np.linspace(0.01, 1.99, 400)
     for dim in (4, 8, 32, 128, 512):
         left.plot(d, np.exp(miners.log_sphere_density(d, dim)), label=f"{dim} dimensions")
@@ -27,10 +22,8 @@ def main():
     for panel in (left, right):
         panel.legend(frameon=False, fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
-    path = Path(__file__).parents[1] / "docs" / "images" / "mining-theory.png"
     figure.savefig(path, dpi=110)
-    print(f"wrote {path}")
 
 
 if __name__ == "__main__":
-    main()
+    draw(pages.IMAGES / "mining-theory.png")

@@ -2,15 +2,11 @@
 
 Binomial deviance and the weights by absolute and relative similarity (RAW), over all pairs and over those that a miner
 keeps; and equal weights on the pairs of valid triplets.
-
-    python -m recipes.mining.weights            # five minutes on two cores; a restart goes on
-    python -m recipes.mining.weights --quick    # a taste of it
 """
 
 from dataclasses import replace
 
-from recipes import studies
-from recipes.mining import study
+from studies import runner
 
 METHODS = {
     "binomial deviance": ("binomial", "all"),
@@ -24,19 +20,13 @@ METHODS = {
 
 
 def rows(options):
-    """A row for every run."""
-    methods = studies.some(METHODS.values(), options)
-    runs = [replace(options.base, loss=loss, mining=mining) for loss, mining in methods]
-    found = studies.rows_of(studies.finished(studies.over_seeds(studies.tuned(runs, options), options), options))
+    """One row per run."""
+    methods = runner.some(METHODS.values(), options)
+    found = runner.results([replace(options.base, loss=loss, mining=mining) for loss, mining in methods], options)
     names = {settings: name for name, settings in METHODS.items()}
     return [{"method": names[row["loss"], row["mining"]], **row} for row in found]
 
 
-def markdown(rows):
+def tables(rows):
     """Recall of each method."""
-    return studies.recalls(rows, by=("method", METHODS), keys=("recall@1", "recall@10", "recall@100", "map@r"))
-
-
-if __name__ == "__main__":
-    found = study.options(__doc__.splitlines()[0])
-    studies.write_rows(found.output / "weights.csv", rows(found))
+    return {"weights": runner.recalls(rows, by=("method", METHODS))}
