@@ -1,6 +1,6 @@
 """Prints the first table of docs/glyphs.md: how hard the glyphs are for methods that learn no metric.
 
-python -m studies.glyphs_difficulty    # two minutes on two cores
+python -m studies.glyphs_difficulty
 """
 
 import numpy as np

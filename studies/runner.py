@@ -160,7 +160,7 @@ def recalls(rows, *, by, keys=("recall@1", "recall@10", "recall@100", "map@r")):
 def markdown(head, body, rules=None):
     """Lists of cells as a Markdown table; `rules` are the cells of its second line, which align the columns."""
     lines = [head, rules or ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return "\n".join("|" + "".join(f"{f' {cell}'.rstrip()} |" for cell in line) for line in lines)
 
 
 def _file(run, options):
