@@ -3,7 +3,7 @@
 Claim: a small network learns from 872 characters to find 854 others that it has never seen.
 The README has the numbers of five seeds, by `python -m studies.glyphs`.
 
-    python recipes/glyphs.py                # the whole story, three minutes on two cores
+    python recipes/glyphs.py                # the whole story, four minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped
     python recipes/glyphs.py --quick        # smoke test: 60 classes, under a minute
 """

@@ -1,6 +1,6 @@
 """The table of the README: five seeds of recipes/glyphs.py, mean and standard deviation.
 
-    python -m studies.glyphs                # 15 minutes on two cores; resumes where it was stopped
+    python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
     python -m studies.glyphs --only-table   # from the kept rows
 
 Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.

@@ -34,5 +34,7 @@ def replaced(text, mark, table):
     whole = f"{mark}\n{table}\n<!-- end of table -->"
     text, number = re.subn(pattern, lambda _: whole, text, flags=re.DOTALL)
     if number != 1:
-        raise ValueError(f"Received a page with {number} tables marked {mark}, expected 1. Mark the place of the table.")
+        raise ValueError(
+            f"Received a page with {number} tables marked {mark}, expected 1. Mark the place of the table."
+        )
     return text

@@ -81,7 +81,7 @@ def spreads_at_one_rate(rows):
 
 
 def kind(row):
-    """"group" or "p-random"."""
+    """ "group" or "p-random"."""
     return "p-random" if "-" in row["design"] else "group"
 
 

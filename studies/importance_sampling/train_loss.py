@@ -7,7 +7,6 @@ pairs of the training set is computed exactly, and Recall@1 of the test classes.
 from dataclasses import replace
 
 from studies import figures, runner
-from studies.importance_sampling import setting
 from studies.runner import where
 
 

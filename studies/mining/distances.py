@@ -61,8 +61,7 @@ def _by_strategy(run, model):
     images, labels = next(iter(sampler.batches(*train)))
     embeddings = characters.embedded(model, images)
     return {
-        ("strategy", name): histogram(embeddings, np.asarray(labels), miner=make())
-        for name, make in STRATEGIES.items()
+        ("strategy", name): histogram(embeddings, np.asarray(labels), miner=make()) for name, make in STRATEGIES.items()
     }
 
 
