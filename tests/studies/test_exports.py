@@ -12,25 +12,23 @@ FILES = [path for room in ("recipes", "studies") for path in sorted((ROOT / room
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_recipe_or_study_imports_only_exported_rooms(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def test_a_recipe_or_study_uses_only_what_tfdml_exports(path):
+    rooms = set()
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            assert all(name.name.split(".") == ["tfdml"] for name in node.names if name.name.startswith("tfdml"))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfdml"):
+            assert not [name.name for name in node.names if name.name.startswith("tfdml.")]
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "tfdml":
             assert node.module == "tfdml"
-            assert {name.name for name in node.names} <= set(tfdml.__all__)
+            rooms |= {name.name for name in node.names}
+    assert rooms <= set(tfdml.__all__)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (room := room_of(node.value, rooms)):
+            assert node.attr in dir(getattr(tfdml, room))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_recipe_or_study_reads_only_public_names_of_a_room(path):
-    rooms = {name for name in tfdml.__all__ if hasattr(getattr(tfdml, name), "__all__")}
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and (room := room_of(node.value)) in rooms:
-            assert node.attr in getattr(tfdml, room).__all__
-
-
-def room_of(node):
-    """ "losses" of the nodes of `tfdml.losses` and `losses`."""
+def room_of(node, imported):
+    """ "losses" for the nodes of `tfdml.losses`, and of `losses` where it is imported from tfdml; else None."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tfdml":
         return node.attr
-    return node.id if isinstance(node, ast.Name) else None
+    return node.id if isinstance(node, ast.Name) and node.id in imported else None
