@@ -105,7 +105,7 @@ def test_every_published_run_of_mining_has_a_loss():
     }
     assert len(runs) == 30
     for loss, mining_, boundary in runs:
-        run = mining_setting.Run(loss, mining_, boundary=boundary if boundary == "learned" else float(boundary))
+        run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if boundary == "learned" else float(boundary))
         assert np.isfinite(
             float(mining_setting.loss_of(run, np.arange(4))(np.arange(8) // 2, np.eye(8, dtype="float32")))
         )
