@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-if sys.argv[1] == "tensorflow_addons":
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # has to be said before TensorFlow is imported
+if sys.argv[1:2] == ["tensorflow_addons"]:
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # must be set before TensorFlow is imported
 
 from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, value_and_gradient
 
@@ -66,7 +66,7 @@ def memory(what):
 def main():
     """Answer until the input ends."""
     name, loss = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "w")  # libraries may print to the other one
+    answers = os.fdopen(os.dup(1), "w")  # libraries may print to the old one
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prepare = way(name, loss)
@@ -81,7 +81,7 @@ def main():
             answer = time.perf_counter() - begin
         else:
             run = prepare(*batch(request["batch"], request["dim"], examples_per_class=examples_per_class))
-            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak
             answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)
 

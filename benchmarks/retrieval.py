@@ -117,9 +117,7 @@ WAYS = {
 
 
 def measure(data, way):
-    """Runs in the process of its own: prints one JSON object."""
-    import numpy  # noqa: F401
-
+    """Numbers, seconds and memory of one way."""
     x, labels = make_data(**data)
     small = slice(0, 200)
     WAYS[way](x[small], labels[small] % 10)  # imports, thread pools
@@ -128,7 +126,7 @@ def measure(data, way):
     numbers = WAYS[way](x, labels)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     row = {"seconds": wall, "cpu_seconds": cpu, "peak_mib": peak_mib(), "above_start_mib": peak_mib() - start}
-    print(json.dumps({**row, **{name: float(value) for name, value in numbers.items()}}))
+    return {**row, **{name: float(value) for name, value in numbers.items()}}
 
 
 def peak_mib():
@@ -137,7 +135,7 @@ def peak_mib():
 
 
 def run(data, way):
-    """Measures one way in a new process and returns its JSON object."""
+    """What `measure` returns for one way, in a new process."""
     command = [sys.executable, __file__, "--measure", json.dumps({"data": data, "way": way})]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -164,7 +162,7 @@ def main():
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(**json.loads(arguments.measure))
+        print(json.dumps(measure(**json.loads(arguments.measure))))
         return
     if arguments.peers:
         require_peers(*PEERS)
