@@ -1,7 +1,7 @@
-"""Retrieval numbers of a whole test set: ours, pytorch-metric-learning with faiss, and what a machine needs at least.
+"""Retrieval numbers of a whole test set: ours, pytorch-metric-learning with faiss, and a lower bound.
 
-Each way runs in a process of its own, in turns, so that its peak memory is its own. The matrix product of all rows with
-all rows is the least that any exact way has to do. Times leave out imports and the making of the data.
+Each way runs in its own process, in turns, so that its peak memory can be measured. The matrix product of all rows with
+all rows is a lower bound of every exact way. Times leave out imports and the making of the data.
 
     python benchmarks/retrieval.py            # ten minutes on two cores, 8 GiB for the peer
     python benchmarks/retrieval.py --quick    # small sizes; --no-peers leaves PyTorch and faiss out
@@ -72,17 +72,17 @@ def exact_with_map(x, labels):
 
 
 def scann_brute_force(x, labels):
-    """ScaNN comparing everything, 20 neighbours a query; that is too few for R-Precision in large classes."""
+    """ScaNN comparing everything, 20 neighbors per query; that is too few for R-Precision in large classes."""
     return from_neighbors(x, labels, method="exact")
 
 
 def scann_default(x, labels):
-    """ScaNN with the settings that tfdml chooses for this size, 20 neighbours a query."""
+    """ScaNN with the settings that tfdml chooses for this size, 20 neighbors per query."""
     return from_neighbors(x, labels, method="auto")
 
 
 def from_neighbors(x, labels, method):
-    """The numbers from 20 neighbours that ScaNN finds."""
+    """The numbers from 20 neighbors that ScaNN finds."""
     import numpy as np
 
     import tfdml
@@ -92,7 +92,7 @@ def from_neighbors(x, labels, method):
 
 
 def peer(x, labels):
-    """pytorch-metric-learning's AccuracyCalculator with faiss, neighbours as many as the largest class has members."""
+    """pytorch-metric-learning's AccuracyCalculator with faiss and enough neighbors for the largest class."""
     import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
