@@ -29,7 +29,7 @@ COLUMNS = ["data", "way", "seconds", "cpu_seconds", "peak_mib", "above_start_mib
 
 
 def make_data(rows, dim, classes):
-    """Unit vectors around their class's centre: `(rows, dim)` float32 and `(rows,)` labels in mixed order.
+    """Unit vectors around the center of their class: `(rows, dim)` float32 and `(rows,)` labels in mixed order.
 
     Many classes have 2 to 12 members each, as in a set of product photos; ten share the rows evenly.
     """
