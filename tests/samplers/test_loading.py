@@ -60,9 +60,9 @@ def rows_of(sampler, steps, **place):
     return np.stack([rows.numpy() for rows in sampler.index_batches(LABELS, **place).take(steps)])
 
 
-@pytest.mark.parametrize("ready", [1, 4])
+@pytest.mark.parametrize("prefetch", [1, 4])
 @pytest.mark.parametrize("kind", ["keys", "source"])
-def test_no_more_than_the_ready_batches_are_loaded_ahead(kind, ready):
+def test_no_more_than_prefetch_batches_are_loaded_ahead(kind, prefetch):
     source = Source()
 
     def count(key):
@@ -73,15 +73,15 @@ def test_no_more_than_the_ready_batches_are_loaded_ahead(kind, ready):
         return tf.ensure_shape(tf.numpy_function(count, [key], tf.int64), ())
 
     if kind == "keys":
-        dataset = GROUP.batches(ROWS, LABELS, load=load, ready=ready)
+        dataset = GROUP.batches(ROWS, LABELS, load=load, prefetch=prefetch)
     else:
-        dataset = GROUP.batches(source, LABELS, load=load_record, ready=ready)
+        dataset = GROUP.batches(source, LABELS, load=load_record, prefetch=prefetch)
     source.read.clear()
     batches = iter(dataset)
-    for taken in (ready, ready + 1):  # The streams open one after another, with the first batches.
-        for _ in range(ready if taken == ready else 1):
+    for taken in (prefetch, prefetch + 1):  # The streams open one after another, with the first batches.
+        for _ in range(prefetch if taken == prefetch else 1):
             next(batches)
-        ahead = (taken + ready) * GROUP.batch_size
+        ahead = (taken + prefetch) * GROUP.batch_size
         deadline = time.monotonic() + 10
         while len(source.read) < ahead and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -102,7 +102,7 @@ def test_the_records_of_a_source_are_those_of_the_rows(make, place):
 
 def test_a_source_that_gives_many_records_at_once_is_asked_once_a_batch():
     source = ManyAtOnce()
-    next(iter(GROUP.batches(source, LABELS, load=load_record, ready=1)))
+    next(iter(GROUP.batches(source, LABELS, load=load_record, prefetch=1)))
     assert source.calls[0] == rows_of(GROUP, 1)[0].tolist()
 
 
@@ -171,10 +171,10 @@ def test_a_source_of_another_length_is_refused_at_the_call():
 
 
 def test_unknown_options_are_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received undecodable='drop', expected 'error', 'skip' or a function"):
-        GROUP.batches(ROWS, LABELS, load=abs, undecodable="drop")
-    with pytest.raises(ValueError, match="Received ready=0, expected a whole number of at least 1"):
-        GROUP.batches(ROWS, LABELS, load=abs, ready=0)
+    with pytest.raises(ValueError, match="Received on_error='drop', expected 'error', 'skip' or a function"):
+        GROUP.batches(ROWS, LABELS, load=abs, on_error="drop")
+    with pytest.raises(ValueError, match="Received prefetch=0, expected a whole number of at least 1"):
+        GROUP.batches(ROWS, LABELS, load=abs, prefetch=0)
 
 
 def test_a_file_that_cannot_be_decoded_is_named(tmp_path):
@@ -200,10 +200,10 @@ def test_an_error_comes_at_once_even_if_nothing_can_be_loaded():
         next(iter(GROUP.batches(ROWS, LABELS, load=load_unless(ROWS))))
 
 
-@pytest.mark.parametrize("undecodable", ["error", "skip"])
-def test_examples_of_different_shapes_are_an_error_that_names_one(undecodable):
+@pytest.mark.parametrize("on_error", ["error", "skip"])
+def test_examples_of_different_shapes_are_an_error_that_names_one(on_error):
     dataset = GROUP.batches(
-        ROWS, LABELS, load=lambda key: tf.zeros([3 + tf.cast(key == 11, tf.int32)]), undecodable=undecodable
+        ROWS, LABELS, load=lambda key: tf.zeros([3 + tf.cast(key == 11, tf.int32)]), on_error=on_error
     )
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"of shape \[[34]\] and \[[34]\], the latter from row \d+"
@@ -215,7 +215,7 @@ def test_examples_of_different_shapes_are_an_error_that_names_one(undecodable):
 def test_what_is_skipped_is_replaced_inside_its_class_and_nothing_else_changes(sampler):
     bad = [3, 12, 13]
     passed = []
-    dataset = sampler.batches(ROWS, LABELS, load=load_unless(bad), undecodable=passed.append)
+    dataset = sampler.batches(ROWS, LABELS, load=load_unless(bad), on_error=passed.append)
     drawn = rows_of(sampler, 40)
     for rows, (loaded, labels) in zip(drawn, batches_of(dataset, 40), strict=True):
         is_bad = np.isin(rows, bad)
@@ -230,12 +230,12 @@ def test_what_is_skipped_is_replaced_inside_its_class_and_nothing_else_changes(s
 def test_a_replacement_is_not_in_the_batch_already_if_the_class_has_another():
     labels = np.repeat(np.arange(2), 4)
     sampler = samplers.GroupSampler(classes_per_batch=2, examples_per_class=3)
-    for loaded, _ in batches_of(sampler.batches(np.arange(8), labels, load=load_unless([2]), undecodable="skip"), 30):
+    for loaded, _ in batches_of(sampler.batches(np.arange(8), labels, load=load_unless([2]), on_error="skip"), 30):
         assert len(set(loaded)) == 6
 
 
 def test_every_other_example_of_the_class_can_be_the_replacement():
-    dataset = GROUP.batches(ROWS, LABELS, load=load_unless([0]), undecodable="skip")
+    dataset = GROUP.batches(ROWS, LABELS, load=load_unless([0]), on_error="skip")
     replacements = {
         int(loaded[place])
         for rows, (loaded, _) in zip(rows_of(GROUP, 100), batches_of(dataset, 100), strict=True)
@@ -245,22 +245,22 @@ def test_every_other_example_of_the_class_can_be_the_replacement():
 
 
 def test_replacements_are_the_same_after_resuming():
-    settings = dict(load=load_unless([3, 12, 20]), undecodable="skip", num_shards=2, shard_index=1)
-    whole = batches_of(GROUP.batches(ROWS, LABELS, **settings, ready=2), 25)
+    settings = dict(load=load_unless([3, 12, 20]), on_error="skip", num_shards=2, shard_index=1)
+    whole = batches_of(GROUP.batches(ROWS, LABELS, **settings, prefetch=2), 25)
     resumed = batches_of(GROUP.batches(ROWS, LABELS, **settings, start=10), 15)
     np.testing.assert_array_equal([x for x, _ in whole[10:]], [x for x, _ in resumed])
 
 
 def test_records_that_cannot_be_read_are_skipped_too():
     passed = []
-    dataset = GROUP.batches(Source(broken=7), LABELS, load=lambda record: record["name"], undecodable=passed.append)
+    dataset = GROUP.batches(Source(broken=7), LABELS, load=lambda record: record["name"], on_error=passed.append)
     for names, labels in batches_of(dataset, 20):
         np.testing.assert_array_equal(LABELS[[int(name.decode()[1:]) for name in names]], labels)
     assert set(passed) == {7}
 
 
 def test_a_class_of_which_nothing_can_be_loaded_is_an_error_that_names_it():
-    dataset = GROUP.batches(ROWS, LABELS, load=load_unless([10, 11, 12, 13, 14]), undecodable="skip")
+    dataset = GROUP.batches(ROWS, LABELS, load=load_unless([10, 11, 12, 13, 14]), on_error="skip")
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"\(label 2, key \d+\), and no example of its class can be"
     ):
@@ -272,7 +272,7 @@ def test_skipped_rows_are_counted_during_fit():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile(loss="mse")
     dataset = GROUP.batches(
-        ROWS, LABELS, load=lambda key: tf.cast(load_unless([4])(key), tf.float32)[None], undecodable=passed.append
+        ROWS, LABELS, load=lambda key: tf.cast(load_unless([4])(key), tf.float32)[None], on_error=passed.append
     )
     model.fit(dataset, steps_per_epoch=20, shuffle=False, verbose=0)
     assert set(passed) == {4}

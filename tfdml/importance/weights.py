@@ -38,27 +38,24 @@ class ImportanceWeights:
 
     def __init__(self, probabilities: PairProbabilities, delta: float = 1.0):
         _require_possible(probabilities)
-        self.probabilities = probabilities
+        self.probabilities = q = probabilities
         self.delta = float(delta)
+        w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)
+        self._within = w**self.delta
+        self._left, self._right = q.left / q.uniform, q.right
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """Pairs with weights multiplied; a class that was not counted is an error, or NaN in a compiled function."""
-        q = self.probabilities
+        within = self._look_up(self._within, pairs, pairs.anchor_labels)[:, None]
+        left = self._look_up(self._left, pairs, pairs.anchor_labels)
+        right = self._look_up(self._right, pairs, pairs.reference_labels)
+        between = ops.where(pairs.negative > 0, _inner_products(left, right), 1.0)  # Q / P_U.
+        return pairs._replace(positive=pairs.positive * within, negative=pairs.negative * between**-self.delta)
+
+    def _look_up(self, table, pairs, labels):
+        """The values of the classes of `labels`, in the dtype of the weights of `pairs`."""
         dtype = keras.backend.standardize_dtype(pairs.positive.dtype)
-        w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)
-
-        def values(table, labels):
-            return look_up(q.ids, table.astype(dtype), labels, source="the importance of the sampler")
-
-        left = values(q.left / q.uniform, pairs.anchor_labels)
-        right = values(q.right, pairs.reference_labels)
-        if len(right.shape) == 3:
-            between = ops.sum(left[:, None] * right, axis=-1)
-        else:
-            between = ops.matmul(left, ops.transpose(right))
-        negative = ops.where(pairs.negative > 0, between, 1.0) ** -self.delta
-        positive = values(w**self.delta, pairs.anchor_labels)[:, None]
-        return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
+        return look_up(self.probabilities.ids, table.astype(dtype), labels, source="the importance of the sampler")
 
     def get_config(self) -> dict[str, Any]:
         """The probabilities and delta as plain values."""
@@ -70,6 +67,13 @@ class ImportanceWeights:
         """The weights that `get_config` described."""
         arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
         return cls(PairProbabilities(**arrays), config["delta"])
+
+
+def _inner_products(left, right):
+    """`(A, R)` inner products of `(A, terms)` and `(R, terms)`, or `(A, R, terms)` of the references of each anchor."""
+    if len(right.shape) == 3:
+        return ops.sum(left[:, None] * right, axis=-1)
+    return ops.matmul(left, ops.transpose(right))
 
 
 def _require_possible(q):

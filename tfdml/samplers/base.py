@@ -119,8 +119,8 @@ class Sampler:
         labels: npt.ArrayLike,
         *,
         load: Callable[..., Any] | None = None,
-        undecodable: Literal["error", "skip"] | Callable[[int], None] = "error",
-        ready: int = 4,
+        on_error: Literal["error", "skip"] | Callable[[int], None] = "error",
+        prefetch: int = 4,
         start: int = 0,
         num_shards: int = 1,
         shard_index: int = 0,
@@ -135,10 +135,10 @@ class Sampler:
             labels: `(examples,)` or `(examples, 1)` integer class ids.
             load: a TensorFlow function of one key or record that returns one example, of the same shape for every
                 row. Rows are loaded in parallel and arrive in order.
-            undecodable: what becomes of a row that cannot be read or loaded: an error that names it ("error"), or
-                another example of its class that can be loaded takes its place ("skip"). A function also skips, and
-                is called with the number of each row that is passed over.
-            ready: batches that are made ready ahead of the training step, and never more than these.
+            on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
+                replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
+                called with the number of each skipped row.
+            prefetch: maximum number of batches prepared ahead of the training step.
             start, num_shards, shard_index: as in `index_batches`.
 
         Returns:
@@ -152,17 +152,17 @@ class Sampler:
         """
         if load is not None and not callable(load):
             raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
-        if undecodable not in ("error", "skip") and not callable(undecodable):
-            raise ValueError(f"Received undecodable={undecodable!r}, expected 'error', 'skip' or a function of a row.")
-        require_whole("ready", ready, 1)
+        if on_error not in ("error", "skip") and not callable(on_error):
+            raise ValueError(f"Received on_error={on_error!r}, expected 'error', 'skip' or a function of a row.")
+        require_whole("prefetch", prefetch, 1)
         rows, block = self._rows_and_block(labels, start, num_shards, shard_index)
         labels = integer_labels(labels)
         require_ids_that_fit(labels)
         if load is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))
-            batches = loading.gathered(rows, data, loading.on_host(labels), ready=ready, most=block)
+            batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            batches = loading.loaded(rows, data, load, labels, undecodable=undecodable, ready=ready)
+            batches = loading.loaded(rows, data, load, labels, on_error=on_error, prefetch=prefetch)
         return batches.with_options(_options())
 
 
