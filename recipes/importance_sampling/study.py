@@ -187,7 +187,7 @@ def _data(classes, per_class):
     rows = np.flatnonzero(train.labels < classes)
     if per_class is not None:
         rows = np.random.default_rng(0).permutation(rows)
-        place_in_class = tfdml.samplers.draws.class_table(train.labels[rows])
+        place_in_class = tfdml.samplers.class_table.class_table(train.labels[rows])
         rows = np.concatenate([rows[place_in_class.rows[s : s + per_class]] for s in place_in_class.starts])
     parts = [(train.images[rows], train.labels[rows])]
     for part in held_out:

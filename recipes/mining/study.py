@@ -161,7 +161,7 @@ def data(classes):
     """(images, labels) of training classes in four views, and of validation and test classes in one."""
     train, *held_out = tfdml.datasets.glyphs(validation=True, views=4)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(train.labels < classes))
-    table = tfdml.samplers.draws.class_table(train.labels[rows])
+    table = tfdml.samplers.class_table.class_table(train.labels[rows])
     rows = np.concatenate([rows[table.rows[start : start + PER_CLASS]] for start in table.starts])
     parts = [(train.images[rows], train.labels[rows])]
     for part in held_out:

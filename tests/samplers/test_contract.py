@@ -20,9 +20,9 @@ IDS = np.array([-(2**62), -7, 0, 3, 2**24, 2**24 + 1, 2**53, 2**53 + 1, 2**62 - 
 
 
 @functools.cache
-def centres():
-    """Planted centres of the classes that the tests know, alike for a class k and IDS[k]."""
-    known = samplers.ClassCentres(np.append(np.arange(64), IDS), dim=3)
+def centers():
+    """Planted centers of the classes that the tests know, alike for a class k and IDS[k]."""
+    known = samplers.ClassCenters(np.append(np.arange(64), IDS), dim=3)
     embeddings = np.random.default_rng(2).standard_normal((64, 3))
     embeddings[0] = embeddings[2]  # Since IDS[2] is 0.
     known.refresh(np.concatenate([embeddings, embeddings[:11]]), np.append(np.arange(64), IDS))
@@ -33,7 +33,7 @@ SUPER_CLASSES = {label: k // 3 for k in range(11) for label in (k, int(IDS[k]))}
 CLASSES = {
     "group": samplers.GroupSampler,
     "pk": samplers.PKSampler,
-    "hard class": functools.partial(samplers.HardClassSampler, centres=centres()),
+    "hard class": functools.partial(samplers.HardClassSampler, centers=centers()),
 }
 GROUPED = {name: make(classes_per_batch=4, examples_per_class=3, seed=5) for name, make in CLASSES.items()}
 PRINTED = {
@@ -54,11 +54,11 @@ SAMPLERS = {
         examples_per_class=3,
         seed=5,
     ),
-    "mined": samplers.MinedSampler(anchors_per_batch=4, neighbours=samplers.HardNeighbours(LABELS), seed=5),
+    "mined": samplers.MinedSampler(anchors_per_batch=4, pairs=samplers.MinedPairs(LABELS), seed=5),
 }
 GROUPED |= {
     "hard class, weighted": samplers.HardClassSampler(
-        classes_per_batch=4, examples_per_class=3, centres=centres(), candidates=6, weighted=True, seed=5
+        classes_per_batch=4, examples_per_class=3, centers=centers(), candidates=6, weighted=True, seed=5
     ),
     "group of all classes": samplers.GroupSampler(classes_per_batch=11, examples_per_class=4, seed=5),
     "group of one class": samplers.GroupSampler(classes_per_batch=1, examples_per_class=4, seed=5),
@@ -96,7 +96,7 @@ def test_batches_have_the_size_and_type_they_promise_before_and_after_drawing(sa
 
 
 @every_sampler_of_any_size
-def test_no_row_comes_twice_in_a_batch_but_as_a_mined_neighbour(sampler):
+def test_no_row_comes_twice_in_a_batch_but_as_part_of_a_mined_pair(sampler):
     for rows in stream(sampler):
         if isinstance(sampler, samplers.MinedSampler):
             rows = rows[::3]

@@ -182,7 +182,7 @@ def test_uniform_batches_hold_no_row_twice():
         "short_classes='repeat', expected 'drop', 'negatives' or 'error'": lambda: pair(short_classes="repeat"),
         "1 classes of one example (class 20), which have no": lambda: pair(short_classes="error").index_batches(LABELS),
         "2 classes of one example each, expected one with two": lambda: pair().index_batches([0, 1]),
-        "labels with 1 class that may be drawn, expected two": lambda: pair().index_batches([0, 0, 1]),
+        "labels with 1 class that can be drawn, expected two": lambda: pair().index_batches([0, 0, 1]),
         "batch_size=0, expected a whole number of at least 1": lambda: samplers.UniformSampler(batch_size=0),
         "batch_size=9, but only 3 examples. Lower it": lambda: samplers.UniformSampler(batch_size=9).index_batches(
             [1, 1, 2]
