@@ -58,8 +58,8 @@ def ways(paths, with_broken, labels):
         "draw rows": sampler.index_batches(labels),
         "read files": sampler.batches(paths, labels, load=tf.io.read_file),
         "read and decode": sampler.batches(paths, labels, load=decode),
-        "read and decode, skip": sampler.batches(paths, labels, load=decode, undecodable="skip"),
-        f"skip 1 in {UNREADABLE}": sampler.batches(with_broken, labels, load=decode, undecodable="skip"),
+        "read and decode, skip": sampler.batches(paths, labels, load=decode, on_error="skip"),
+        f"skip 1 in {UNREADABLE}": sampler.batches(with_broken, labels, load=decode, on_error="skip"),
         "shuffle().map().batch()": decoded.batch(BATCH).prefetch(tf.data.AUTOTUNE),
     }
 

@@ -49,7 +49,7 @@ def tensorflow_ways(images, labels, steps):
     images = tf.constant(images)
     rng = np.random.default_rng(0)
     classes = int(labels.max()) + 1
-    centers = samplers.ClassCentres(labels, dim=64)
+    centers = samplers.ClassCenters(labels, dim=64)
     centers.refresh(rng.standard_normal((classes, 64)), np.arange(classes))
     settings = {"classes_per_batch": CLASSES_PER_BATCH, "examples_per_class": EXAMPLES_PER_CLASS}
     group, uniform = samplers.GroupSampler(**settings), samplers.UniformSampler(batch_size=BATCH)
@@ -65,7 +65,7 @@ def tensorflow_ways(images, labels, steps):
             classes_per_super_class=CLASSES_PER_BATCH // 2,
             examples_per_class=EXAMPLES_PER_CLASS,
         ),
-        samplers.HardClassSampler(**settings, centres=centers),
+        samplers.HardClassSampler(**settings, centers=centers),
         samplers.MixedSampler(samplers=(group, uniform), weights=(1, 1)),
     ]
 

@@ -3,11 +3,11 @@
 from tfdml.callbacks.checkpoint import Checkpoint
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
-from tfdml.callbacks.refresh_centres import RefreshCentres
-from tfdml.callbacks.refresh_neighbours import RefreshNeighbours
+from tfdml.callbacks.refresh_centers import RefreshCenters
+from tfdml.callbacks.refresh_mined_pairs import RefreshMinedPairs
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 
-__all__ = ["Checkpoint", "ExportBest", "PairDiagnostics", "RefreshCentres", "RefreshNeighbours", "RetrievalEvaluation"]
+__all__ = ["Checkpoint", "ExportBest", "PairDiagnostics", "RefreshCenters", "RefreshMinedPairs", "RetrievalEvaluation"]
 
 
 def __dir__():

@@ -1,4 +1,4 @@
-"""The rows of each class: a table made once from the labels, in NumPy, whose errors come at the call."""
+"""Class tables: the rows of each class, computed once from the labels in NumPy."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from tfdml._checks import integer_labels
 
 
 class ClassTable(NamedTuple):
-    """Where the rows of each class are. The rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
+    """Rows grouped by class: the rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
 
     Attributes:
         ids: `(classes,)` int64, the class ids in ascending order.
-        rows: `(examples,)` int64 row numbers, those of a class side by side.
+        rows: `(examples,)` int64 row numbers, grouped by class.
         starts: `(classes,)` int64.
         counts: `(classes,)` int64, at least 1.
     """
@@ -33,7 +33,7 @@ def class_table(labels: npt.ArrayLike) -> ClassTable:
 
 
 def class_counts(table: ClassTable) -> dict[int, int]:
-    """Dict of class id to number of examples, of the classes in a `ClassTable`."""
+    """Dict of class id to number of examples."""
     return dict(zip(table.ids.tolist(), table.counts.tolist(), strict=True))
 
 
@@ -44,15 +44,15 @@ def drawable_classes(
     examples_per_class: int,
     short_classes: str,
 ) -> ClassTable:
-    """The `ClassTable` of the classes that may be drawn.
+    """The `ClassTable` of the classes that can be drawn.
 
     Args:
         labels: `(examples,)` or `(examples, 1)` integers.
-        classes_per_batch, examples_per_class: the batch asks for so many classes, and of each for so many examples.
-        short_classes: what becomes of classes with fewer examples: "drop", "repeat" (keep them) or "error".
+        classes_per_batch, examples_per_class: number of classes in a batch, and of examples per class.
+        short_classes: what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
 
     Raises:
-        ValueError: fewer than `classes_per_batch` classes remain, or short classes are an error and there are some.
+        ValueError: fewer than `classes_per_batch` classes remain, or `short_classes` is "error" and there are some.
     """
     table = class_table(labels)
     short = table.counts < examples_per_class

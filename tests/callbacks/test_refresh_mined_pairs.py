@@ -1,4 +1,4 @@
-"""Mined neighbours are those of the model that trains."""
+"""Mined pairs are those of the model that trains."""
 
 import keras
 import numpy as np
@@ -35,73 +35,73 @@ def make():
     return model
 
 
-def neighbours_of(labels=LABELS):
-    return samplers.HardNeighbours(labels, positives=2, negatives=3)
+def mined_pairs(labels=LABELS):
+    return samplers.MinedPairs(labels, positives=2, negatives=3)
 
 
-def fit(model, *more, neighbours, epochs=4, **options):
-    sampler = samplers.MinedSampler(anchors_per_batch=4, neighbours=neighbours)
+def fit(model, *more, pairs, epochs=4, **options):
+    sampler = samplers.MinedSampler(anchors_per_batch=4, pairs=pairs)
     dataset = sampler.batches(X, LABELS)
     return model.fit(
         dataset, steps_per_epoch=2, epochs=epochs, shuffle=False, verbose=0, callbacks=list(more), **options
     ).history
 
 
-def assert_those_of(model, neighbours):
+def assert_those_of(model, pairs):
     expected = hardest_pairs(model.predict(X, verbose=0), LABELS, positives=2, negatives=3)
-    np.testing.assert_array_equal(neighbours.positives, expected.positives)
-    np.testing.assert_array_equal(neighbours.negatives, expected.negatives)
+    np.testing.assert_array_equal(pairs.positives, expected.positives)
+    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
 
 
-def test_fit_trains_on_batches_of_the_neighbours_that_it_refreshes():
-    model, neighbours, tables = make(), neighbours_of(), []
-    look = keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: tables.append(neighbours.negatives.numpy()))
-    history = fit(model, callbacks.RefreshNeighbours(neighbours, X, LABELS), look, neighbours=neighbours)
+def test_fit_trains_on_batches_of_the_pairs_that_it_refreshes():
+    model, pairs, tables = make(), mined_pairs(), []
+    look = keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: tables.append(pairs.negatives.numpy()))
+    history = fit(model, callbacks.RefreshMinedPairs(pairs, X, LABELS), look, pairs=pairs)
     assert np.isfinite(history["loss"]).all()
-    assert int(neighbours.refreshes) == 4
+    assert int(pairs.refreshes) == 4
     assert (tables[0] != tables[-1]).any()
 
 
-def test_neighbours_are_those_of_the_embeddings_of_the_model_now():
-    model, neighbours = make(), neighbours_of()
-    look = keras.callbacks.LambdaCallback(on_train_begin=lambda _: assert_those_of(model, neighbours))
-    refresh = callbacks.RefreshNeighbours(neighbours, X, LABELS[:, None], batch_size=7)
-    fit(model, refresh, look, neighbours=neighbours)
+def test_pairs_are_those_of_the_embeddings_of_the_model_now():
+    model, pairs = make(), mined_pairs()
+    look = keras.callbacks.LambdaCallback(on_train_begin=lambda _: assert_those_of(model, pairs))
+    refresh = callbacks.RefreshMinedPairs(pairs, X, LABELS[:, None], batch_size=7)
+    fit(model, refresh, look, pairs=pairs)
     refresh.refresh(model)
-    assert_those_of(model, neighbours)
+    assert_those_of(model, pairs)
 
 
 @pytest.mark.parametrize(("every", "times"), [(1, 4), (2, 2), (3, 2), (4, 1)])
 def test_all_examples_are_embedded_in_batches_when_training_begins_and_between_epochs(every, times):
-    neighbours, source = neighbours_of(), Source()
-    refresh = callbacks.RefreshNeighbours(neighbours, source, LABELS, batch_size=16, every=every)
-    fit(make(), refresh, neighbours=neighbours)
-    assert int(neighbours.refreshes) == times
+    pairs, source = mined_pairs(), Source()
+    refresh = callbacks.RefreshMinedPairs(pairs, source, LABELS, batch_size=16, every=every)
+    fit(make(), refresh, pairs=pairs)
+    assert int(pairs.refreshes) == times
     assert set(source.reads) == {times}
     assert source.most == 16
 
 
-def test_scann_finds_the_neighbours_where_it_is_given():
-    model, neighbours, made = make(), neighbours_of(), []
+def test_scann_finds_the_pairs_where_it_is_given():
+    model, pairs, made = make(), mined_pairs(), []
 
     def scann(vectors, metric):
         made.append(search.Scann(vectors, metric=metric))
         return made[-1]
 
-    callbacks.RefreshNeighbours(neighbours, X, LABELS, search=scann).refresh(model)
-    assert_those_of(model, neighbours)  # So few vectors are searched without approximation.
+    callbacks.RefreshMinedPairs(pairs, X, LABELS, search=scann).refresh(model)
+    assert_those_of(model, pairs)  # So few vectors are searched without approximation.
     assert [len(index) for index in made] == [len(X)]
 
 
-def test_a_run_that_resumes_begins_with_the_neighbours_of_its_model():
-    model, neighbours = make(), neighbours_of()
-    fit(model, callbacks.RefreshNeighbours(neighbours, X, LABELS), neighbours=neighbours, epochs=2)
-    again = neighbours_of()
+def test_a_run_that_resumes_begins_with_the_pairs_of_its_model():
+    model, pairs = make(), mined_pairs()
+    fit(model, callbacks.RefreshMinedPairs(pairs, X, LABELS), pairs=pairs, epochs=2)
+    again = mined_pairs()
     begin = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, _: assert_those_of(model, again) if epoch == 2 else None
     )
-    refresh = callbacks.RefreshNeighbours(again, X, LABELS)
-    fit(model, refresh, begin, neighbours=again, epochs=4, initial_epoch=2)
+    refresh = callbacks.RefreshMinedPairs(again, X, LABELS)
+    fit(model, refresh, begin, pairs=again, epochs=4, initial_epoch=2)
     assert int(again.refreshes) == 2
 
 
@@ -115,11 +115,11 @@ def test_a_run_that_resumes_begins_with_the_neighbours_of_its_model():
             dict(search="scann"),
             "Received search='scann', expected None, or a class such as",
         ),
-        (LABELS[1:], {}, "Received 38 images and 37 labels, expected as many"),
-        (LABELS[::-1], {}, "Received 38 labels, which are not those of neighbours=<HardNeighbours of 38 examples, "),
+        (LABELS[1:], {}, "Received 38 images and 37 labels, expected the same number"),
+        (LABELS[::-1], {}, "Received 38 labels, which are not those of pairs=<MinedPairs of 38 examples, "),
         (LABELS * 1.0, {}, "Received labels of type float64"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_the_callback_is_made(labels, options, message):
     with pytest.raises(ValueError, match=message):
-        callbacks.RefreshNeighbours(neighbours_of(), X, labels, **options)
+        callbacks.RefreshMinedPairs(mined_pairs(), X, labels, **options)
