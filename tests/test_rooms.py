@@ -29,7 +29,7 @@ def trained(tmp_path_factory):
         tfdml.callbacks.RetrievalEvaluation((IMAGES, LABELS), k=1),
         tfdml.callbacks.PairDiagnostics(IMAGES, LABELS, folder / "logs"),
         tfdml.callbacks.ExportBest(folder / "export"),
-        tfdml.callbacks.Checkpoint(folder / "last.keras"),
+        tfdml.callbacks.TrainingCheckpoint(folder / "last.keras"),
     ]
     batches = sampler.batches(IMAGES, LABELS)
     run = model.fit(batches, steps_per_epoch=3, epochs=2, shuffle=False, callbacks=callbacks, verbose=0)

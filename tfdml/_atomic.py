@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary name; what is written there takes the place of `path` when the block ends well.
 
     Works for a file and for a folder. An exception in the block removes what was written and leaves `path` as it was;
@@ -52,9 +52,9 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         `pathlib.Path` on the same file system, with the same suffix. Nothing is there yet.
 
     Raises:
-        OSError: `path` cannot be written; see `check_writable`.
+        OSError: `path` cannot be written; see `as_writable_path`.
     """
-    path = check_writable(path)
+    path = as_writable_path(path)
     _sweep(path)
     workspace, lock = _workspace(path)
     try:
@@ -70,7 +70,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         _clear(workspace, path)
 
 
-def check_writable(path: str | os.PathLike) -> Path:
+def as_writable_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` whose parent folder exists and can be written.
 
     Raises:
@@ -112,7 +112,7 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
     raised when it comes twice for one version.
 
     Args:
-        path: a folder that `replacing` writes.
+        path: a folder that `atomic_write` writes.
         read: function of its `pathlib.Path`.
 
     Returns:

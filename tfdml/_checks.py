@@ -43,7 +43,13 @@ def require_seed(seed: Any) -> None:
     require_whole("seed", seed, int(INT64.min), int(INT64.max))
 
 
-def unmasked(name: str, array: Any) -> Any:
+def require_metric(metric: Any) -> None:
+    """Raise a ValueError unless `metric` is one of `METRICS`."""
+    if metric not in METRICS:
+        raise ValueError(f"Received metric={metric!r}, expected one of {', '.join(map(repr, METRICS))}.")
+
+
+def as_unmasked(array: Any, name: str) -> Any:
     """The data of a masked array without masked entries; everything else as it is.
 
     Raises:
@@ -57,41 +63,8 @@ def unmasked(name: str, array: Any) -> Any:
     return np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else array
 
 
-def integer_labels(labels: npt.ArrayLike) -> np.ndarray:
-    """Class ids as an int64 array `(examples,)`.
-
-    Args:
-        labels: integers of shape `(examples,)` or `(examples, 1)`.
-
-    Raises:
-        ValueError: labels that are empty, of another shape or type, beyond int64, or masked.
-    """
-    labels = unmasked("labels", labels)
-    labels = np.asarray(labels)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or not len(labels):
-        raise ValueError(
-            f"Received labels of shape {labels.shape}, expected (examples,) or (examples, 1) with at least one example."
-        )
-    if labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"Received labels of type {labels.dtype}, expected integer class ids. "
-            "Number the classes, for example with np.unique(labels, return_inverse=True)[1]."
-        )
-    if labels.max() > INT64.max:
-        raise ValueError(f"Received a label of {labels.max()}, expected class ids that fit in int64.")
-    return labels.astype(np.int64)
-
-
-def check_metric(metric):
-    """Raises `ValueError` unless `metric` is one of `METRICS`."""
-    if metric not in METRICS:
-        raise ValueError(f"Received metric={metric!r}, expected one of {', '.join(map(repr, METRICS))}.")
-
-
 def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
-    """Checks vectors and brings them to float32, rows contiguous.
+    """Vectors as float32 with contiguous rows.
 
     Args:
         vectors: `(n, dim)`, anything NumPy turns into numbers.
@@ -103,7 +76,7 @@ def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
     Raises:
         ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
     """
-    vectors = unmasked(name, vectors)
+    vectors = as_unmasked(vectors, name)
     try:
         array = np.asarray(vectors)
         if np.iscomplexobj(array):
@@ -128,27 +101,40 @@ def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
     return array
 
 
-def as_ids(ids: npt.ArrayLike, count: int, name: str) -> np.ndarray:
-    """Checks integer ids, of classes, groups or items, and brings them to int64 without loss.
+def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:
+    """Integer ids, of classes, groups or items, as int64.
 
     Args:
-        ids: `(count,)` or `(count, 1)` integers.
-        count: how many there must be.
+        ids: `(n,)` or `(n, 1)` integers.
         name: what to call them in an error.
+        count: the expected n; None for any number of at least 1.
 
     Returns:
-        `(count,)` int64.
+        `(n,)` int64.
 
     Raises:
-        ValueError: not integers (floats would merge large ids), wrong length, masked entries, or beyond int64.
+        ValueError: not integers (floats would merge large ids), wrong shape or length, masked entries, or beyond int64.
     """
-    array = np.asarray(unmasked(name, ids))
+    array = np.asarray(as_unmasked(ids, name))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"Received {name} of dtype {array.dtype}, expected integers. Number the names first.")
-    if array.shape != (count,):
-        raise ValueError(f"Received {name} of shape {np.shape(ids)}, expected ({count},): one id a row.")
-    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+    _require_integers(array, name)
+    _require_one_per_row(array, name, count)
+    if array.size and array.max() > INT64.max:
         raise ValueError(f"Received {name} up to {array.max()}, expected at most 2**63 - 1. Renumber them.")
     return array.astype(np.int64)
+
+
+def _require_integers(array, name):
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(
+            f"Received {name} of dtype {array.dtype}, expected integers. "
+            f"Number them, for example with np.unique({name}, return_inverse=True)[1]."
+        )
+
+
+def _require_one_per_row(array, name, count):
+    if count is None and (array.ndim != 1 or not array.size):
+        raise ValueError(f"Received {name} of shape {array.shape}, expected (n,) or (n, 1) with at least one id.")
+    if count is not None and array.shape != (count,):
+        raise ValueError(f"Received {name} of shape {array.shape}, expected ({count},): one id per row.")

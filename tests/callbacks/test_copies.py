@@ -23,7 +23,7 @@ def every(folder):
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, folder / "logs"),
         "RefreshCentres": callbacks.RefreshCentres(centres, X, LABELS),
         "RefreshNeighbours": callbacks.RefreshNeighbours(neighbours, X, LABELS),
-        "Checkpoint": callbacks.Checkpoint(folder / "state.keras"),
+        "TrainingCheckpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
         "ExportBest": callbacks.ExportBest(folder / "export", monitor="loss", mode="min", best=-1.0),
     }
 

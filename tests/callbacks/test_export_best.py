@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 from tfdml.callbacks import export_best
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 1), dtype="uint8")
@@ -78,7 +78,7 @@ def folder(tmp_path, monkeypatch):
     """A folder for exports that hold the epoch of their model, and none of the seconds that a SavedModel takes."""
 
     def write(model, path, *, assets_extra):
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             (partial / "assets.extra").mkdir(parents=True)
             (partial / "assets.extra" / "best.json").write_bytes(assets_extra["best.json"])
             (partial / "saved_model.pb").write_text(str(int(model.optimizer.iterations) - 1))
@@ -134,7 +134,7 @@ def test_a_run_that_resumes_at_any_epoch_ends_with_the_export_of_an_unbroken_one
     for stop in range(1, len(values)):
         state = folder.parent / f"{stop}.keras"
         path = folder.parent / str(stop)
-        run(small(), [*callback(values, path, mode=mode), callbacks.Checkpoint(state)], stop)
+        run(small(), [*callback(values, path, mode=mode), callbacks.TrainingCheckpoint(state)], stop)
         resumed = callback(values, path, mode=mode)
         run(keras.saving.load_model(state), resumed, len(values), initial_epoch=stop)
         assert epoch_of(path) == best
@@ -237,9 +237,9 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
     with pytest.raises(ValueError, match="something other than a SavedModel"):
         callbacks.ExportBest(tmp_path / "file")
     with pytest.raises(ValueError, match=r"ends in '\.keras'"):
-        callbacks.Checkpoint(tmp_path / "model.h5")
+        callbacks.TrainingCheckpoint(tmp_path / "model.h5")
     with pytest.raises(OSError, match="expected a place that can be written"):
-        callbacks.Checkpoint(tmp_path / "file" / "model.keras")
+        callbacks.TrainingCheckpoint(tmp_path / "file" / "model.keras")
 
 
 def test_a_checkpoint_goes_on_to_the_weights_of_an_unbroken_run(tmp_path):
@@ -254,7 +254,7 @@ def test_a_checkpoint_goes_on_to_the_weights_of_an_unbroken_run(tmp_path):
     whole, broken = make(), make()
     settings = {"steps_per_epoch": 2, "shuffle": False, "verbose": 0}
     whole.fit(batches, epochs=4, **settings)
-    broken.fit(batches, epochs=2, callbacks=[callbacks.Checkpoint(tmp_path / "state.keras")], **settings)
+    broken.fit(batches, epochs=2, callbacks=[callbacks.TrainingCheckpoint(tmp_path / "state.keras")], **settings)
     again = keras.saving.load_model(tmp_path / "state.keras")
     assert again.steps == 4
     again.fit(batches, initial_epoch=2, epochs=4, **settings)

@@ -212,8 +212,8 @@ def test_own_fonts_make_their_own_selection_under_their_own_protocol(fonts, tmp_
     ("options", "message"),
     [
         ({"split": "random"}, r"Received split='random', expected 'class' or 'script'"),
-        ({"views": 0}, r"Received views=0, expected a positive integer"),
-        ({"views": 1.0}, r"Received views=1.0, expected a positive integer"),
+        ({"views": 0}, r"Received views=0, expected a whole number of at least 1"),
+        ({"views": 1.0}, r"Received views=1.0, expected a whole number of at least 1"),
         ({"fonts": []}, r"expected such as fonts=\["),
         ({"fonts": "a.ttf"}, r"expected such as fonts=\["),
         ({"fonts": ["no/such.ttf"]}, r"font file no/such.ttf, which does not exist"),

@@ -135,8 +135,8 @@ def test_shrinking_averages_instead_of_skipping_pixels(tmp_path):
     [
         ({"size": 0}, "Received size=0, expected a positive side"),
         ({"size": (3, -1)}, r"Received size=\(3, -1\)"),
-        ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected at least 1"),
-        ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected at least 1"),
+        ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
+        ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected a whole number of at least 1"),
         ({"size": 8, "channels": 2}, r"Received channels=2, expected 1 \(grey\) or 3 \(colour\)"),
     ],
 )

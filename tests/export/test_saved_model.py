@@ -197,8 +197,8 @@ def test_sessions_of_tensorflow_1_serve_it(marking, images):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_bytes": 0}, "Received max_bytes=0, expected at least 1"),
-        ({"max_pixels": -5}, "Received max_pixels=-5, expected at least 1"),
+        ({"max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
+        ({"max_pixels": -5}, "Received max_pixels=-5, expected a whole number of at least 1"),
         ({"on_error": "skip"}, "Received on_error='skip', expected 'fail' or 'mark'"),
         ({"assets_extra": {"../best.json": b""}}, r"Received '../best.json' in assets_extra, expected relative names"),
         ({"assets_extra": {"/etc/best.json": b""}}, "expected relative names"),

@@ -282,13 +282,13 @@ def test_settings_go_by_their_names(make):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (LABELS.astype("float32"), "Received labels of type float32, expected integer class ids. Number the classes"),
-        (LABELS.astype(str), "Received labels of type <U"),
-        (LABELS > 3, "Received labels of type bool"),
-        (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(examples,\)"),
+        (LABELS.astype("float32"), "Received labels of dtype float32, expected integers. Number them"),
+        (LABELS.astype(str), "Received labels of dtype <U"),
+        (LABELS > 3, "Received labels of dtype bool"),
+        (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(n,\)"),
         ([], r"Received labels of shape \(0,\)"),
         (3, r"Received labels of shape \(\)"),
-        (LABELS.astype(np.uint64) + np.uint64(2**63), "Received a label of 92233720368547758"),
+        (LABELS.astype(np.uint64) + np.uint64(2**63), "Received labels up to 92233720368547758"),
     ],
 )
 def test_bad_labels_are_refused_at_the_call(sampler, labels, message):

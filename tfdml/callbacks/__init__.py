@@ -1,13 +1,20 @@
 """Keras callbacks: measure retrieval and pairs while a model trains, export the best, go on after an interruption."""
 
-from tfdml.callbacks.checkpoint import Checkpoint
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
 from tfdml.callbacks.refresh_centres import RefreshCentres
 from tfdml.callbacks.refresh_neighbours import RefreshNeighbours
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
+from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
-__all__ = ["Checkpoint", "ExportBest", "PairDiagnostics", "RefreshCentres", "RefreshNeighbours", "RetrievalEvaluation"]
+__all__ = [
+    "ExportBest",
+    "PairDiagnostics",
+    "RefreshCentres",
+    "RefreshNeighbours",
+    "RetrievalEvaluation",
+    "TrainingCheckpoint",
+]
 
 
 def __dir__():

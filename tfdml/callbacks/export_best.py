@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import keras
 
 from tfdml._atomic import recovered
-from tfdml.export.saved_model import check_export_path, check_options, saved_model
+from tfdml.export.saved_model import as_export_path, require_export_options, saved_model
 
 RECORD = "best.json"  # in assets.extra, the folder that TensorFlow leaves to others
 
@@ -68,9 +68,9 @@ class ExportBest(keras.callbacks.Callback):
             raise ValueError(f"Received mode={mode!r}, expected 'max' or 'min'.")
         if best is not None and math.isnan(best):
             raise ValueError(f"Received best={best}, expected a number, which another can be better than, or None.")
-        check_options(**options)
+        require_export_options(**options)
         self.options = options
-        self.path = check_export_path(path)
+        self.path = as_export_path(path)
         self.monitor = monitor
         self.mode = mode
         self.best = best

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml._atomic import check_writable
+from tfdml._atomic import as_writable_path
 from tfdml._checks import require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks._base import Callback
@@ -71,7 +71,7 @@ class PairDiagnostics(Callback):
         if len(images) != len(labels):
             raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected as many.")
         self.images, self.labels = images, np.asarray(labels)
-        self.log_dir = check_writable(Path(log_dir) / "events").parent
+        self.log_dir = as_writable_path(Path(log_dir) / "events").parent
         self.loss, self.every, self.batch_size = loss, every, batch_size
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from tfdml import metrics, search
+from tfdml._checks import as_ids, require_whole
 from tfdml.callbacks._base import Callback, embed
 
 
@@ -62,8 +63,7 @@ class RetrievalEvaluation(Callback):
             raise ValueError(f"Received search={search!r}, expected 'exact' or 'scann'.")
         self.k = np.atleast_1d(k).tolist()
         for name, value in [("every", every), ("batch_size", batch_size), *(("k", value) for value in self.k)]:
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"Received {name}={value!r}, expected a positive integer.")
+            require_whole(name, value, 1)
         self.data = _checked(data)
         self.search = search
         self.every = every
@@ -131,8 +131,7 @@ def _checked(data: Any) -> Any:
         )
     if len(x) != len(labels) or len(x) == 0:
         raise ValueError(f"Received {len(x)} examples and {len(labels)} labels, expected as many, and at least one.")
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"Received labels of dtype {labels.dtype}, expected integer class ids.")
+    labels = as_ids(labels, "labels", len(x))
     if np.issubdtype(x.dtype, np.floating) and np.isnan(x).any():
         row = int(np.argmax(np.isnan(x.reshape(len(x), -1)).any(axis=1)))
         raise ValueError(

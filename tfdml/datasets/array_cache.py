@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 
 
 def cache_folder(cache):
@@ -86,5 +86,5 @@ def _read(path):
 
 
 def _write(path, arrays):
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         np.savez(partial, sha256=np.array(digest(arrays)), **arrays)

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from tfdml._checks import require_whole
 from tfdml.datasets import distortion, selection, typefaces
 from tfdml.datasets.array_cache import cache_folder, cached, digest
 from tfdml.datasets.records import LabelledImages
@@ -54,8 +55,7 @@ def glyphs(
     """
     if split not in ("class", "script"):
         raise ValueError(f"Received split={split!r}, expected 'class' or 'script'.")
-    if not isinstance(views, (int, np.integer)) or isinstance(views, bool) or views < 1:
-        raise ValueError(f"Received views={views!r}, expected a positive integer.")
+    require_whole("views", views, 1)
     name, face_names, designs, arrays = _default_set(views, cache) if fonts is None else _own_set(fonts, views, cache)
     if views > 1:
         name += f"-views{views}"

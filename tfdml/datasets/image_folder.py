@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfdml._checks import require_whole
 from tfdml._images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.records import LabelledFiles
 
@@ -125,9 +126,8 @@ def load_image(
         raise ValueError(f"Received size={size!r}, expected a positive side or (height, width).")
     if channels not in (1, 3):
         raise ValueError(f"Received channels={channels!r}, expected 1 (grey) or 3 (colour).")
-    for name, limit in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
-        if limit < 1:
-            raise ValueError(f"Received {name}={limit!r}, expected at least 1.")
+    require_whole("max_bytes", max_bytes, 1)
+    require_whole("max_pixels", max_pixels, 1)
 
     def load(path):
         import tensorflow as tf

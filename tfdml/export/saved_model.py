@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath
 import keras
 import tensorflow as tf
 
-from tfdml._atomic import check_writable, replacing
+from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._checks import require_whole
 from tfdml._images import MAX_BYTES, MAX_PIXELS
 from tfdml._images.decode import load_batch
 
@@ -55,8 +56,8 @@ def saved_model(
         RuntimeError: Keras does not run on TensorFlow.
     """
     height, width, channels = _image_shape(model)
-    check_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
-    folder = check_export_path(path)
+    require_export_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
+    folder = as_export_path(path)
     network = keras.Model(model.inputs, model.outputs)
     dtype = model.inputs[0].dtype
 
@@ -81,20 +82,20 @@ def saved_model(
     pixels = tf.TensorSpec((None, height, width, channels), "uint8", name="images")
     archive.add_endpoint("serving_default", embed, [pixels])
     archive.add_endpoint("serve_bytes", embed_bytes, [tf.TensorSpec((None,), "string", name="images")])
-    with replacing(folder) as partial:
+    with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", assets_extra or {})
     return folder
 
 
-def check_export_path(path: str | os.PathLike) -> Path:
+def as_export_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` that a SavedModel can be written to without losing anything else.
 
     Raises:
         OSError: it cannot be written.
         ValueError: something other than a SavedModel is there.
     """
-    path = check_writable(path)
+    path = as_writable_path(path)
     if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / "saved_model.pb").is_file()):
         raise ValueError(
             f"Received path={str(path)!r}, which holds something other than a SavedModel; expected a new or empty "
@@ -124,7 +125,7 @@ def _image_shape(model):
     return shape
 
 
-def check_options(
+def require_export_options(
     *,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
@@ -132,9 +133,8 @@ def check_options(
     assets_extra: dict[str, bytes] | None = None,
 ) -> None:
     """Raise the error of an option of `saved_model` that is wrong, or that it does not have."""
-    for name, value in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
-        if value < 1:
-            raise ValueError(f"Received {name}={value!r}, expected at least 1.")
+    require_whole("max_bytes", max_bytes, 1)
+    require_whole("max_pixels", max_pixels, 1)
     if on_error not in ("fail", "mark"):
         raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
     for name in assets_extra or {}:

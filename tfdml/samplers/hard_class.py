@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import INT64, require_whole, unmasked
+from tfdml._checks import INT64, as_unmasked, require_whole
 from tfdml.importance import PairProbabilities
 from tfdml.samplers.base import GroupedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
@@ -77,7 +77,7 @@ class ClassCentres(tf.Module):
             ValueError: embeddings of another shape or that are not finite, or other classes.
         """
         table = class_table(labels)
-        embeddings = unmasked("embeddings", embeddings)
+        embeddings = as_unmasked(embeddings, "embeddings")
         x = np.asarray(embeddings, dtype="float32")
         if x.shape != (len(table.rows), self.dim):
             raise ValueError(

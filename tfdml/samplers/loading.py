@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdml._checks import INT64, unmasked
+from tfdml._checks import INT64, as_unmasked
 from tfdml.samplers.class_table import class_table
 
 _TOGETHER = 64  # Small batches gathered by one call: spreads the cost of starting an operation over them,
@@ -37,7 +37,7 @@ def is_source(data: Any) -> bool:
 
 def arrays(data: Any, length: int) -> Any:
     """`data` as tensors `(length, ...)`; raises a ValueError where it is neither arrays of that length nor numbers."""
-    data = tf.nest.map_structure(lambda part: unmasked("data", part), data)
+    data = tf.nest.map_structure(lambda part: as_unmasked(part, "data"), data)
     try:
         tensors = on_host(data)
     except (TypeError, ValueError):

@@ -5,10 +5,10 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import check_writable, replacing
+from tfdml._atomic import as_writable_path, atomic_write
 
 
-class Checkpoint(keras.callbacks.Callback):
+class TrainingCheckpoint(keras.callbacks.Callback):
     """Save the whole training state after every epoch, in one file that is whole at all times.
 
     `keras.saving.load_model(path)` gives the model back with its optimizer, and `model.steps` says how many batches it
@@ -20,7 +20,7 @@ class Checkpoint(keras.callbacks.Callback):
         if path.exists():
             model = keras.saving.load_model(path)
         model.fit(sampler.batches(images, labels, start=model.steps), steps_per_epoch=200,
-                  initial_epoch=model.steps // 200, epochs=10, callbacks=[tfdml.callbacks.Checkpoint(path)])
+                  initial_epoch=model.steps // 200, epochs=10, callbacks=[tfdml.callbacks.TrainingCheckpoint(path)])
 
     Args:
         path: file to write, ending in `.keras`.
@@ -34,9 +34,9 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         if not str(path).endswith(".keras"):
             raise ValueError(f"Received path={str(path)!r}, expected a file name that ends in '.keras'.")
-        self.path = check_writable(path)
+        self.path = as_writable_path(path)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save."""
-        with replacing(self.path) as partial:
+        with atomic_write(self.path) as partial:
             self.model.save(partial)
