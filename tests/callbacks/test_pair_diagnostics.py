@@ -135,7 +135,7 @@ def test_a_loss_that_is_given_says_what_is_active_and_positive(tmp_path):
 
 def test_what_is_wrong_is_said_at_the_call(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="Received 40 images and 39 labels, expected as many"):
+    with pytest.raises(ValueError, match="Received 40 images and 39 labels, expected one label per image"):
         callbacks.PairDiagnostics(X, LABELS[1:], tmp_path)
     with pytest.raises(ValueError, match="every=0, expected a whole number of at least 1"):
         callbacks.PairDiagnostics(X, LABELS, tmp_path, every=0)

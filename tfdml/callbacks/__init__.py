@@ -1,4 +1,4 @@
-"""Keras callbacks: measure retrieval and pairs while a model trains, export the best, go on after an interruption."""
+"""Keras callbacks: measure retrieval and pairs during training, export the best model, resume interrupted runs."""
 
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics

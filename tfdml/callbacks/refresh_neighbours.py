@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import require_whole
-from tfdml.callbacks._refresh import Refresh, embedded
+from tfdml.callbacks._embedding import embed_rows
+from tfdml.callbacks._refresh import Refresh
 from tfdml.samplers.mined import HardNeighbours
 
 
@@ -66,4 +67,4 @@ class RefreshNeighbours(Refresh):
     def refresh(self, model: keras.Model) -> None:
         """Take the neighbours from what `model` makes of the examples."""
         rows = np.arange(len(self.images))
-        self.neighbours.refresh(embedded(model, self.images, rows, self.batch_size), search=self.search)
+        self.neighbours.refresh(embed_rows(model, self.images, rows, self.batch_size), search=self.search)

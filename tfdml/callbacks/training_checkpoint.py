@@ -1,4 +1,4 @@
-"""The training state of the last epoch, so that an interrupted run can resume."""
+"""The training state after the last epoch, from which an interrupted run resumes."""
 
 import os
 from typing import Any
@@ -9,11 +9,11 @@ from tfdml._atomic import as_writable_path, atomic_write
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Save the whole training state after every epoch, in one file that is whole at all times.
+    """Save the complete training state after every epoch, in one file that is whole at all times.
 
-    `keras.saving.load_model(path)` gives the model back with its optimizer, and `model.steps` says how many batches it
-    was trained on: a resumed run ends with the weights of an uninterrupted one. (`optimizer.iterations` is another
-    number: it leaves out steps that loss scaling skips and gradients that are accumulated.)
+    `keras.saving.load_model(path)` returns the model with its optimizer, and `model.steps` is the number of batches it
+    was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it
+    does not count steps that loss scaling skips or whose gradients are only accumulated.)
 
     Example:
 
@@ -26,7 +26,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: file to write, ending in `.keras`.
 
     Raises:
-        ValueError: another suffix.
+        ValueError: `path` has another suffix.
         OSError: `path` cannot be written.
     """
 
