@@ -1,4 +1,7 @@
-"""Checks of what a user hands over, made at the call."""
+"""Checks of arguments.
+
+`require_x` raises unless its argument is an x; `as_x` raises, too, and returns its argument in the proper form.
+"""
 
 import numbers
 from typing import Any
@@ -11,18 +14,18 @@ INT64 = np.iinfo(np.int64)
 
 
 def require(condition: bool, received: str, expected: str) -> None:
-    """Raise the ValueError of a loss option: what was received, what is expected."""
+    """Raise a ValueError that says what was received and what is expected, unless `condition` holds."""
     if not condition:
         raise ValueError(f"Received {received}, expected {expected}.")
 
 
 def require_function_or_none(option: str, value: Any) -> None:
-    """Raise the ValueError of an option that takes a function."""
+    """Raise a ValueError unless the value is a function or None."""
     require(value is None or callable(value), f"{option}={value!r}", "a function or None")
 
 
 def require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise a ValueError unless `value` is a whole number, at least `least` and, if given, at most `most`."""
+    """Raise a ValueError unless `value` is a whole number from `least` to `most`; None for no upper bound."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -30,16 +33,16 @@ def require_whole(name: str, value: Any, least: int, most: int | None = None) ->
 
 
 def require_steps(start: int, num_shards: int, block: int) -> None:
-    """Raise a ValueError unless the steps of a stream, at least those of its first block, fit in int64."""
+    """Raise a ValueError unless the step numbers of the first block of a stream fit in int64."""
     if (int(start) + block) * int(num_shards) > INT64.max:
         raise ValueError(
-            f"Received start={start} with num_shards={num_shards}, whose batches have numbers beyond int64, expected "
+            f"Received start={start} with num_shards={num_shards}, whose batch numbers exceed int64, expected "
             f"start * num_shards + shard_index below {INT64.max}. Lower start or num_shards."
         )
 
 
 def require_seed(seed: Any) -> None:
-    """Raise a ValueError unless `seed` is a whole number of 64 bits."""
+    """Raise a ValueError unless `seed` is a whole number in int64."""
     require_whole("seed", seed, int(INT64.min), int(INT64.max))
 
 
@@ -50,10 +53,10 @@ def require_metric(metric: Any) -> None:
 
 
 def as_unmasked(array: Any, name: str) -> Any:
-    """The data of a masked array without masked entries; everything else as it is.
+    """The data of a masked array without masked entries; anything else unchanged.
 
     Raises:
-        ValueError: masked entries, whose mask would be lost in a tensor.
+        ValueError: masked entries; a tensor would lose the mask.
     """
     if np.ma.is_masked(array):
         raise ValueError(
@@ -67,11 +70,11 @@ def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
     """Vectors as float32 with contiguous rows.
 
     Args:
-        vectors: `(n, dim)`, anything NumPy turns into numbers.
-        name: what to call them in an error.
+        vectors: `(n, dim)`, anything that NumPy converts to numbers.
+        name: name of the argument, for error messages.
 
     Returns:
-        `(n, dim)` float32; the input itself where it already is that.
+        `(n, dim)` float32; the input itself if it already has this form.
 
     Raises:
         ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
@@ -102,18 +105,18 @@ def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
 
 
 def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:
-    """Integer ids, of classes, groups or items, as int64.
+    """Integer ids of classes, groups or items as int64.
 
     Args:
         ids: `(n,)` or `(n, 1)` integers.
-        name: what to call them in an error.
-        count: the expected n; None for any number of at least 1.
+        name: name of the argument, for error messages.
+        count: the expected n; None for any n of at least 1.
 
     Returns:
         `(n,)` int64.
 
     Raises:
-        ValueError: not integers (floats would merge large ids), wrong shape or length, masked entries, or beyond int64.
+        ValueError: not integers (floats would merge large ids), wrong shape or length, masked entries, or above int64.
     """
     array = np.asarray(as_unmasked(ids, name))
     if array.ndim == 2 and array.shape[1] == 1:

@@ -307,7 +307,7 @@ def test_bad_labels_are_refused_at_the_call(sampler, labels, message):
         (dict(num_shards=0), "Received num_shards=0"),
         (dict(num_shards=2, shard_index=2), r"Received shard_index=2, expected a whole number from 0 to 1\."),
         (dict(num_shards=2, shard_index=-1), "Received shard_index=-1"),
-        (dict(start=2**64), f"Received start={2**64} with num_shards=1, whose batches have numbers beyond int64"),
+        (dict(start=2**64), f"Received start={2**64} with num_shards=1, whose batch numbers exceed int64"),
         (dict(start=2**40, num_shards=2**23), f"Received start={2**40} with num_shards={2**23}"),
         (dict(num_shards=2**64), f"Received start=0 with num_shards={2**64}"),
         (dict(start=np.int64(2**62), num_shards=np.int64(4), shard_index=3), f"Received start={2**62}"),
