@@ -13,12 +13,13 @@ X = np.random.default_rng(0).standard_normal((40, 6)).astype("float32")
 KEYS = ["active_negatives", "active_positives", "negative_distance", "negative_distance_std", "positive_distance"]
 
 
-def make(loss=None, last=keras.layers.UnitNormalization):
+def make(loss=None, last=keras.layers.UnitNormalization, run_eagerly=True):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((6,))
     outputs = keras.layers.Dense(4)(keras.layers.Dropout(0.3)(inputs))
     model = models.EmbeddingModel(inputs, last()(outputs))
-    model.compile(keras.optimizers.SGD(0.1), loss=losses.MarginLoss() if loss is None else loss)
+    loss = losses.MarginLoss() if loss is None else loss
+    model.compile(keras.optimizers.SGD(0.1), loss=loss, run_eagerly=run_eagerly)
     return model
 
 
