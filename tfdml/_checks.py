@@ -79,29 +79,37 @@ def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
     Raises:
         ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
     """
-    vectors = as_unmasked(vectors, name)
-    try:
-        array = np.asarray(vectors)
-        if np.iscomplexobj(array):
-            raise TypeError("complex numbers have no order")
-        with np.errstate(over="ignore"):
-            array = np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Received {name} that are not a matrix of numbers ({error}). Pass (n, dim) floats."
-        ) from error
+    array = _as_float32(as_unmasked(vectors, name), name)
     if np.ndim(vectors) != 2 or array.shape[1] == 0:
         raise ValueError(
             f"Received {name} of shape {np.shape(vectors)}, expected (n, dim) with dim > 0. "
             "Turn one vector v into v[None]; flatten feature maps first."
         )
+    _require_finite(array, name)
+    return array
+
+
+def _as_float32(array, name):
+    """Anything that NumPy converts to real numbers as float32, rows contiguous; infinite where float32 overflows."""
+    try:
+        array = np.asarray(array)
+        if np.iscomplexobj(array):
+            raise TypeError("complex numbers have no order")
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Received {name} that are not a matrix of numbers ({error}). Pass (n, dim) floats."
+        ) from error
+
+
+def _require_finite(array, name):
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise ValueError(
             f"Received {name} with a value that is NaN, infinite or too large for float32 (first in row {row}). "
             "Look for a diverged model or a division by zero."
         )
-    return array
 
 
 def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:

@@ -12,6 +12,7 @@ from tfdml._atomic import recovered
 from tfdml.export.saved_model import as_export_path, require_export_options, saved_model
 
 RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software
+_ADVICE = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
 
 
 class _Best(NamedTuple):
@@ -129,18 +130,22 @@ def _stored(path, monitor, mode):
     folder = recovered(path)
     if not (folder / "saved_model.pb").exists():
         return None
-    advice = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
-    try:
-        record = json.loads((folder / "assets.extra" / RECORD).read_text())
-        found, best = (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"Received path={str(path)!r}, which holds an export without a readable assets.extra/{RECORD}, so its "
-            f"value is not known; expected an export written by ExportBest. {advice}"
-        ) from error
+    found, best = _read_record(path, folder)
     if found != (monitor, mode):
         raise ValueError(
             f"Received monitor={monitor!r} and mode={mode!r}, but the export in {str(path)!r} was selected by "
-            f"{found[0]!r} and {found[1]!r}; expected the same. {advice}"
+            f"{found[0]!r} and {found[1]!r}; expected the same. {_ADVICE}"
         )
     return best
+
+
+def _read_record(path, folder):
+    """`(monitor, mode)`, and value and epoch, of an export."""
+    try:
+        record = json.loads((folder / "assets.extra" / RECORD).read_text())
+        return (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"Received path={str(path)!r}, which holds an export without a readable assets.extra/{RECORD}, so its "
+            f"value is not known; expected an export written by ExportBest. {_ADVICE}"
+        ) from error

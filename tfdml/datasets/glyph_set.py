@@ -117,9 +117,7 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
     places: list[int] = []
     for place, face in enumerate(faces):
         _progress("Looking at the fonts", place, len(faces))
-        font = typefaces.open_font(face)
-        drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
-        drawn = {c: drawing for c, drawing in drawings if drawing is not None}
+        drawn = _drawn_characters(face)
         if drawn:
             pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
             code_points += drawn
@@ -136,6 +134,13 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
             "Pass more fonts."
         )
     return chosen
+
+
+def _drawn_characters(face):
+    """Drawings of all letters and numbers of a face that have ink and fit: dict of code point -> `(128, 128)`."""
+    font = typefaces.open_font(face)
+    drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
+    return {c: drawing for c, drawing in drawings if drawing is not None}
 
 
 def _render(faces, chosen, views):

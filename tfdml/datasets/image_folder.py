@@ -37,22 +37,10 @@ def folder(path: str | os.PathLike) -> LabeledFiles:
     Raises:
         ValueError: the folder does not exist or has no subfolder, or a subfolder has no image.
     """
-    root = pathlib.Path(path)
-    if not root.is_dir():
-        raise ValueError(
-            f"Received path={str(path)!r}, which is not a folder. Expected one subfolder of images per class."
-        )
-    classes = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
-    if not classes:
-        raise ValueError(f"Received path={str(path)!r}, which has no subfolder. Expected one subfolder per class.")
+    root, classes = pathlib.Path(path), _class_names(path)
     listed = [list(_sorted_files(root / name)) for name in classes]
     files = [[file for file, reason in entries if not reason] for entries in listed]
-    empty = [name for name, images in zip(classes, files, strict=True) if not images]
-    if empty:
-        raise ValueError(
-            f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}): "
-            f"{', '.join(empty)}. Fill or remove their folders."
-        )
+    _require_images(path, classes, files)
     skipped = [(child, _reason(child) or "outside the class folders") for child in sorted(root.iterdir())]
     skipped = [entry for entry in skipped if entry[0].name not in classes]
     skipped += [entry for entries in listed for entry in entries if entry[1]]
@@ -63,6 +51,29 @@ def folder(path: str | os.PathLike) -> LabeledFiles:
         class_names=tuple(classes),
         skipped=tuple((str(file), reason) for file, reason in skipped),
     )
+
+
+def _class_names(path):
+    """Names of the subfolders, sorted."""
+    root = pathlib.Path(path)
+    if not root.is_dir():
+        raise ValueError(
+            f"Received path={str(path)!r}, which is not a folder. Expected one subfolder of images per class."
+        )
+    names = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
+    if not names:
+        raise ValueError(f"Received path={str(path)!r}, which has no subfolder. Expected one subfolder per class.")
+    return names
+
+
+def _require_images(path, classes, files):
+    """Raise a ValueError that names the classes without images."""
+    empty = [name for name, images in zip(classes, files, strict=True) if not images]
+    if empty:
+        raise ValueError(
+            f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}): "
+            f"{', '.join(empty)}. Fill or remove their folders."
+        )
 
 
 def _sorted_files(parent):

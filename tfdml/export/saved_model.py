@@ -55,37 +55,50 @@ def saved_model(
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
-    height, width, channels = _image_shape(model)
+    shape = _image_shape(model)
     require_export_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
     folder = as_export_path(path)
-    network = keras.Model(model.inputs, model.outputs)
-    dtype = model.inputs[0].dtype
+    archive = _archive(model, shape, on_error, max_bytes=max_bytes, max_pixels=max_pixels)
+    with atomic_write(folder) as partial:
+        archive.write_out(str(partial), verbose=False)
+        _write_extra(partial / "assets.extra", assets_extra or {})
+    return folder
 
+
+def _archive(model, shape, on_error, **limits):
+    """The network from the model's input to its output, with both signatures."""
+    network = keras.Model(model.inputs, model.outputs)
+    embed = _embedding_of_pixels(network, shape)
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    archive.add_endpoint("serving_default", embed, [tf.TensorSpec((None, *shape), "uint8", name="images")])
+    strings = tf.TensorSpec((None,), "string", name="images")
+    archive.add_endpoint("serve_bytes", _embedding_of_files(embed, shape, on_error, limits), [strings])
+    return archive
+
+
+def _embedding_of_pixels(network, shape):
     def embed(images):
         batch = tf.shape(images)[0]
         # Optimized graphs of some layers (batch normalization) fail without rows.
-        rows = tf.cond(batch == 0, lambda: tf.zeros((1, height, width, channels), images.dtype), lambda: images)
-        output = network(tf.cast(rows, dtype), training=False)
+        rows = tf.cond(batch == 0, lambda: tf.zeros((1, *shape), images.dtype), lambda: images)
+        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
         return {"embedding": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
 
+    return embed
+
+
+def _embedding_of_files(embed, shape, on_error, limits):
+    height, width, channels = shape
+
     def embed_bytes(images):
-        pixels, problems = load_batch(
-            images, height=height, width=width, channels=channels, max_bytes=max_bytes, max_pixels=max_pixels
-        )
+        pixels, problems = load_batch(images, height=height, width=width, channels=channels, **limits)
         if on_error == "fail":
             return embed(_all_good(pixels, problems))
         embedding = embed(pixels)["embedding"]
         return {"embedding": tf.where(problems[:, None] == "", embedding, 0.0), "error": problems}
 
-    archive = keras.export.ExportArchive()
-    archive.track(network)
-    pixels = tf.TensorSpec((None, height, width, channels), "uint8", name="images")
-    archive.add_endpoint("serving_default", embed, [pixels])
-    archive.add_endpoint("serve_bytes", embed_bytes, [tf.TensorSpec((None,), "string", name="images")])
-    with atomic_write(folder) as partial:
-        archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", assets_extra or {})
-    return folder
+    return embed_bytes
 
 
 def as_export_path(path: str | os.PathLike) -> Path:
@@ -105,11 +118,8 @@ def as_export_path(path: str | os.PathLike) -> Path:
 
 
 def _image_shape(model):
-    if keras.backend.backend() != "tensorflow":
-        raise RuntimeError(
-            f"Received a model on the {keras.backend.backend()!r} backend, expected 'tensorflow': a SavedModel holds "
-            "TensorFlow operations. Save with model.save('model.keras') and load it with KERAS_BACKEND=tensorflow."
-        )
+    """Height, width and channels of the model's input."""
+    _require_tensorflow()
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 2:
         raise ValueError(
@@ -123,6 +133,14 @@ def _image_shape(model):
             "(batch, height, width, channels) of fixed size and 1 or 3 channels. Pass the full shape to keras.Input."
         )
     return shape
+
+
+def _require_tensorflow():
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            f"Received a model on the {keras.backend.backend()!r} backend, expected 'tensorflow': a SavedModel holds "
+            "TensorFlow operations. Save with model.save('model.keras') and load it with KERAS_BACKEND=tensorflow."
+        )
 
 
 def require_export_options(
