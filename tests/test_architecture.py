@@ -1,4 +1,4 @@
-"""How the rooms depend on each other, and what importing costs."""
+"""Dependencies between rooms and modules, imports, and the length of functions."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Files and folders are whole at every look: several writers, readers meanwhile, crashes at the worst moment."""
+"""Files and folders are complete at all times: concurrent writers and readers, crashes at the worst moment."""
 
 import contextlib
 import errno

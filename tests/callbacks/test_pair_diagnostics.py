@@ -1,4 +1,4 @@
-"""What TensorBoard shows of pairs, and that looking changes nothing."""
+"""Pair statistics in event files and logs, measured without side effects."""
 
 import keras
 import numpy as np
@@ -92,7 +92,7 @@ def test_every_takes_the_start_and_every_nth_epoch(tmp_path):
     assert len(history["active_negatives"]) == 2
 
 
-def test_a_run_that_resumes_goes_on_in_the_same_graphs(tmp_path):
+def test_a_resumed_run_continues_the_same_graphs(tmp_path):
     model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, tmp_path)
     fit(model, diagnostics, epochs=2)
     fit(model, diagnostics, epochs=4, initial_epoch=2)
@@ -106,6 +106,7 @@ def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
     assert seen == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_loss",
     [
@@ -114,7 +115,7 @@ def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
     ],
     ids=["random negatives", "distance-weighted sampling"],
 )
-def test_looking_changes_nothing(tmp_path, make_loss):
+def test_the_diagnostics_have_no_side_effects(tmp_path, make_loss):
     seen = make(make_loss())
     history = fit(seen, callbacks.PairDiagnostics(X, LABELS, tmp_path))
     unseen = make(make_loss())

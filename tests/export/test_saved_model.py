@@ -110,8 +110,8 @@ def test_serving_reads_what_training_reads(model, served, photo, kind, tmp_path)
 
 def test_one_channel_is_the_luma_of_the_resized_image(model, served, photo):
     small = tf.image.resize(photo, (32, 32), antialias=True).numpy()
-    grey = np.round(small @ np.array([0.299, 0.587, 0.114], "float32"))[None, ..., None].astype("uint8")
-    np.testing.assert_allclose(embed_bytes(served, [saved(photo, "PNG")]), model.predict(grey, verbose=0), atol=1e-4)
+    gray = np.round(small @ np.array([0.299, 0.587, 0.114], "float32"))[None, ..., None].astype("uint8")
+    np.testing.assert_allclose(embed_bytes(served, [saved(photo, "PNG")]), model.predict(gray, verbose=0), atol=1e-4)
 
 
 def test_an_empty_batch_has_no_rows(served):
