@@ -72,7 +72,7 @@ def main():
         callbacks=[
             evaluation,
             keras.callbacks.CSVLogger(out / "history.csv", append=done > 0),
-            tfdml.callbacks.Checkpoint(checkpoint),
+            tfdml.callbacks.TrainingCheckpoint(checkpoint),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""What is saved in Keras files: registered names, and frozen dataclasses of settings."""
+"""Serialization for Keras: the registration of classes and functions, and dataclasses of settings."""
 
 from dataclasses import fields
 from typing import Any, Self
@@ -9,7 +9,7 @@ serializable = keras.saving.register_keras_serializable("tfdml")
 
 
 class Settings:
-    """`get_config` and `from_config` of a dataclass, for Keras."""
+    """`get_config` and `from_config` for a dataclass."""
 
     def get_config(self) -> dict[str, Any]:
         """The settings by name."""
@@ -17,5 +17,5 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The object that `get_config` described."""
+        """Build an object from what `get_config` returned."""
         return cls(**config)

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import require, unmasked
+from tfdml._checks import as_unmasked, require
 from tfdml.losses import lifted_structure
 from tfdml.losses.base import FunctionLoss
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
@@ -224,7 +224,7 @@ def contrastive_loss(y_true: Tensor, y_pred: Tensor, margin: float = 1.0) -> Ten
 
 def _class_ids(y_true):
     """Labels, and how `tfdml.pairs` matches them: as the integers they are, or else by equality as they are."""
-    y_true = unmasked("labels", y_true)
+    y_true = as_unmasked(y_true, "labels")
     labels = y_true if hasattr(y_true, "dtype") else np.asarray(y_true)
     if isinstance(labels, np.ndarray) and labels.dtype.kind == "f" and (labels == np.rint(labels)).all():
         labels = labels.astype("int64")  # some backends would round float64
@@ -278,7 +278,7 @@ def _square(matrix, rows, what):
 
 def _floats(x):
     """A tensor of float32, or float64 where it already is."""
-    x = unmasked("values", x)
+    x = as_unmasked(x, "values")
     x = ops.convert_to_tensor(x)
     return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
 
@@ -308,7 +308,7 @@ class _AddonsLoss(FunctionLoss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One value per row; a loss of the whole batch is given to every row, for Keras to take the mean of."""
-        y_pred = ops.convert_to_tensor(unmasked("values", y_pred))
+        y_pred = ops.convert_to_tensor(as_unmasked(y_pred, "values"))
         value = self.function(y_true, y_pred, **self.settings)
         return value if len(value.shape) else ops.broadcast_to(value, ops.shape(y_pred)[:1])
 

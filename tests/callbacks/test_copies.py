@@ -23,7 +23,7 @@ def every(folder):
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, folder / "logs"),
         "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
         "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
-        "Checkpoint": callbacks.Checkpoint(folder / "state.keras"),
+        "Checkpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
         "ExportBest": callbacks.ExportBest(folder / "export", monitor="loss", mode="min", best=-1.0),
     }
 
@@ -31,7 +31,7 @@ def every(folder):
 def fit(*watch):
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    model.compile("sgd", loss=losses.MultiSimilarityLoss())
+    model.compile("sgd", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
     return model.fit(X, LABELS, verbose=0, callbacks=list(watch)).history
 
 

@@ -125,7 +125,7 @@ def test_a_run_that_resumes_begins_with_the_centers_of_its_model():
             {},
             "Received labels of 5 classes, expected the 6 of <ClassCenters of 6 classes, dim=3>",
         ),
-        (LABELS * 1.0, {}, "Received labels of type float64"),
+        (LABELS * 1.0, {}, "Received labels of dtype float64"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_the_callback_is_made(labels, options, message):

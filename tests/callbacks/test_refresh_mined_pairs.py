@@ -117,7 +117,7 @@ def test_a_run_that_resumes_begins_with_the_pairs_of_its_model():
         ),
         (LABELS[1:], {}, "Received 38 images and 37 labels, expected the same number"),
         (LABELS[::-1], {}, "Received 38 labels, which are not those of pairs=<MinedPairs of 38 examples, "),
-        (LABELS * 1.0, {}, "Received labels of type float64"),
+        (LABELS * 1.0, {}, "Received labels of dtype float64"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_the_callback_is_made(labels, options, message):

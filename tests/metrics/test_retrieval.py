@@ -517,7 +517,7 @@ X, LABELS = clustered()
     ("change", "message"),
     [
         ({"labels": LABELS.astype(float)}, "dtype float64, expected integers"),
-        ({"labels": LABELS[:-1]}, "one id a row"),
+        ({"labels": LABELS[:-1]}, "one id per row"),
         ({"labels": ["a"] * len(X)}, "expected integers"),
         ({"labels": np.full(len(X), 2**63, np.uint64)}, r"at most 2\*\*63 - 1"),
         ({"embeddings": X[0]}, r"expected \(n, dim\)"),
@@ -545,7 +545,7 @@ X, LABELS = clustered()
         ({"gallery": X[:0], "gallery_labels": LABELS[:0]}, "at least one"),
         ({"gallery_labels": LABELS}, "without a gallery"),
         ({"gallery": X, "gallery_labels": LABELS, "groups": LABELS}, "gallery_groups"),
-        ({"groups": LABELS[1:]}, "one id a row"),
+        ({"groups": LABELS[1:]}, "one id per row"),
         ({"labels": np.arange(len(X))}, "None of the"),
     ],
 )
@@ -565,7 +565,7 @@ def test_wrong_input_is_refused_with_advice(change, message):
         (np.ma.masked_equal([[0, 1], [1, 0]], 1), {}, "neighbors with 2 masked entries"),
         ([0, 1], {}, r"expected \(queries, n\)"),
         ([[0], [1]], {"k": 2}, "Search for more neighbours"),
-        ([[0, 1], [1, 0]], {"labels": [0, 0, 0]}, "one id a row"),
+        ([[0, 1], [1, 0]], {"labels": [0, 0, 0]}, "one id per row"),
     ],
 )
 def test_wrong_neighbours_are_refused_with_advice(neighbors, change, message):

@@ -54,7 +54,7 @@ def whole_story(strategy, folder):
         model = build(learned_and_mined())
     begin, file = state(model), folder / "state.keras"
     evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), k=1, batch_size=10)
-    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.Checkpoint(file)]
+    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
     fit(model, epochs=1, callbacks=watch)
     with strategy.scope():
         resumed = keras.saving.load_model(file)

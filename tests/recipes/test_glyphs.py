@@ -26,7 +26,7 @@ def stopped(tmp_path_factory):
 def whole(stopped, tmp_path_factory):
     """The output folder of a quick run from begin to end, of which `stopped` is a copy after the first epoch."""
     output = tmp_path_factory.mktemp("whole")
-    saved = tfdml.callbacks.Checkpoint.on_epoch_end
+    saved = tfdml.callbacks.TrainingCheckpoint.on_epoch_end
 
     def save_and_copy(checkpoint, epoch, logs=None):
         saved(checkpoint, epoch, logs)
@@ -34,7 +34,7 @@ def whole(stopped, tmp_path_factory):
             shutil.copytree(output, stopped, dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfdml.callbacks.Checkpoint, "on_epoch_end", save_and_copy)
+        patch.setattr(tfdml.callbacks.TrainingCheckpoint, "on_epoch_end", save_and_copy)
         patch.setattr("sys.argv", [str(RECIPE), "--quick", "--output", str(output)])
         runpy.run_path(str(RECIPE), run_name="__main__")  # in this process, which has loaded TensorFlow
     return output

@@ -369,13 +369,13 @@ def test_settings_go_by_their_names(make):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (LABELS.astype("float32"), "Received labels of type float32, expected integer class ids. Number the classes"),
-        (LABELS.astype(str), "Received labels of type <U"),
-        (LABELS > 3, "Received labels of type bool"),
-        (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(examples,\)"),
+        (LABELS.astype("float32"), "Received labels of dtype float32, expected integers. Number them"),
+        (LABELS.astype(str), "Received labels of dtype <U"),
+        (LABELS > 3, "Received labels of dtype bool"),
+        (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(n,\)"),
         ([], r"Received labels of shape \(0,\)"),
         (3, r"Received labels of shape \(\)"),
-        (LABELS.astype(np.uint64) + np.uint64(2**63), "Received a label of 92233720368547758"),
+        (LABELS.astype(np.uint64) + np.uint64(2**63), "Received labels up to 92233720368547758"),
     ],
 )
 def test_bad_labels_are_refused_at_the_call(row, labels, message):
@@ -393,7 +393,7 @@ def test_bad_labels_are_refused_at_the_call(row, labels, message):
         (dict(num_shards=0), "Received num_shards=0"),
         (dict(num_shards=2, shard_index=2), r"Received shard_index=2, expected a whole number from 0 to 1\."),
         (dict(num_shards=2, shard_index=-1), "Received shard_index=-1"),
-        (dict(start=2**64), f"Received start={2**64} with num_shards=1, whose batches have numbers beyond int64"),
+        (dict(start=2**64), f"Received start={2**64} with num_shards=1, whose batch numbers exceed int64"),
         (dict(start=2**40, num_shards=2**23), f"Received start={2**40} with num_shards={2**23}"),
         (dict(num_shards=2**64), f"Received start=0 with num_shards={2**64}"),
         (dict(start=np.int64(2**62), num_shards=np.int64(4), shard_index=3), f"Received start={2**62}"),

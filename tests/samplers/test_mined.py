@@ -175,7 +175,7 @@ def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, m
 @pytest.mark.parametrize(
     ("labels", "options", "message"),
     [
-        (LABELS * 1.0, {}, "Received labels of type float64"),
+        (LABELS * 1.0, {}, "Received labels of dtype float64"),
         (np.zeros(5, int), {}, "Received 5 labels of 1 classes, expected two classes or more"),
         (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
         (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),

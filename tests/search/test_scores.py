@@ -110,8 +110,8 @@ def test_the_center_is_the_mean_whatever_the_order_of_the_rows():
 def test_masked_entries_are_refused_and_masked_arrays_without_any_are_taken():
     x = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(as_vectors(np.ma.masked_array(x), "vectors"), x)
-    np.testing.assert_array_equal(as_ids(np.ma.masked_array([1, 2, 3]), 3, "ids"), [1, 2, 3])
+    np.testing.assert_array_equal(as_ids(np.ma.masked_array([1, 2, 3]), "ids", 3), [1, 2, 3])
     with pytest.raises(ValueError, match="Received vectors with 1 masked entries, expected an array without"):
         as_vectors(np.ma.masked_equal(x, 4), "vectors")
     with pytest.raises(ValueError, match="Received labels with 2 masked entries, expected an array without"):
-        as_ids(np.ma.masked_array([1, 2, 3], mask=[1, 0, 1]), 3, "labels")
+        as_ids(np.ma.masked_array([1, 2, 3], mask=[1, 0, 1]), "labels", 3)

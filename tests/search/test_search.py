@@ -478,7 +478,7 @@ X = clustered(50)
         ((X[0],), {}, r"expected \(n, dim\)"),
         ((X[:, :0],), {}, "dim > 0"),
         ((np.where(np.arange(50)[:, None] == 3, np.inf, X),), {}, "first in row 3"),
-        ((X, np.arange(49)), {}, "one id a row"),
+        ((X, np.arange(49)), {}, "one id per row"),
         ((X, np.arange(50) // 2), {}, "repeat"),
         ((X, np.arange(50.0)), {}, "expected integers"),
         ((np.ma.masked_equal(X, X[3, 3]),), {}, "vectors with 1 masked entries"),

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import keras
-import numpy as np
-
-from tfdml.callbacks._base import Callback, embed
+from tfdml.callbacks._base import Callback
 
 
 class Refresh(Callback):
@@ -21,9 +18,3 @@ class Refresh(Callback):
         """Refresh every `every` epochs, unless this epoch is the last one."""
         if (epoch + 1) % self.every == 0 and epoch + 1 < self.params["epochs"]:
             self.refresh(self.model)
-
-
-def embedded(model: keras.Model, images: Any, rows: np.ndarray, batch_size: int) -> np.ndarray:
-    """Embeddings `(rows, dim)` of some rows of `images`, computed in batches."""
-    parts = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
-    return np.concatenate([embed(model, images[part], len(part)) for part in parts])

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import require_whole
-from tfdml.callbacks._refresh import Refresh, embedded
+from tfdml.callbacks._embedding import embed_rows
+from tfdml.callbacks._refresh import Refresh
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.hard_class import ClassCenters
 
@@ -69,7 +70,7 @@ class RefreshCenters(Refresh):
 
     def refresh(self, model: keras.Model) -> None:
         """Recompute the centers with `model`."""
-        self.centers.refresh(embedded(model, self.images, self.rows, self.batch_size), self.labels)
+        self.centers.refresh(embed_rows(model, self.images, self.rows, self.batch_size), self.labels)
 
 
 def _some_of_each(labels, most, generator):

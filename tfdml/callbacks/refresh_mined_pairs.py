@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import require_whole
-from tfdml.callbacks._refresh import Refresh, embedded
+from tfdml.callbacks._embedding import embed_rows
+from tfdml.callbacks._refresh import Refresh
 from tfdml.samplers.mined import MinedPairs
 
 
@@ -65,4 +66,4 @@ class RefreshMinedPairs(Refresh):
     def refresh(self, model: keras.Model) -> None:
         """Mine the pairs with `model`."""
         rows = np.arange(len(self.images))
-        self.pairs.refresh(embedded(model, self.images, rows, self.batch_size), search=self.search)
+        self.pairs.refresh(embed_rows(model, self.images, rows, self.batch_size), search=self.search)

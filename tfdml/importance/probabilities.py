@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml.pairs.class_values import known_counts
 
 
@@ -45,7 +45,7 @@ class PairProbabilities(NamedTuple):
 
     def of(self, labels: npt.ArrayLike) -> np.ndarray:
         """Q of every ordered pair of the examples with `labels` `(examples,)`: `(examples, examples)`, diagonal 0."""
-        labels = unmasked("labels", labels)
+        labels = as_unmasked(labels, "labels")
         place = np.searchsorted(self.ids, labels)
         place = np.minimum(place, len(self.ids) - 1)
         if (self.ids[place] != labels).any():
@@ -200,7 +200,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
     Raises:
         ValueError: a class that is not in `super_classes`.
     """
-    super_classes = unmasked("super_classes", super_classes)
+    super_classes = as_unmasked(super_classes, "super_classes")
     if not isinstance(super_classes, dict):
         super_classes = dict(enumerate(np.asarray(super_classes).tolist()))
     unknown = [label for label in ids.tolist() if label not in super_classes]
@@ -265,8 +265,8 @@ def induced_lambda(
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (17).
     """
-    anchor_count = unmasked("anchor_count", anchor_count)
-    negative_count = unmasked("negative_count", negative_count)
+    anchor_count = as_unmasked(anchor_count, "anchor_count")
+    negative_count = as_unmasked(negative_count, "negative_count")
     anchor_count = np.asarray(anchor_count, dtype="float64")
     if (anchor_count < 2).any():
         raise ValueError(f"Received a class of {anchor_count.min():g} examples as anchors, expected 2 or more.")

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked, require_whole
 from tfdml.importance.probabilities import PairProbabilities
 
 
@@ -30,9 +30,8 @@ def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> 
         ValueError: some pair was never drawn. Either the design can never draw it, and no weight can correct for that,
             or there were too few batches.
     """
-    if batches < 2:
-        raise ValueError(f"Received batches={batches}, expected a whole number of at least 2.")
-    labels = unmasked("labels", labels)
+    require_whole("batches", batches, 2)
+    labels = as_unmasked(labels, "labels")
     ids, place, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
     first, second, share = _pairs_of_a_batch(sampler)
     cells = len(ids) ** 2

@@ -42,8 +42,8 @@ def bootstrap(
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
-    labels = as_ids(labels, len(values), "labels")
-    check_average(average)
+    labels = as_ids(labels, "labels", len(values))
+    require_average(average)
     if not 0 < confidence < 1 or samples < 1:
         raise ValueError(
             f"Received confidence={confidence} and samples={samples}, expected 0 < confidence < 1 <= samples."
@@ -83,7 +83,7 @@ def class_sums(values, labels):
     return np.bincount(classes, weights=values[kept]), np.bincount(classes)
 
 
-def check_average(average):
+def require_average(average):
     """Raises `ValueError` unless `average` is "micro" or "macro"."""
     if average not in ("micro", "macro"):
         raise ValueError(f"Received average={average!r}, expected 'micro' or 'macro'.")

@@ -18,12 +18,12 @@ class Sides:
                 raise ValueError(f"Received {name} without a gallery. Leave it out, or pass the gallery as well.")
         if not self.leave_one_out and (gallery_labels is None or (groups is None) != (gallery_groups is None)):
             raise ValueError("A gallery needs gallery_labels, and groups need gallery_groups. Pass both or neither.")
-        self.labels = as_ids(labels, queries, "labels")
-        self.groups = None if groups is None else as_ids(groups, queries, "groups")
+        self.labels = as_ids(labels, "labels", queries)
+        self.groups = None if groups is None else as_ids(groups, "groups", queries)
         self.gallery_labels, self.gallery_groups = self.labels, self.groups
         if not self.leave_one_out:
-            self.gallery_labels = as_ids(gallery_labels, items, "gallery_labels")
-            self.gallery_groups = None if groups is None else as_ids(gallery_groups, items, "gallery_groups")
+            self.gallery_labels = as_ids(gallery_labels, "gallery_labels", items)
+            self.gallery_groups = None if groups is None else as_ids(gallery_groups, "gallery_groups", items)
         self.candidates = len(self.gallery_labels) - self.leave_one_out
         self._classmates = _members(self.labels, self.gallery_labels)
         codes = np.unique(np.concatenate([self.gallery_labels, self.labels]), return_inverse=True)[1].astype(np.int32)

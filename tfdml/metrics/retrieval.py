@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_vectors, check_metric, unmasked
-from tfdml.metrics.confidence import check_average, mean_over_queries
+from tfdml._checks import as_unmasked, as_vectors, require_metric
+from tfdml.metrics.confidence import mean_over_queries, require_average
 from tfdml.metrics.ranks import ranks_of_relevant
 from tfdml.metrics.relevance import Sides
 from tfdml.metrics.ties import expected_values
@@ -94,16 +94,16 @@ def retrieval(
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
     """
-    check_metric(metric)
-    check_average(average)
+    require_metric(metric)
+    require_average(average)
     if ties not in ("index", "expected"):
         raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
     queries = as_vectors(embeddings, "embeddings")
     items = queries if gallery is None else as_vectors(gallery, "gallery")
-    _check_same_dim(queries, items)
+    _require_same_dim(queries, items)
     size = None if gallery is None else len(items)
     sides = Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
-    ks = _check_k(k, sides.candidates)
+    ks = _as_ranks(k, sides.candidates)
     values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
@@ -156,25 +156,25 @@ def retrieval_from_neighbors(
         ValueError: fewer neighbours remain of a list than max(k), or with `at_r` than the query has relevant items;
             numbers that are no rows of the gallery, or that repeat within a list; labels as in `retrieval`.
     """
-    check_average(average)
-    neighbors = np.asarray(unmasked("neighbors", neighbors))
+    require_average(average)
+    neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
     if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
         raise ValueError(
             f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
         )
     items = None if gallery_labels is None else len(np.asarray(gallery_labels))
     sides = Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
-    ks = _check_k(k, sides.candidates)
+    ks = _as_ranks(k, sides.candidates)
     values = _empty_values(ks, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
     counts = sides.counts
     step = max(1, 2**20 // max(1, neighbors.shape[1]))
     for start in range(0, len(neighbors), step):
         rows = np.arange(start, min(start + step, len(neighbors)))
         listed = neighbors[rows].astype(np.int64)
-        _check_listed(listed, len(sides.gallery_labels), start)
+        _require_listed(listed, len(sides.gallery_labels), start)
         removed = sides.removed(rows, listed)
         needed = np.maximum(max(ks), counts[rows]) if at_r else np.full(len(rows), max(ks))
-        _check_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
+        _require_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
         relevant = (sides.gallery_labels[listed] == sides.labels[rows, None]) & (listed >= 0) & ~removed
         ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
         ranks = np.sort(ranks, axis=1)[:, : max(1, relevant.sum(axis=1).max(initial=0))]
@@ -188,7 +188,7 @@ def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, pro
     """Values of every query, and the share of queries whose first relevant item ties with one that is not relevant."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out else queries)
-    _check_varied(gallery.form if metric == "cosine" else items)
+    _require_varied(gallery.form if metric == "cosine" else items)
     counts = sides.counts
     values = _empty_values(ks, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
@@ -288,7 +288,7 @@ def _progress_bar(target):
     return Progbar(target, unit_name="query")
 
 
-def _check_k(k, candidates):
+def _as_ranks(k, candidates):
     """The ranks of recall@k: distinct integers, ascending."""
     ks = np.unique(np.atleast_1d(k)).tolist()
     if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
@@ -298,12 +298,12 @@ def _check_k(k, candidates):
     return ks
 
 
-def _check_same_dim(queries, items):
+def _require_same_dim(queries, items):
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
 
 
-def _check_varied(items):
+def _require_varied(items):
     if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
         raise ValueError(
             "Received embeddings that are all the same, so every ranking is chance. The model has collapsed: look at "
@@ -311,7 +311,7 @@ def _check_varied(items):
         )
 
 
-def _check_listed(listed, items, start):
+def _require_listed(listed, items, start):
     """Raises `ValueError` unless every list holds distinct rows of the gallery, or -1."""
     if listed.size and (listed.min() < -1 or listed.max() >= items):
         raise ValueError(
@@ -324,7 +324,7 @@ def _check_listed(listed, items, start):
         raise ValueError(f"Received neighbors that repeat within a list, first for query {start + repeats.argmax()}.")
 
 
-def _check_long_enough(rows, left, needed, counts):
+def _require_long_enough(rows, left, needed, counts):
     """Raises `ValueError` where a list has fewer neighbours left than the numbers need; skipped queries need none."""
     short = np.flatnonzero((left < needed) & (counts[rows] > 0))
     if len(short):

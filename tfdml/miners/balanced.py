@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from tfdml._checks import require_whole
 from tfdml._serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs, distance_function
@@ -61,8 +62,7 @@ class UniformHistogram(Seeded):
         super().__init__(seed, **options)
         numbers = {"bins": bins, "positives_per_bin": positives_per_bin, "negatives_per_bin": negatives_per_bin}
         for name, value in numbers.items():
-            if int(value) != value or value < 1:
-                raise ValueError(f"Received {name}={value}, expected a whole number of 1 or more.")
+            require_whole(name, value, 1)
         distance_function(distance)
         self.numbers, self.distance = numbers, distance
 

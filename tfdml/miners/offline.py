@@ -5,13 +5,13 @@ compared with the whole set, in chunks, so that no matrix of examples x examples
 """
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfdml._checks import as_ids, as_vectors, check_metric, unmasked
+from tfdml._checks import as_ids, as_unmasked, as_vectors, require_metric, require_whole
 from tfdml.search import Exact
 from tfdml.search.nearest import nearest
 from tfdml.search.scores import Gallery, row_products, unit
@@ -79,13 +79,13 @@ def hardest_pairs(
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which takes them offline from a part of the
     set; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
     """
-    _require_count("positives", positives)
-    _require_count("negatives", negatives)
-    check_metric(metric)
-    embeddings = unmasked("embeddings", embeddings)
-    labels = unmasked("labels", labels)
+    require_whole("positives", positives, 1)
+    require_whole("negatives", negatives, 1)
+    require_metric(metric)
+    embeddings = as_unmasked(embeddings, "embeddings")
+    labels = as_unmasked(labels, "labels")
     x = as_vectors(embeddings, "embeddings")
-    ids, classes, sizes = np.unique(as_ids(labels, len(x), "labels"), return_inverse=True, return_counts=True)
+    ids, classes, sizes = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
     if len(ids) < 2:
         raise ValueError(f"Received labels of {len(ids)} class, expected two or more: there are no negatives.")
     farthest = _farthest_of_class(x, classes, sizes, positives, metric)
@@ -185,11 +185,6 @@ def _chunks(count, bytes_each):
     """The numbers below `count` in arrays of so many as fit into the scratch memory, at least one."""
     step = max(1, _SCRATCH // bytes_each)
     return (np.arange(start, min(start + step, count)) for start in range(0, count, step))
-
-
-def _require_count(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"Received {name}={value!r}, expected a whole number of at least 1.")
 
 
 def __dir__():

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
 from tfdml.layers.base import unchanged
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -148,7 +148,7 @@ def _require_usable(x, y=None):
     """Raise the ValueError of arrays of which Keras would drop something before a loss sees them: masks, large ids."""
     for name, data in (("examples", x), ("labels", y)):
         for array in (part for part in keras.tree.flatten(data) if isinstance(part, np.ndarray)):
-            unmasked(name, array)
+            as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
 

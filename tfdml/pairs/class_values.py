@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 
 
 def known_counts(class_counts):
@@ -13,7 +13,7 @@ def known_counts(class_counts):
     Args:
         class_counts: an array indexed by class id, or a dict of class id to count.
     """
-    class_counts = unmasked("class_counts", class_counts)
+    class_counts = as_unmasked(class_counts, "class_counts")
     if not isinstance(class_counts, dict):
         class_counts = dict(enumerate(np.asarray(class_counts).tolist()))
     known = sorted((int(label), int(count)) for label, count in class_counts.items() if count > 0)

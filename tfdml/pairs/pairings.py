@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor
 
@@ -114,7 +114,7 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: masked entries; class ids that the backend cannot hold, where labels are not tensors yet.
     """
-    labels, embeddings = unmasked("labels", labels), unmasked("embeddings", embeddings)
+    labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
     if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
         require_ids_that_fit(np.asarray(labels))
     return labels, embeddings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import integer_labels, require_seed, require_steps, require_whole
+from tfdml._checks import as_ids, require_seed, require_steps, require_whole
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -156,7 +156,7 @@ class Sampler:
             raise ValueError(f"Received on_error={on_error!r}, expected 'error', 'skip' or a function of a row.")
         require_whole("prefetch", prefetch, 1)
         rows, block = self._rows_and_block(labels, start, num_shards, shard_index)
-        labels = integer_labels(labels)
+        labels = as_ids(labels, "labels")
         require_ids_that_fit(labels)
         if load is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))

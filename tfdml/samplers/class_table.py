@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import integer_labels
+from tfdml._checks import as_ids
 
 
 class ClassTable(NamedTuple):
@@ -26,7 +26,7 @@ class ClassTable(NamedTuple):
 
 def class_table(labels: npt.ArrayLike) -> ClassTable:
     """The `ClassTable` of integer labels `(examples,)` or `(examples, 1)`; ids may be any int64, with gaps."""
-    labels = integer_labels(labels)
+    labels = as_ids(labels, "labels")
     rows = np.argsort(labels, kind="stable")
     ids, starts, counts = np.unique(labels[rows], return_index=True, return_counts=True)
     return ClassTable(ids, rows, starts, counts)

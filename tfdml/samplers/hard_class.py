@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import INT64, require_whole, unmasked
+from tfdml._checks import INT64, as_unmasked, require_whole
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
 from tfdml.samplers.draws import random_bits, sample_categorical, sample_rows
@@ -80,7 +80,7 @@ class ClassCenters(tf.Module):
             ValueError: embeddings of the wrong shape or that are not finite, or other classes.
         """
         table = class_table(labels)
-        embeddings = unmasked("embeddings", embeddings)
+        embeddings = as_unmasked(embeddings, "embeddings")
         x = np.asarray(embeddings, dtype="float32")
         if x.shape != (len(table.rows), self.dim):
             raise ValueError(

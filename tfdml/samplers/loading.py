@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfdml._checks import INT64, unmasked
+from tfdml._checks import INT64, as_unmasked
 from tfdml.samplers.class_table import ClassTable, class_table
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
@@ -39,7 +39,7 @@ def is_source(data: Any) -> bool:
 
 def arrays(data: Any, length: int) -> Any:
     """`data` as tensors `(length, ...)`; raises a ValueError for other lengths, NaN, or data that are not arrays."""
-    data = tf.nest.map_structure(lambda part: unmasked("data", part), data)
+    data = tf.nest.map_structure(lambda part: as_unmasked(part, "data"), data)
     try:
         tensors = on_host(data)
     except (TypeError, ValueError):

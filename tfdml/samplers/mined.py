@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import check_metric, require_seed, require_whole
+from tfdml._checks import require_metric, require_seed, require_whole
 from tfdml.miners.offline import hardest_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
@@ -63,7 +63,7 @@ class MinedPairs(tf.Module):
         require_whole("positives", positives, 1)
         require_whole("negatives", negatives, 1)
         require_whole("seed", seed, 0)
-        check_metric(metric)
+        require_metric(metric)
         table = class_table(labels)
         if len(table.ids) < 2 or table.counts.max() < 2:
             raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._atomic import read_whole
-from tfdml._checks import METRICS, as_ids, as_vectors, check_metric
+from tfdml._checks import METRICS, as_ids, as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.files import checked, read_array, read_manifest, write_index
 from tfdml.search.nearest import nearest
@@ -40,9 +40,9 @@ class Exact:
         metric: str = "cosine",
         memory: int = MEMORY,
     ):
-        check_metric(metric)
+        require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
-        self.ids = check_ids(ids, len(vectors))
+        self.ids = as_item_ids(ids, len(vectors))
         self.metric = metric
         self.dim = vectors.shape[1]
         self.memory = memory
@@ -65,7 +65,7 @@ class Exact:
         Raises:
             ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
         """
-        queries = check_search(self, queries, k)
+        queries = as_queries(self, queries, k)
         scores = self._gallery.scores(queries)
         rows = np.empty((len(queries), k), np.int64)
         values = np.empty((len(queries), k), np.float32)
@@ -103,7 +103,7 @@ class Exact:
     def read(cls, folder: Path, memory: int = MEMORY) -> Self:
         """As `load`, of a folder that nobody writes to meanwhile."""
         manifest = read_manifest(folder)
-        check_kind(manifest, "exact", folder)
+        require_kind(manifest, "exact", folder)
         index = cls.__new__(cls)
         index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
         index.ids = read_ids(folder)
@@ -125,33 +125,32 @@ def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
 def read_ids(folder: Path) -> np.ndarray:
     """Ids of an index folder, checked: `(n,)` int64."""
     ids = read_array(folder, "ids", np.int64, (None,))
-    return check_ids(ids, len(ids))
+    return as_item_ids(ids, len(ids))
 
 
-def check_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
+def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
     """Checks the ids of an index of `count` vectors: `(count,)` int64, row numbers where `ids` is None."""
     if count == 0:
         raise ValueError("Received no vectors, expected at least one.")
     if ids is None:
         return np.arange(count)
-    ids = as_ids(ids, count, "ids")
+    ids = as_ids(ids, "ids", count)
     distinct, counts = np.unique(ids, return_counts=True)
     if len(distinct) < count:
         raise ValueError(f"Received ids that repeat, such as {distinct[counts.argmax()]}. Give every vector its own.")
     return ids
 
 
-def check_search(index: Any, queries: npt.ArrayLike, k: int) -> np.ndarray:
+def as_queries(index: Any, queries: npt.ArrayLike, k: int) -> np.ndarray:
     """Checks the arguments of a search and returns the queries as float32."""
     queries = as_vectors(queries, "queries")
     if queries.shape[1] != index.dim:
         raise ValueError(f"Received queries of dim {queries.shape[1]}, expected {index.dim} as in the index.")
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= len(index):
-        raise ValueError(f"Received k={k!r}, expected an integer from 1 to {len(index)}, the size of the index.")
+    require_whole("k", k, 1, len(index))
     return queries
 
 
-def check_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
+def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
     """Raises `ValueError` unless the manifest is of this kind of index."""
     if manifest.get("kind") != kind:
         raise ValueError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/2"
@@ -32,7 +32,7 @@ def write_index(folder, description, arrays, write_more=None):
     target = Path(folder).expanduser()
     if not _replaceable(target):
         raise FileExistsError(f"Received folder={str(folder)!r}, which holds other things than an index. Pick another.")
-    with replacing(target) as unfinished:
+    with atomic_write(target) as unfinished:
         unfinished.mkdir()
         for name, array in arrays.items():
             np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
@@ -69,7 +69,7 @@ def read_manifest(folder):
     if signed != (found == _FORMAT) or (signed and text != _signed(manifest).encode()):
         raise ValueError(_damaged(folder, _MANIFEST))
     for name, expected in files.items():
-        _check_file(folder, name, expected)
+        _require_file(folder, name, expected)
     return manifest
 
 
@@ -117,7 +117,7 @@ def checked(folder, manifest, name, valid):
     raise ValueError(_damaged(folder, f"{_MANIFEST} ({name})"))
 
 
-def _check_file(folder, name, expected):
+def _require_file(folder, name, expected):
     """Raises unless the file has the size, or the size and sha256, that its manifest states."""
     path = folder / name
     if not path.is_file():

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._atomic import read_whole
-from tfdml._checks import as_vectors, check_metric
-from tfdml.search.exact import check_ids, check_kind, check_search, read_ids, read_settings
+from tfdml._checks import as_vectors, require_metric, require_whole
+from tfdml.search.exact import as_item_ids, as_queries, read_ids, read_settings, require_kind
 from tfdml.search.files import checked, read_manifest, write_index
-from tfdml.search.scores import check_range, unit
+from tfdml.search.scores import require_range, unit
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # queries handed over at once, which bounds the copies
@@ -59,17 +59,17 @@ class Scann:
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        check_metric(metric)
+        require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
-        self.ids = check_ids(ids, len(vectors))
+        self.ids = as_item_ids(ids, len(vectors))
         self.metric = metric
         self.dim = vectors.shape[1]
         self.method = _method(method, len(vectors))
         self.leaves, self.leaves_to_search = _leaves(self.method, leaves, leaves_to_search, len(vectors))
-        self.rescore = _positive(rescore, "rescore")
+        self.rescore = _optional_whole(rescore, "rescore")
         self._largest = _largest(vectors)
         if self.method != "exact":
-            self._check_range(self._largest)
+            self._require_range(self._largest)
         self._searcher = _build(unit(vectors) if metric == "cosine" else vectors, self)
 
     def __len__(self) -> int:
@@ -89,8 +89,8 @@ class Scann:
         Raises:
             ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
         """
-        queries = check_search(self, queries, k)
-        self._check_range(_largest(queries))
+        queries = as_queries(self, queries, k)
+        self._require_range(_largest(queries))
         rows = np.empty((len(queries), k), np.int64)
         scores = np.empty((len(queries), k), np.float32)
         for start in range(0, len(queries), _BATCH):
@@ -128,7 +128,7 @@ class Scann:
     def read(cls, folder: Path) -> Self:
         """As `load`, of a folder that nobody writes to meanwhile."""
         manifest = read_manifest(folder)
-        check_kind(manifest, "scann", folder)
+        require_kind(manifest, "scann", folder)
         index = cls.__new__(cls)
         index.metric, index.dim = read_settings(folder, manifest)
         index.ids = read_ids(folder)
@@ -141,12 +141,12 @@ class Scann:
             raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
         return index
 
-    def _check_range(self, largest):
+    def _require_range(self, largest):
         """Raises `ValueError` where a score of a vector with such a largest entry could leave the range of float32."""
         if self.metric == "dot":
-            check_range(largest, self._largest, self.dim)
+            require_range(largest, self._largest, self.dim)
         elif self.metric == "euclidean":
-            check_range(largest + self._largest, largest + self._largest, self.dim)
+            require_range(largest + self._largest, largest + self._largest, self.dim)
 
     def _search(self, queries, k):
         if self.metric == "cosine":
@@ -216,7 +216,10 @@ def _method(method, count):
 
 def _leaves(method, leaves, leaves_to_search, count):
     """Number of cells and of those to search; `(None, None)` where the method has no cells."""
-    leaves, leaves_to_search = _positive(leaves, "leaves"), _positive(leaves_to_search, "leaves_to_search")
+    leaves, leaves_to_search = (
+        _optional_whole(leaves, "leaves"),
+        _optional_whole(leaves_to_search, "leaves_to_search"),
+    )
     if method != "partitioned":
         if leaves or leaves_to_search:
             raise ValueError(f"Received leaves for method={method!r}, which has none. Pass method='partitioned'.")
@@ -231,7 +234,8 @@ def _leaves(method, leaves, leaves_to_search, count):
     return leaves, leaves_to_search
 
 
-def _positive(value, name):
-    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
-        raise ValueError(f"Received {name}={value!r}, expected a positive integer or None.")
-    return None if value is None else int(value)
+def _optional_whole(value, name):
+    if value is None:
+        return None
+    require_whole(name, value, 1)
+    return int(value)

@@ -117,7 +117,7 @@ class Gallery:
         elif self.metric == "euclidean":
             queries = queries - self.center
         largest = max(queries.max(initial=self.metric == "euclidean"), -queries.min(initial=0))
-        check_range(largest, self.largest, self.form.shape[1])
+        require_range(largest, self.largest, self.form.shape[1])
         return Scores(queries, self, farthest)
 
 
@@ -128,7 +128,7 @@ def _form_of(vectors, metric, center):
         return vectors
     form = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
     np.subtract(vectors, center, out=form[:, :-1])
-    with np.errstate(over="ignore"):  # check_range raises, once there are queries
+    with np.errstate(over="ignore"):  # require_range raises, once there are queries
         form[:, -1] = -0.5 * row_products(form[:, :-1], form[:, :-1])
     return form
 
@@ -260,7 +260,7 @@ def product(queries, gallery, out=None):
     return np.matmul(queries, gallery.T, out=out)
 
 
-def check_range(query, vector, dim):
+def require_range(query, vector, dim):
     """Raises `ValueError` where a product of vectors with such largest entries could leave the range of float32."""
     largest = float(query) * float(vector) * dim
     if largest > 1e38:
