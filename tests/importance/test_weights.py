@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers, slope_of
+from tests.backend import compiled, fast, gradient, gradient_of, numbers
 from tfdml import importance, losses, pairs, samplers
 
 pytestmark = pytest.mark.backends
@@ -118,7 +118,7 @@ def test_importance_comes_after_the_miner():
 
     def miner(pairs):
         seen.append(pairs)
-        return pairs._replace(negative=0.0 * pairs.negative)
+        return pairs.scale(negative=0.0)
 
     weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
     x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
@@ -149,7 +149,7 @@ def slopes(sampler, loss, batches):
 
     def slope(batch):
         labels, features = batch
-        return slope_of(lambda a: loss(labels, keras.ops.matmul(features, a)), start)
+        return gradient_of(lambda a: loss(labels, keras.ops.matmul(features, a)), start)
 
     batches = UNEVEN[rows].astype("int32"), FEATURES[rows].astype("float32")
     found = compiled(lambda *parts: keras.ops.map(slope, parts))(*map(keras.ops.convert_to_tensor, batches))

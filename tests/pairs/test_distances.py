@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers, slope_of
+from tests.backend import compiled, fast, gradient, gradient_of, numbers
 from tfdml import pairs
 from tfdml.analysis.pair_weights import _float64
 
@@ -109,7 +109,7 @@ def by_differences(x, references, power):
 
 def value_and_slope(function, x, way):
     x = keras.ops.convert_to_tensor(x)
-    return [numbers(part) for part in way(lambda v: (function(v), slope_of(function, v)))(x)]
+    return [numbers(part) for part in way(lambda v: (function(v), gradient_of(function, v)))(x)]
 
 
 def assert_within(ours, exact, tolerance):

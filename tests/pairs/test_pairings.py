@@ -47,7 +47,7 @@ def test_integer_embeddings_are_taken_as_floats():
 
 
 def test_what_is_wrong_is_said_at_the_call(x):
-    with pytest.raises(ValueError, match="batch of 5 rows for pairs of neighbouring rows, expected an even number"):
+    with pytest.raises(ValueError, match="batch of 5 rows for pairs of neighboring rows, expected an even number"):
         pairs.consecutive_pairs(LABELS[:5], x[:5])
     with pytest.raises(ValueError, match="dimension 4 and references of dimension 3"):
         pairs.pairs_with(LABELS, x, LABELS, x[:, :3])
@@ -62,7 +62,7 @@ def test_even_rows_stand_against_odd_rows(x):
     np.testing.assert_array_equal(numbers(made.positive), [[1, 0, 1], [0, 1, 0], [0, 0, 0]])
     np.testing.assert_array_equal(numbers(made.negative), 1 - numbers(made.positive))
     np.testing.assert_allclose(numbers(pairs.dot(made)), x[0::2] @ x[1::2].T, rtol=1e-5)
-    with pytest.raises(ValueError, match="batch of 3 rows for pairs of neighbouring rows"):
+    with pytest.raises(ValueError, match="batch of 3 rows for pairs of neighboring rows"):
         pairs.even_against_odd(LABELS[:3], x[:3])
 
 

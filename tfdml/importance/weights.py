@@ -58,7 +58,7 @@ class ImportanceWeights:
             between = ops.matmul(left, ops.transpose(right))
         negative = ops.where(pairs.negative > 0, between, 1.0) ** -self.delta
         positive = values(w**self.delta, pairs.anchor_labels)[:, None]
-        return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
+        return pairs.scale(positive=positive, negative=negative)
 
     def get_config(self) -> dict[str, Any]:
         """The probabilities and delta as plain values."""
