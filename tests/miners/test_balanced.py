@@ -40,7 +40,7 @@ def test_few_negatives_are_drawn_more_than_once_and_count_so():
 
 
 @pytest.mark.slow
-def test_a_bin_of_distances_keeps_so_many_pairs_in_the_mean():
+def test_a_bin_of_distances_keeps_this_number_of_pairs_on_average():
     labels = np.repeat(np.arange(10), 6)
     x = batch(60)
     made = pairs.all_pairs(labels, x)

@@ -18,14 +18,18 @@ def weights(mined):
     return numbers(mined.positive), numbers(mined.negative)
 
 
+# Rows that compute something else, and not the same with another number.
+COMPILED = [name for name in MINERS if not name.endswith(("wider", "stricter", "plain distances", "cosine distances"))]
+
+
 @pytest.fixture(scope="module")
 def by_xla():
-    """The weights of all miners for one batch, computed by one compiled function."""
-    made = {name: make() for name, make in MINERS.items()}
+    """The weights of the miners for one batch, computed by one compiled function."""
+    made = {name: MINERS[name]() for name in COMPILED}
     return compiled(lambda x: {name: made[name](pairs.all_pairs(LABELS, x))[4:6] for name in made})(batch())
 
 
-@every_miner
+@pytest.mark.parametrize("name", COMPILED)
 def test_compiled_by_xla_it_selects_the_same(name, by_xla):
     found = [numbers(part) for part in by_xla[name]]
     if name in RANDOM:  # XLA has other random numbers

@@ -1,10 +1,12 @@
 """Distances and similarities of pairs, and their gradients."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, gradient_of, numbers
+from tests.backend import BACKEND, compiled, fast, gradient, gradient_of, numbers
 from tfdml import pairs
 from tfdml.analysis.pair_weights import _float64
 
@@ -30,15 +32,19 @@ def test_distances_agree_with_numpy(x):
     np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5, atol=1.1e-18)
 
 
-@pytest.mark.parametrize("distance", [pairs.squared, pairs.euclidean])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("dim", [2, 300, 5000])
-def test_duplicates_are_at_distance_zero_with_gradient_zero(distance, scale, dim):
-    row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32") * np.float32(scale)
+def test_duplicates_are_at_distance_zero_with_gradient_zero(dim):
+    row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32")
     x, labels = np.repeat(row, 3, axis=0), np.zeros(3, int)
-    np.testing.assert_allclose(numbers(distance(pairs.all_pairs(labels, x))), np.zeros((3, 3)), atol=1.1e-18)
-    slope = gradient(lambda v: distance(pairs.all_pairs(labels, v)), x)
-    np.testing.assert_array_equal(slope, np.zeros_like(x))
+
+    @fast
+    def compute(v):
+        return of_both_powers_of(lambda v: pairs.all_pairs(labels, v), v)
+
+    for scale in (1e-6, 1.0, 1e6):
+        for ours, slope in compute(keras.ops.convert_to_tensor(x * np.float32(scale))).values():
+            np.testing.assert_allclose(numbers(ours), np.zeros((3, 3)), atol=1.1e-18)
+            np.testing.assert_array_equal(numbers(slope), np.zeros_like(x))
 
 
 def test_a_zero_vector_has_similarity_zero_and_gradient_zero(x):
@@ -120,65 +126,69 @@ def assert_within(ours, exact, tolerance):
 
 DISTANCES = {1: pairs.euclidean, 2: pairs.squared}
 
-POWERS = pytest.mark.parametrize("power", DISTANCES)
+# On JAX both are compiled.
+WAYS = pytest.mark.parametrize("way", [fast, compiled] if BACKEND == "tensorflow" else [compiled])
 
-WAYS = pytest.mark.parametrize("way", [fast, compiled])
+
+def of_both_powers_of(made, v):
+    """For each power, the distances of the pairs that `made` makes of v, and the gradient of their sum by v."""
+    return {power: (d(made(v)), gradient_of(lambda w: d(made(w)), v)) for power, d in DISTANCES.items()}
+
+
+def of_both_powers(made, x, way):
+    """The same as arrays, computed by one function."""
+    found = way(lambda v: of_both_powers_of(made, v))(keras.ops.convert_to_tensor(x))
+    return {power: [numbers(part) for part in both] for power, both in found.items()}
 
 
 @WAYS
-@POWERS
 @pytest.mark.parametrize("dim", [3, 512, 5000])
-def test_small_distances_within_a_batch_are_right_in_value_and_slope(power, dim, way):
+def test_small_distances_within_a_batch_are_right_in_value_and_gradient(dim, way):
     x = near_rows(dim)
     labels = np.arange(len(x))
-    ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.all_pairs(labels, v)), x, way)
-    exact, of_anchors, of_references = by_differences(x, x, power)
-    np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
-    assert_within(slope, of_anchors + of_references, 0.005)
+    for power, (ours, slope) in of_both_powers(lambda v: pairs.all_pairs(labels, v), x, way).items():
+        exact, by_anchors, by_references = by_differences(x, x, power)
+        np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
+        assert_within(slope, by_anchors + by_references, 0.005)
 
 
 @WAYS
-@POWERS
-def test_small_distances_to_other_references_are_right_in_value_and_slope(power, way):
+def test_small_distances_to_other_references_are_right_in_value_and_gradient(way):
     x = near_rows(64)
     anchors, references = x[:14:2], np.concatenate([x[1:14:2], x[14:]])
     labels, others = np.arange(len(anchors)), np.arange(len(references))
-
-    def to_references(v):
-        return DISTANCES[power](pairs.pairs_with(labels, v, others, references))
-
-    def to_anchors(v):
-        return DISTANCES[power](pairs.pairs_with(labels, anchors, others, v))
-
-    exact, of_anchors, of_references = by_differences(anchors, references, power)
-    ours, slope = value_and_slope(to_references, anchors, way)
-    np.testing.assert_allclose(ours, exact, rtol=0.005)
-    assert_within(slope, of_anchors, 0.005)
-    assert_within(value_and_slope(to_anchors, references, way)[1], of_references, 0.005)
+    as_anchors = of_both_powers(lambda v: pairs.pairs_with(labels, v, others, references), anchors, way)
+    as_references = of_both_powers(lambda v: pairs.pairs_with(labels, anchors, others, v), references, way)
+    for power in DISTANCES:
+        exact, by_anchors, by_references = by_differences(anchors, references, power)
+        np.testing.assert_allclose(as_anchors[power][0], exact, rtol=0.005)
+        assert_within(as_anchors[power][1], by_anchors, 0.005)
+        assert_within(as_references[power][1], by_references, 0.005)
 
 
-@POWERS
-def test_small_distances_of_consecutive_rows_are_exact(power):
+def test_small_distances_of_consecutive_rows_are_exact():
     x = near_rows(64)
     labels = np.arange(len(x))
-    ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.consecutive_pairs(labels, v)), x, fast)
-    exact = [by_differences(x[k : k + 1], x[k + 1 : k + 2], power) for k in range(0, len(x), 2)]
-    np.testing.assert_allclose(ours[:, 0], [value[0, 0] for value, *_ in exact], rtol=1e-6)
-    np.testing.assert_allclose(slope, np.concatenate([side for _, *sides in exact for side in sides]), rtol=1e-5)
+    for power, (ours, slope) in of_both_powers(lambda v: pairs.consecutive_pairs(labels, v), x, fast).items():
+        exact = [by_differences(x[k : k + 1], x[k + 1 : k + 2], power) for k in range(0, len(x), 2)]
+        np.testing.assert_allclose(ours[:, 0], [value[0, 0] for value, *_ in exact], rtol=1e-6)
+        np.testing.assert_allclose(slope, np.concatenate([side for _, *sides in exact for side in sides]), rtol=1e-5)
 
 
-@POWERS
 @pytest.mark.parametrize("dim", [3, 512])
-def test_in_float64_small_distances_are_right_to_rounding(power, dim):
+def test_in_float64_small_distances_are_right_to_rounding(dim):
     x = near_rows(dim, "float64")
     labels = np.arange(len(x))
     with _float64():
-        ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.all_pairs(labels, v)), x, fast)
-        against = numbers(DISTANCES[power](pairs.pairs_with(labels[:14:2], x[:14:2], labels[1:14:2], x[1:14:2])))
-    exact, of_anchors, of_references = by_differences(x, x, power)
-    np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1.1e-18)
-    np.testing.assert_allclose(against, exact[:14:2, 1:14:2], rtol=1e-11)
-    assert_within(slope, of_anchors + of_references, 1e-11)
+        within = of_both_powers(lambda v: pairs.all_pairs(labels, v), x, fast)
+        against = of_both_powers(
+            lambda v: pairs.pairs_with(labels[:14:2], v, labels[1:14:2], x[1:14:2]), x[:14:2], fast
+        )
+    for power, (ours, slope) in within.items():
+        exact, by_anchors, by_references = by_differences(x, x, power)
+        np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1.1e-18)
+        np.testing.assert_allclose(against[power][0], exact[:14:2, 1:14:2], rtol=1e-11)
+        assert_within(slope, by_anchors + by_references, 1e-11)
 
 
 @WAYS
@@ -211,14 +221,21 @@ def test_duplicates_among_near_rows_have_gradient_zero_however_large_the_upstrea
     np.testing.assert_array_equal(between, np.zeros_like(x))
 
 
+@functools.cache
+def euclidean_of_thirty():
+    """Euclidean distances of a batch of 30 rows and their gradient, compiled once."""
+    labels = np.arange(30)
+    return fast(lambda v: of_both_powers_of(lambda v: pairs.all_pairs(labels, v), v)[1])
+
+
 @pytest.mark.parametrize("offset", [0.0, 300.0])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_distances_of_a_collapsed_batch_are_right_at_every_scale(scale, offset):
     rng = np.random.default_rng(0)
     classes = offset + unit_rows(rng, 6, 32).repeat(5, axis=0)
     x = (scale * (classes + 1e-3 * rng.standard_normal((30, 32)))).astype("float32")
-    labels, (exact, *slopes) = np.arange(30), by_differences(x, x, 1)
-    ours, slope = value_and_slope(lambda v: pairs.euclidean(pairs.all_pairs(labels, v)), x, fast)
+    exact, *slopes = by_differences(x, x, 1)
+    ours, slope = map(numbers, euclidean_of_thirty()(keras.ops.convert_to_tensor(x)))
     np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
     assert_within(slope, sum(slopes), 0.005)
 

@@ -1,4 +1,4 @@
-"""Pairings: which rows are compared, and which of them belong together."""
+"""Pairings: which rows are compared, and which pairs are positive; and new weights for pairs."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ def x():
     return np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
 
 
-def test_all_pairs_weighs_every_other_row_by_its_class(x):
+def test_all_pairs_compares_every_row_with_every_other(x):
     made = pairs.all_pairs(LABELS, x)
     same = LABELS[:, None] == LABELS
     np.testing.assert_array_equal(numbers(made.positive), same & ~np.eye(6, dtype=bool))
@@ -66,6 +66,18 @@ def test_even_rows_stand_against_odd_rows(x):
         pairs.even_against_odd(LABELS[:3], x[:3])
 
 
+def test_weights_are_scaled_and_dropped(x):
+    made, first = pairs.all_pairs(LABELS, x), np.arange(6)[:, None] == 0
+    scaled, dropped = made.scale(positive=2.0, negative=np.full((1, 6), 0.5, "float32")), made.drop(negative=first)
+    np.testing.assert_array_equal(numbers(scaled.positive), 2 * numbers(made.positive))
+    np.testing.assert_array_equal(numbers(scaled.negative), numbers(made.negative) / 2)
+    np.testing.assert_array_equal(numbers(dropped.negative), numbers(made.negative) * ~first)
+    np.testing.assert_array_equal(numbers(made.drop(positive=first).positive), numbers(made.positive) * ~first)
+    for same in (made.scale(), made.drop(), dropped):
+        np.testing.assert_array_equal(numbers(same.positive), numbers(made.positive))
+    assert scaled.within
+
+
 def share_a_tag(a, b):
     a, b = (keras.ops.cast(labels, "float32") for labels in (a, b))
     return keras.ops.matmul(a, keras.ops.transpose(b)) > 0
@@ -76,7 +88,7 @@ TAGS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1], [0, 0, 0
 SHARED = (TAGS @ TAGS.T > 0).astype(float)
 
 
-def test_match_decides_what_is_positive_and_a_row_with_itself_is_no_pair(x):
+def test_match_decides_what_is_positive_and_a_row_is_not_paired_with_itself(x):
     made = pairs.all_pairs(TAGS, x, match=share_a_tag)
     others = 1 - np.eye(6)
     np.testing.assert_array_equal(numbers(made.positive), SHARED * others)
