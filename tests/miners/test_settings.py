@@ -61,7 +61,7 @@ def test_a_copy_of_the_batch_as_references_is_mined_like_the_batch_itself(name):
 
 
 @pytest.mark.parametrize("name", RANDOM)
-def test_each_call_of_a_random_miner_draws_anew(name):
+def test_each_call_of_a_random_miner_draws_other_pairs(name):
     made, miner = pairs.all_pairs(LABELS, batch()), MINERS[name]()
     assert (weights(miner(made))[1] != weights(miner(made))[1]).any()
 
