@@ -1,4 +1,4 @@
-"""The same test on every Keras backend: gradients and compilation."""
+"""What lets one test run on every Keras backend: gradients, compilation, shapes."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 BACKEND = keras.backend.backend()
 
 
-def slope_of(function, x):
+def gradient_of(function, x):
     """d sum(function(x)) / dx as a tensor, inside compiled functions too."""
     if BACKEND == "jax":
         import jax
@@ -22,7 +22,7 @@ def slope_of(function, x):
 
 def gradient(function, x):
     """d sum(function(x)) / dx as an array."""
-    return np.asarray(slope_of(function, keras.ops.convert_to_tensor(x)))
+    return np.asarray(gradient_of(function, keras.ops.convert_to_tensor(x)))
 
 
 def compiled(function):
@@ -37,9 +37,21 @@ def compiled(function):
 
 
 def fast(function):
-    """`function`, compiled on JAX, which would otherwise compile each of its operations by itself."""
+    """`function`, compiled on JAX, which otherwise compiles each of its operations separately."""
     return compiled(function) if BACKEND == "jax" else function
 
 
+def spec(function, *arguments):
+    """Shape and type of the tensor that `function` returns; JAX only traces it."""
+    if BACKEND == "jax":
+        import jax
+
+        found = jax.eval_shape(function, *arguments)
+    else:
+        found = function(*arguments)
+    return tuple(found.shape), keras.backend.standardize_dtype(found.dtype)
+
+
 def numbers(x):
+    """A tensor as an array."""
     return keras.ops.convert_to_numpy(x)

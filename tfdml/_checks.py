@@ -3,6 +3,7 @@
 `require_x` raises unless its argument is an x; `as_x` raises, too, and returns its argument in the proper form.
 """
 
+import inspect
 import numbers
 from typing import Any
 
@@ -22,6 +23,39 @@ def require(condition: bool, received: str, expected: str) -> None:
 def require_function_or_none(option: str, value: Any) -> None:
     """Raise a ValueError unless the value is a function or None."""
     require(value is None or callable(value), f"{option}={value!r}", "a function or None")
+
+
+def require_miner_or_none(option: str, value: Any) -> None:
+    """Raise the ValueError of an option that takes a function `Pairs -> Pairs`."""
+    require_function_or_none(option, value)
+    require(
+        value is None or _takes(value, "pairs"),
+        f"{option}={value!r}",
+        "a function Pairs -> Pairs. A selector (pairs, d), such as tfdml.miners.hardest_negatives, is for "
+        "TripletLoss(negatives=...)",
+    )
+
+
+def require_selector_or_none(option: str, value: Any) -> None:
+    """Raise the ValueError of an option that takes a selector of negatives, see `tfdml.miners.negatives`."""
+    require_function_or_none(option, value)
+    require(
+        value is None or _takes(value, "pairs", "d"),
+        f"{option}={value!r}",
+        "a selector, a function (pairs, d), such as tfdml.miners.hardest_negatives. A miner, a function "
+        "Pairs -> Pairs, is for miner=",
+    )
+
+
+def _takes(function, *arguments):
+    """Whether a function, or the `call` of a Keras layer, takes these positional arguments and needs no others."""
+    try:
+        inspect.signature(getattr(function, "call", function)).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # Some built-in functions have no signature.
+        return True
+    return True
 
 
 def require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

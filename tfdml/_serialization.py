@@ -8,6 +8,16 @@ import keras
 serializable = keras.saving.register_keras_serializable("tfdml")
 
 
+def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
+    """A saved config with its options under their current names.
+
+    Args:
+        config: what `get_config` returned, now or in an earlier version.
+        **names: the current name of each option that had another one, by the old name.
+    """
+    return {names.get(option, option): value for option, value in config.items()}
+
+
 class Settings:
     """`get_config` and `from_config` for a dataclass."""
 

@@ -51,8 +51,8 @@ class Run:
 MINERS = {
     "all": lambda run: None,
     "random": lambda run: miners.BalancedPairs(seed=run.seed),
-    "semi-hard": lambda run: miners.SemiHard(lower=0.5),
-    "semi-hard on similarities": lambda run: miners.SemiHard(lower=0.5, distance="cosine"),
+    "semi-hard": lambda run: miners.SemiHard(min_distance=0.5),
+    "semi-hard on similarities": lambda run: miners.SemiHard(min_distance=0.5, distance="cosine"),
     "distance weighted": lambda run: miners.DistanceWeighted(seed=run.seed),
     "valid triplets": lambda run: miners.ValidTriplets(),
 }

@@ -51,7 +51,7 @@ def test_a_miner_that_keeps_one_pair_leaves_one_active():
     def keep(pairs):
         one = np.zeros((48, 48))
         one[0, [1, 40]] = 1
-        return pairs._replace(positive=pairs.positive * one, negative=pairs.negative * one)
+        return pairs.scale(positive=one, negative=one)
 
     found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0, miner=keep), CENTRES + NOISE, LABELS)
     assert found == (2 / POSITIVE.sum(), 2 / NEGATIVE.sum())
@@ -63,7 +63,7 @@ def test_a_miner_that_keeps_one_pair_leaves_one_active():
         lambda: losses.MarginLoss(miner=miners.DistanceWeighted(seed=0)),
         lambda: losses.TripletLoss(negatives=miners.DistanceWeightedNegatives(seed=0)),
     ],
-    ids=["miner", "chooser of negatives"],
+    ids=["miner", "selector of negatives"],
 )
 def test_what_goes_by_the_dimension_sees_that_of_the_embeddings(monkeypatch, make):
     seen = []
@@ -100,7 +100,7 @@ def test_where_there_are_no_such_pairs_the_share_is_0(labels):
 
 
 def test_a_loss_of_nothing_has_no_active_pairs():
-    loss = losses.CosineContrastiveLoss(miner=lambda p: p._replace(positive=0 * p.positive, negative=0 * p.negative))
+    loss = losses.CosineContrastiveLoss(miner=lambda p: p.scale(positive=0.0, negative=0.0))
     assert analysis.active_pairs(loss, NOISE, LABELS) == (0.0, 0.0)
 
 

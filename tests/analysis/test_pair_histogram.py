@@ -54,7 +54,7 @@ def test_pairs_weigh_what_the_miner_gives_them():
     weights = np.random.default_rng(3).uniform(size=(13, 13)).astype("float32")
 
     def miner(pairs):
-        return pairs._replace(positive=pairs.positive * weights, negative=pairs.negative * 2 * weights)
+        return pairs.scale(positive=weights, negative=2 * weights)
 
     found = analysis.pair_histogram(X, LABELS, bins=10, miner=miner)
     positive, negative = by_loops(lambda i, j: weights[i, j] * (1 if LABELS[i] == LABELS[j] else 2), 10)
@@ -63,7 +63,7 @@ def test_pairs_weigh_what_the_miner_gives_them():
 
 
 def test_a_miner_sees_embeddings_of_norm_1():
-    far = analysis.pair_histogram(10 * X, LABELS, miner=miners.DistanceWeighted(expected=True))
+    far = analysis.pair_histogram(10 * X, LABELS, miner=miners.DistanceWeighted(expectation=True))
     assert far.negative[far.edges[:-1] >= 1.4].sum() == 0
     assert far.negative.sum() > 0
 
@@ -101,7 +101,7 @@ def test_a_set_without_pairs_has_none(rows):
 def test_histograms_of_batches_add_up():
     draws = miners.DistanceWeighted(far=2.0, seed=0)
     drawn = sum(analysis.pair_histogram(X, LABELS, bins=5, miner=draws).negative for _ in range(50)) / 50
-    expected = analysis.pair_histogram(X, LABELS, bins=5, miner=miners.DistanceWeighted(far=2.0, expected=True))
+    expected = analysis.pair_histogram(X, LABELS, bins=5, miner=miners.DistanceWeighted(far=2.0, expectation=True))
     np.testing.assert_allclose(drawn, expected.negative, atol=0.6)
 
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers, slope_of
+from tests.backend import compiled, fast, gradient, gradient_of, numbers
 from tfdml import importance, losses, pairs, samplers
 
 pytestmark = pytest.mark.backends
@@ -119,7 +119,7 @@ def test_importance_comes_after_the_miner():
 
     def miner(pairs):
         seen.append(pairs)
-        return pairs._replace(negative=0.0 * pairs.negative)
+        return pairs.scale(negative=0.0)
 
     weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
     x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
@@ -150,7 +150,7 @@ def gradients(sampler, losses, batches):
 
     def grads(batch):
         labels, features = batch
-        return [slope_of(lambda a, loss=loss: loss(labels, keras.ops.matmul(features, a)), start) for loss in losses]
+        return [gradient_of(lambda a, loss=loss: loss(labels, keras.ops.matmul(features, a)), start) for loss in losses]
 
     batches = UNEVEN[rows].astype("int32"), FEATURES[rows].astype("float32")
     found = compiled(lambda *parts: keras.ops.map(grads, parts))(*map(keras.ops.convert_to_tensor, batches))

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, fast, gradient, numbers, slope_of
+from tests.backend import BACKEND, compiled, fast, gradient, gradient_of, numbers
 from tests.losses.test_contract import LARGEST, batch, even, every_class, every_loss
 
 pytestmark = pytest.mark.backends
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.backends
 def value_and_slope(loss, way):
     """The loss of one batch's labels and its gradient, as a function of the embeddings; compiled once for all tests."""
     labels, _ = even(*batch(LARGEST))
-    return way(lambda v: (loss(labels, v), slope_of(lambda w: loss(labels, w), v)))
+    return way(lambda v: (loss(labels, v), gradient_of(lambda w: loss(labels, w), v)))
 
 
 @every_loss

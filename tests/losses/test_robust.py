@@ -158,7 +158,7 @@ def test_weights_of_pairs_multiply_their_costs():
     loss = on_similarities(losses.TopK(1))
     doubled = np.ones(tuple(made.negative.shape), dtype="float32")
     doubled[3, 11] = 2.0
-    values = numbers(loss.on_pairs(made._replace(negative=made.negative * doubled)))
+    values = numbers(loss.on_pairs(made.scale(negative=doubled)))
     assert np.flatnonzero(values).tolist() == [3]
     costs = numbers(loss.base.pair_losses(made))
     np.testing.assert_allclose(values.mean(), 2 * costs[3, 11], rtol=1e-5)
@@ -166,7 +166,7 @@ def test_weights_of_pairs_multiply_their_costs():
 
 @keras.saving.register_keras_serializable("tests")
 def half_of_the_negatives(pairs):
-    return pairs._replace(negative=0.5 * pairs.negative)
+    return pairs.scale(negative=0.5)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -175,7 +175,11 @@ def same_parity(a, b):
 
 
 def test_the_pairs_are_those_of_the_base():
-    options = {"miner": miners.PairMargin(0.5, 1.2), "importance": half_of_the_negatives, "match": same_parity}
+    options = {
+        "miner": miners.PairMargin(positive_margin=0.5, negative_margin=1.2),
+        "importance": half_of_the_negatives,
+        "match": same_parity,
+    }
     for pairing in (pairs.all_pairs, pairs.consecutive_pairs):
         base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", pairing=pairing, **options)
         loss = losses.RobustLoss(base, uncertainty=losses.KL(0.5))

@@ -23,7 +23,7 @@ class Scale(keras.layers.Layer):
         self.factor = self.add_weight(shape=(), initializer="ones", name="factor")
 
     def call(self, pairs):
-        return pairs._replace(positive=pairs.positive * self.factor, negative=pairs.negative * self.factor)
+        return pairs.scale(positive=self.factor, negative=self.factor)
 
 
 def make(loss=None):

@@ -58,4 +58,4 @@ def pairs_in_chunks(
         pairs = pairs_with(labels[rows], embeddings[rows], labels, embeddings, match=match)
         others = np.ones(tuple(pairs.positive.shape), dtype="float32")
         np.fill_diagonal(others[:, start:], 0.0)
-        yield pairs._replace(positive=pairs.positive * others, negative=pairs.negative * others)
+        yield pairs.scale(positive=others, negative=others)

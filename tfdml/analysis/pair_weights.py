@@ -46,7 +46,7 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
         ValueError: an embedding of norm 0 or not finite, or a Keras backend other than TensorFlow and JAX.
 
     The derivatives by similarities come from those by embeddings of as many dimensions as rows, which a Cholesky factor
-    makes of the similarities: time grows with the cube of the batch. The loss's miner and its chooser of negatives see
+    makes of the similarities: time grows with the cube of the batch. The loss's miner and its selector of negatives see
     `embeddings`, scaled, as some go by the number of dimensions; no derivative is taken through what they choose.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, theorem 3.1.
@@ -127,7 +127,7 @@ def positives_of(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
 
 
 def _choosing_by(loss, labels, embeddings):
-    """The loss as a function of embeddings v, whose miner and chooser of negatives see `embeddings` instead of v."""
+    """The loss as a function of embeddings v, whose miner and selector of negatives see `embeddings` instead of v."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
     chosen, settings = loss.reweight(loss.pair(labels, embeddings)), loss.settings

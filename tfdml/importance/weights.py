@@ -50,7 +50,7 @@ class ImportanceWeights:
         left = self._look_up(self._left, pairs, pairs.anchor_labels)
         right = self._look_up(self._right, pairs, pairs.reference_labels)
         between = ops.where(pairs.negative > 0, _inner_products(left, right), 1.0)
-        return pairs._replace(positive=pairs.positive * within, negative=pairs.negative * between**-self.delta)
+        return pairs.scale(positive=within, negative=between**-self.delta)
 
     def _look_up(self, table, pairs, labels):
         """The values of the classes of `labels`, in the dtype of the weights of `pairs`."""

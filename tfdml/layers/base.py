@@ -27,7 +27,7 @@ class Seeded(LossLayer):
         draws: False for a layer that draws nothing with its settings, and so has no state.
     """
 
-    def __init__(self, seed: int | None = None, *, draws: bool = True, **options: Any):
+    def __init__(self, *, seed: int | None = None, draws: bool = True, **options: Any):
         super().__init__(**options)
         self.seed = seed
         if draws:

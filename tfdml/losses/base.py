@@ -7,7 +7,7 @@ from typing import Any, Self, TypedDict, get_args
 import keras
 from keras import ops
 
-from tfdml._checks import require, require_function_or_none
+from tfdml._checks import require, require_function_or_none, require_miner_or_none
 from tfdml._serialization import serializable
 from tfdml.layers.base import require_owner
 from tfdml.pairs import Pairs, all_pairs
@@ -139,8 +139,8 @@ class PairLoss(FunctionLoss):
         _require_known_options(type(self), function, settings)
         super().__init__(function, settings, name=name or _name_of(function), reduction=reduction, dtype=dtype)
         require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
-        require_function_or_none("miner", miner)
-        require_function_or_none("importance", importance)
+        require_miner_or_none("miner", miner)
+        require_miner_or_none("importance", importance)
         require_function_or_none("match", match)
         self.pairing = pairing
         self.miner = miner
@@ -263,7 +263,7 @@ def _reweighted(option, function, pairs):
             raise ValueError(
                 f"Received {weights} weights of shape {received} from {option}={function!r}, expected "
                 f"{tuple(expected)}. It takes Pairs and returns Pairs of the same shape: "
-                "pairs._replace(positive=..., negative=...)."
+                "pairs.scale(positive=..., negative=...)."
             )
     return reweighted
 

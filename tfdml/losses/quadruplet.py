@@ -55,7 +55,7 @@ def quadruplet(
         return value + loss, slopes, number + ops.sum(ops.cast(weight > 0, fixed.dtype) * pairs_apart)
 
     nothing = ops.zeros_like(fixed[0, 0])
-    some = pairs._replace(positive=ops.where(pairs_apart[:, None] > 0, pairs.positive, 0.0))
+    some = pairs.drop(positive=pairs_apart[:, None] == 0)
     value, slopes, number = for_each_positive(some, add, (nothing, ops.zeros_like(fixed), nothing))
     quadruplets = with_gradient(value, slopes, d) / ops.maximum(number, 1.0)
     return triplet(pairs, margin=margin, distance=lambda _: d) + broadcast_to_anchors(quadruplets, pairs)

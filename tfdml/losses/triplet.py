@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._checks import require, require_function_or_none
+from tfdml._checks import require, require_selector_or_none
 from tfdml._serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions, batch_mean_per_anchor, require_normalize, require_same_rows
-from tfdml.miners.negatives import Chooser
+from tfdml.miners.negatives import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
@@ -21,7 +21,7 @@ def triplet(
     soft: bool = False,
     ratio: bool = False,
     swap: bool = False,
-    negatives: Chooser | None = None,
+    negatives: NegativeSelector | None = None,
     normalize: str = "all",
 ) -> Tensor:
     """Triplet loss, one value per anchor: positives nearer than negatives by a margin, over all triplets.
@@ -232,14 +232,14 @@ class TripletLoss(PairLoss):
         soft: bool = False,
         ratio: bool = False,
         swap: bool = False,
-        negatives: Chooser | None = None,
+        negatives: NegativeSelector | None = None,
         normalize: str = "all",
         **options: Unpack[PairOptions],
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
         require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
-        require_function_or_none("negatives", negatives)
+        require_selector_or_none("negatives", negatives)
         require_normalize(normalize)
         distance_function(distance)
         super().__init__(

@@ -92,7 +92,7 @@ class KL(Seeded):
     """
 
     def __init__(self, gamma: float = 0.1, sampled: int | None = None, seed: int | None = None, **options: Any) -> None:
-        super().__init__(seed, draws=sampled is not None, **options)
+        super().__init__(seed=seed, draws=sampled is not None, **options)
         require(gamma > 0, f"gamma={gamma}", "a number above 0")
         require(sampled is None or int(sampled) == sampled >= 1, f"sampled={sampled}", "a number of draws, or None")
         self.gamma, self.sampled = gamma, sampled
