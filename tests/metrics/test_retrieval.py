@@ -211,7 +211,7 @@ def test_macro_average_is_the_mean_of_class_means():
     assert retrieval(x, labels)["map@r"] != pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", ["_compare", "_sort", "_count"])
+@pytest.mark.parametrize("method", ["compare", "sort", "count"])
 @pytest.mark.parametrize("levels", [5, 100, 10**6])
 @pytest.mark.parametrize(("number", "best"), [(1, 3000), (4, 3000), (4, 10), (300, 3000), (300, 320), (2500, 3000)])
 def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels, number, best, monkeypatch):
@@ -324,7 +324,7 @@ def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, mon
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
 @pytest.mark.parametrize("classes", [2, 5, 120])
-@pytest.mark.parametrize("method", ["_compare", "_sort", "_count"])
+@pytest.mark.parametrize("method", ["compare", "sort", "count"])
 def test_near_ties_rank_by_the_scores_of_pairs_and_then_by_position(metric, classes, method, monkeypatch):
     monkeypatch.setattr(scores, "product", unsteady)
     monkeypatch.setattr(ranks, "_method", lambda *arguments: getattr(ranks, method))
