@@ -1,5 +1,7 @@
 """The same test on every Keras backend: gradients and compilation."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -39,6 +41,20 @@ def compiled(function):
 def fast(function):
     """`function`, compiled on JAX, which would otherwise compile each of its operations by itself."""
     return compiled(function) if BACKEND == "jax" else function
+
+
+def float64():
+    """A context with float64, which JAX has only where it is enabled."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
+def fewer_on_jax(rows, number=1):
+    """All rows of a table, or the first ones on JAX, which compiles each operation for each shape."""
+    return rows if BACKEND == "tensorflow" else rows[:number]
 
 
 def numbers(x):

@@ -5,6 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
+from tests.backend import fewer_on_jax
 from tfdml import importance, losses, miners
 from tfdml.analysis import full_loss
 
@@ -27,7 +28,7 @@ def by_hand(g, h, eta):
     return total / (13 * 12)
 
 
-@pytest.mark.parametrize("cells", [1, 40, 2**23])
+@pytest.mark.parametrize("cells", fewer_on_jax([2**23, 1, 40]))
 def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, cells):
     monkeypatch.setattr(MODULE, "_CELLS", cells)
     loss = losses.BalancedContrastiveLoss(class_counts=COUNTS, negatives_per_positive=6.0, margin=3.0)
@@ -36,7 +37,10 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
 
 
 @pytest.mark.parametrize(
-    "loss", [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
+    "loss",
+    fewer_on_jax(
+        [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
+    ),
 )
 def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
     monkeypatch.setattr(MODULE, "_CELLS", 60)
@@ -45,8 +49,8 @@ def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
 
 def test_importance_weights_are_left_out_as_the_set_is_no_sample():
     weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
-    plain, weighed = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
-    assert full_loss(weighed, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
+    plain, weighted = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
+    assert full_loss(weighted, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
 
 
 def test_match_says_what_is_positive():
@@ -57,6 +61,11 @@ def test_match_says_what_is_positive():
 
 def test_one_example_has_no_pairs():
     assert full_loss(losses.ContrastiveLoss(), LABELS[:1], EMBEDDINGS[:1]) == 0.0
+
+
+def test_labels_in_the_place_of_embeddings_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(13,\), expected .* The order is loss, labels, embeddings"):
+        full_loss(losses.ContrastiveLoss(), EMBEDDINGS, LABELS)
 
 
 def test_a_miner_is_refused():

@@ -4,9 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers, slope_of
+from tests.backend import compiled, fast, float64, gradient, numbers, slope_of
 from tfdml import pairs
-from tfdml.analysis.pair_weights import _float64
 
 pytestmark = pytest.mark.backends
 
@@ -172,7 +171,7 @@ def test_small_distances_of_consecutive_rows_are_exact(power):
 def test_in_float64_small_distances_are_right_to_rounding(power, dim):
     x = near_rows(dim, "float64")
     labels = np.arange(len(x))
-    with _float64():
+    with float64():
         ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.all_pairs(labels, v)), x, fast)
         against = numbers(DISTANCES[power](pairs.pairs_with(labels[:14:2], x[:14:2], labels[1:14:2], x[1:14:2])))
     exact, of_anchors, of_references = by_differences(x, x, power)

@@ -20,7 +20,7 @@ class ActivePairs(NamedTuple):
     negative: float
 
 
-def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> ActivePairs:
+def active_pairs(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> ActivePairs:
     """The shares of the positive and of the negative pairs of a batch whose weight under a loss is not 0.
 
     #{ij positive: w_ij != 0} / #{ij positive}, and the same of negatives, with the weights w of `pair_weights`
@@ -29,7 +29,7 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
     passes over are not active, and a hinge leaves out the pairs that stand well.
 
     Args:
-        loss, embeddings, labels: as in `pair_weights`; embeddings are scaled to norm 1. A loss that chooses by chance
+        loss, labels, embeddings: as in `pair_weights`; embeddings are scaled to norm 1. A loss that chooses by chance
             draws once, as in a step of training.
 
     Returns:
@@ -38,9 +38,9 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
     Raises:
         ValueError: as `pair_weights`.
     """
-    weights = np.abs(pair_weights(loss, embeddings, labels))
+    weights = np.abs(pair_weights(loss, labels, embeddings))
     active = weights > _TOLERANCE * weights.max(initial=0.0)
-    positive = positives_of(loss, embeddings, labels)
+    positive = positives_of(loss, labels, embeddings)
     negative = ~positive & ~np.eye(len(weights), dtype=bool)
     return ActivePairs(_share(active, positive), _share(active, negative))
 

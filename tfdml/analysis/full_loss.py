@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml.analysis._batch import require_matrix
 from tfdml.pairs import Pairs, pairs_with
 
 _CELLS = 2**23  # Pairs at a time: a few matrices of 32 MiB.
@@ -42,6 +43,7 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
             f"Received a loss with miner={loss.miner!r}, expected one of all pairs: pass it without miner."
         )
     labels, embeddings = np.asarray(labels), np.asarray(embeddings)
+    require_matrix(embeddings, "loss, labels, embeddings")
     total = 0.0
     for pairs in pairs_in_chunks(labels, embeddings, loss.match):
         total += np.sum(ops.convert_to_numpy(loss.values(pairs)), dtype="float64")

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis._figure import new_figure
 from tfdml.analysis.full_loss import pairs_in_chunks
-from tfdml.analysis.pair_weights import directions
 from tfdml.miners import log_sphere_density
 from tfdml.pairs import Pairs, all_pairs, euclidean
 
@@ -66,7 +66,8 @@ def pair_histogram(
     """
     if bins < 1:
         raise ValueError(f"Received bins={bins}, expected at least 1.")
-    labels, x = np.asarray(labels), directions(embeddings).astype("float32")
+    require_matrix(embeddings, "embeddings, labels")
+    labels, x = np.asarray(labels), l2_normalize(embeddings).astype("float32")
     chunks = pairs_in_chunks(labels, x, match) if miner is None else [miner(all_pairs(labels, x, match=match))]
     positive, negative = np.zeros(bins), np.zeros(bins)
     for pairs in chunks:
