@@ -1,9 +1,9 @@
-"""Retrieval: how well the neighbours of a query share its class.
+"""Retrieval: how well the neighbors of a query share its class.
 
 One definition for each number, for query q with R relevant items in its gallery, ranks counted from 1, rel(i) = 1 where
-the i-th neighbour is relevant and P(i) = (1/i) sum_{j<=i} rel(j):
+the i-th neighbor is relevant and P(i) = (1/i) sum_{j<=i} rel(j):
 
-* recall@k: 1 if one of the first k neighbours is relevant, else 0 (the hit rate; others divide hits by R);
+* recall@k: 1 if one of the first k neighbors is relevant, else 0 (the hit rate; others divide hits by R);
 * precision@1: rel(1);
 * r_precision: (1/R) sum_{i<=R} rel(i);
 * map@r: (1/R) sum_{i<=R} P(i) rel(i);
@@ -126,9 +126,9 @@ def retrieval_from_neighbors(
     average: str = "micro",
     per_query: bool = False,
 ) -> dict[str, Any]:
-    """The numbers of `retrieval` from lists of neighbours that any search found.
+    """The numbers of `retrieval` from lists of neighbors that any search found.
 
-    Ask the search for one neighbour more than the largest class has other members, and let this function take the
+    Ask the search for one neighbor more than the largest class has other members, and let this function take the
     query itself out:
 
         most = numpy.unique(labels, return_counts=True)[1].max()
@@ -153,7 +153,7 @@ def retrieval_from_neighbors(
         counts 0, so it is a lower bound.
 
     Raises:
-        ValueError: fewer neighbours remain of a list than max(k), or with `at_r` than the query has relevant items;
+        ValueError: fewer neighbors remain of a list than max(k), or with `at_r` than the query has relevant items;
             numbers that are no rows of the gallery, or that repeat within a list; labels as in `retrieval`.
     """
     check_average(average)
@@ -325,12 +325,12 @@ def _check_listed(listed, items, start):
 
 
 def _check_long_enough(rows, left, needed, counts):
-    """Raises `ValueError` where a list has fewer neighbours left than the numbers need; skipped queries need none."""
+    """Raises `ValueError` where a list has fewer neighbors left than the numbers need; skipped queries need none."""
     short = np.flatnonzero((left < needed) & (counts[rows] > 0))
     if len(short):
         i = short[np.argmax(needed[short] - left[short])]
         raise ValueError(
-            f"Received {left[i]} neighbours for query {rows[i]} once the query itself and its group are taken out, "
+            f"Received {left[i]} neighbors for query {rows[i]} once the query itself and its group are taken out, "
             f"expected at least {needed[i]}, the larger of max(k) and its number of relevant items. Search for more "
-            "neighbours; for recall@k and mrr alone pass at_r=False."
+            "neighbors; for recall@k and mrr alone pass at_r=False."
         )

@@ -1,4 +1,4 @@
-"""Nearest neighbours: exact, and approximate with ScaNN, behind one interface."""
+"""Nearest neighbors: exact, and approximate with ScaNN, behind one interface."""
 
 from os import PathLike
 

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours."""
+"""Exact nearest neighbors."""
 
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from tfdml.search.scores import Gallery
 
 
 class Exact:
-    """Exact nearest neighbours: every query is compared with every vector.
+    """Exact nearest neighbors: every query is compared with every vector.
 
     The score of a pair depends on its two vectors only, to the last bit: not on memory, threads, the other queries or
     the place of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
@@ -91,7 +91,7 @@ class Exact:
 
     @classmethod
     def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
             FileNotFoundError: no index there, or files of it are missing.

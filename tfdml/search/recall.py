@@ -5,14 +5,14 @@ import numpy.typing as npt
 
 
 def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
-    """Share of the exact neighbours that were found, whatever their order.
+    """Share of the exact neighbors that were found, whatever their order.
 
     (1 / q) sum over queries of |found_i and exact_i| / |exact_i|
 
     Report it beside every number that rests on approximate search.
 
     Args:
-        found: `(q, m)` integer ids; may list more neighbours than `exact`.
+        found: `(q, m)` integer ids; may list more neighbors than `exact`.
         exact: `(q, k)` integer ids, no id twice in a row, for the same queries.
 
     Returns:

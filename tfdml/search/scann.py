@@ -1,4 +1,4 @@
-"""Approximate nearest neighbours with ScaNN."""
+"""Approximate nearest neighbors with ScaNN."""
 
 from os import PathLike
 from pathlib import Path
@@ -11,14 +11,14 @@ from tfdml._atomic import read_whole
 from tfdml._checks import as_vectors, check_metric
 from tfdml.search.exact import check_ids, check_kind, check_search, read_ids, read_settings
 from tfdml.search.files import checked, read_manifest, write_index
-from tfdml.search.scores import check_range, unit
+from tfdml.search.scores import check_range, l2_normalize
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # queries handed over at once, which bounds the copies
 
 
 class Scann:
-    """Approximate nearest neighbours with ScaNN, behind the interface of `Exact`.
+    """Approximate nearest neighbors with ScaNN, behind the interface of `Exact`.
 
     The size of the data chooses the method, after ScaNN's own rules of thumb:
 
@@ -27,7 +27,7 @@ class Scann:
       best `rescore` again in float32;
     * from there `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    A query always gets `k` neighbours: where the searched cells hold fewer, all cells are searched for it.
+    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for it.
 
     Args:
         vectors: `(n, dim)` floats, finite.
@@ -70,7 +70,7 @@ class Scann:
         self._largest = _largest(vectors)
         if self.method != "exact":
             self._check_range(self._largest)
-        self._searcher = _build(unit(vectors) if metric == "cosine" else vectors, self)
+        self._searcher = _build(l2_normalize(vectors) if metric == "cosine" else vectors, self)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -115,7 +115,7 @@ class Scann:
 
     @classmethod
     def load(cls, folder: str | PathLike) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
             FileNotFoundError: no index there, or files of it are missing.
@@ -150,7 +150,7 @@ class Scann:
 
     def _search(self, queries, k):
         if self.metric == "cosine":
-            queries = unit(queries)
+            queries = l2_normalize(queries)
         rows, scores = self._ask(queries, k, self.leaves_to_search)
         short = np.isnan(scores).any(axis=1)  # ScaNN fills up with NaN where the cells held too few
         if short.any():

@@ -38,7 +38,7 @@ def row_products(x, y):
     return found
 
 
-def unit(vectors):
+def l2_normalize(vectors):
     """Vectors divided by their Euclidean length: `(n, dim)` float32. A vector of zeros stays zeros."""
     length = np.sqrt(row_products(vectors, vectors))
     return np.divide(vectors, np.where(length > 0, length, 1)[:, None], dtype=np.float32, casting="same_kind")
@@ -113,7 +113,7 @@ class Gallery:
         if queries is None:
             queries = self.vectors
         elif self.metric == "cosine":
-            queries = unit(queries)
+            queries = l2_normalize(queries)
         elif self.metric == "euclidean":
             queries = queries - self.center
         largest = max(queries.max(initial=self.metric == "euclidean"), -queries.min(initial=0))
@@ -123,7 +123,7 @@ class Gallery:
 
 def _form_of(vectors, metric, center):
     if metric == "cosine":
-        return unit(vectors)
+        return l2_normalize(vectors)
     if metric == "dot":
         return vectors
     form = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
