@@ -9,7 +9,7 @@ from tests.backend import fewer_on_jax
 from tfdml import importance, losses, miners
 from tfdml.analysis import full_loss
 
-pytestmark = pytest.mark.backends
+on_every_backend = pytest.mark.backends
 
 MODULE = importlib.import_module("tfdml.analysis.full_loss")
 LABELS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9], [4, 7, 2]))
@@ -28,6 +28,7 @@ def by_hand(g, h, eta):
     return total / (13 * 12)
 
 
+@on_every_backend
 @pytest.mark.parametrize("cells", fewer_on_jax([2**23, 1, 40]))
 def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, cells):
     monkeypatch.setattr(MODULE, "_CELLS", cells)
@@ -37,10 +38,7 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
 
 
 @pytest.mark.parametrize(
-    "loss",
-    fewer_on_jax(
-        [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
-    ),
+    "loss", [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
 )
 def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
     monkeypatch.setattr(MODULE, "_CELLS", 60)
@@ -53,12 +51,14 @@ def test_importance_weights_are_left_out_as_the_set_is_no_sample():
     assert full_loss(weighted, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
 
 
+@on_every_backend
 def test_match_says_what_is_positive():
     loss = losses.ContrastiveLoss(match=lambda a, b: a[:, None] % 2 == b % 2)
     expected = full_loss(losses.ContrastiveLoss(), LABELS % 2, EMBEDDINGS)
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-6)
 
 
+@on_every_backend
 def test_one_example_has_no_pairs():
     assert full_loss(losses.ContrastiveLoss(), LABELS[:1], EMBEDDINGS[:1]) == 0.0
 

@@ -8,7 +8,7 @@ from tests.backend import BACKEND, float64, gradient
 from tests.losses.test_contract import DEFAULTS, LOSSES
 from tfdml import analysis, losses, pairs
 
-pytestmark = pytest.mark.backends
+on_every_backend = pytest.mark.backends
 
 LABELS = np.array([0, 0, 1, 1, 1, 7, 7, 7])
 X = np.random.default_rng(3).standard_normal((8, 5))
@@ -36,6 +36,7 @@ KINDS = ["ContrastiveLoss", "MultiSimilarityLoss", "TripletLoss", "SmoothAPLoss"
 SOME = LOSSES if BACKEND == "tensorflow" else {name: DEFAULTS[name] for name in KINDS}
 
 
+@on_every_backend
 @pytest.mark.parametrize("loss", SOME.values(), ids=SOME)
 def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
     weights = analysis.pair_weights(loss, LABELS, X)
@@ -46,12 +47,14 @@ def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+@on_every_backend
 def test_contrastive_weights_are_steps():
     weights = analysis.pair_weights(losses.CosineContrastiveLoss(threshold=0.1, reduction="sum"), LABELS, X)
     expected = np.where(POSITIVE | (COSINES > 0.1), 1 / 7, 0.0) * (1 - np.eye(8))
     np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
+@on_every_backend
 def test_binomial_deviance_weights_are_those_of_its_equations():
     weights = analysis.pair_weights(losses.BinomialDevianceLoss(alpha=2.0, beta=5.0, reduction="sum"), LABELS, X)
     positives, negatives = POSITIVE.sum(1, keepdims=True), 8 - 1 - POSITIVE.sum(1, keepdims=True)
@@ -68,6 +71,7 @@ def test_the_scale_of_embeddings_does_not_matter():
     )
 
 
+@on_every_backend
 def test_a_match_says_which_weights_are_of_positives():
     loss = losses.CosineContrastiveLoss(match=lambda a, b: a[:, None] // 10 == b // 10)
     expected = analysis.pair_weights(losses.CosineContrastiveLoss(), LABELS, X)
@@ -80,6 +84,7 @@ def test_a_list_of_pairs_weighs_its_pairs_only():
     assert np.argwhere(weights > 1e-6).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2], [4, 5], [5, 4], [6, 7], [7, 6]]
 
 
+@on_every_backend
 def test_any_function_of_labels_and_embeddings_has_weights():
     weights = analysis.pair_weights(
         lambda labels, x: keras.ops.sum(keras.ops.matmul(x, keras.ops.transpose(x))), LABELS, X

@@ -17,9 +17,7 @@ def count(scores, sides, depth, rows, block):
 def _count_row(row, sides, query):
     """Above, before and equal of a query's relevant items, `(3, R)`."""
     ordered = np.sort(row)
-    relevant = np.sort(row[sides.classmates(query)])[::-1][
-        : sides.counts[query]
-    ]  # Excluded items are -inf, at the end.
+    relevant = np.sort(row[sides.classmates(query)])[::-1][: sides.counts[query]]  # Without those excluded, -inf.
     reached = np.searchsorted(ordered, relevant, "right")
     tied = np.flatnonzero((ordered[reached - 2] == relevant) & (reached > 1))
     above, before, equal = len(row) - reached, np.zeros_like(reached), np.ones_like(reached)
