@@ -31,7 +31,7 @@ def by_hand(g, h, eta):
 @on_every_backend
 @pytest.mark.parametrize("cells", fewer_on_jax([2**23, 1, 40]))
 def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, cells):
-    monkeypatch.setattr(MODULE, "_CELLS", cells)
+    monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", cells)
     loss = losses.BalancedContrastiveLoss(class_counts=COUNTS, negatives_per_positive=6.0, margin=3.0)
     expected = by_hand(lambda d: d**2, lambda d: max(0, 3 - d) ** 2, lambda a, n: 6 / 2 * (COUNTS[a] - 1) / COUNTS[n])
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-5)
@@ -41,7 +41,7 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
     "loss", [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
 )
 def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
-    monkeypatch.setattr(MODULE, "_CELLS", 60)
+    monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", 60)
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(float(loss(LABELS, EMBEDDINGS)), rel=1e-5)
 
 

@@ -43,7 +43,7 @@ def density(d, dim):
 @pytest.mark.parametrize("cells", fewer_on_jax([2**23, 1, 40]))
 @pytest.mark.parametrize("bins", fewer_on_jax([20, 1]))
 def test_it_counts_the_ordered_pairs_in_chunks_of_any_size(monkeypatch, cells, bins):
-    monkeypatch.setattr(MODULE, "_CELLS", cells)
+    monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", cells)
     found = analysis.pair_histogram(X, LABELS, bins=bins)
     positive, negative = by_loops(lambda i, j: 1, bins)
     np.testing.assert_array_equal(found.positive, positive)

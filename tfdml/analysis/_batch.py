@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 
 def require_matrix(embeddings: npt.ArrayLike, order: str) -> None:
-    """Raise the ValueError of embeddings that are not a matrix, as where labels stand in their place."""
+    """Raise a ValueError unless embeddings are a matrix, which labels in their place are not."""
     if np.ndim(embeddings) != 2:
         raise ValueError(
             f"Received embeddings of shape {np.shape(embeddings)}, expected (examples, dim). The order is {order}."

@@ -1,11 +1,11 @@
-"""How much an approximate search finds of what an exact search finds."""
+"""Recall of approximate search against exact search."""
 
 import numpy as np
 import numpy.typing as npt
 
 
 def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
-    """Share of the exact neighbors that were found, whatever their order.
+    """Share of the exact neighbors that were found, in any order.
 
     (1 / q) sum over queries of |found_i and exact_i| / |exact_i|
 
@@ -19,7 +19,7 @@ def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
         a float in [0, 1].
 
     Raises:
-        ValueError: the numbers of queries differ, or nothing is there to compare.
+        ValueError: the numbers of queries differ, or are 0.
     """
     found, exact = np.asarray(found), np.asarray(exact)
     if found.ndim != 2 or exact.ndim != 2 or len(found) != len(exact) or exact.size == 0:
