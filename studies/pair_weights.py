@@ -21,10 +21,10 @@ LOSSES = {
 
 
 def batch():
-    """12 classes of 4 vectors around their centers, with overlaps, and their labels."""
+    """12 classes of 4 vectors of norm 1, scattered around their centers, with overlaps."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(12), 4)
-    return rng.standard_normal((12, 16))[labels] + 0.9 * rng.standard_normal((48, 16)), labels
+    return labels, rng.standard_normal((12, 16))[labels] + 0.9 * rng.standard_normal((48, 16))
 
 
 def draw(path):

@@ -1,5 +1,7 @@
 """What lets one test run on every Keras backend: gradients, compilation, shapes."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -50,6 +52,20 @@ def spec(function, *arguments):
     else:
         found = function(*arguments)
     return tuple(found.shape), keras.backend.standardize_dtype(found.dtype)
+
+
+def float64():
+    """A context with float64, which JAX has only where it is enabled."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
+def fewer_on_jax(rows, number=1):
+    """All rows of a table, or the first ones on JAX, which compiles each operation for each shape."""
+    return rows if BACKEND == "tensorflow" else rows[:number]
 
 
 def numbers(x):

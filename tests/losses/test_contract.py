@@ -11,10 +11,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, fast, gradient, gradient_of, numbers
+from tests.backend import BACKEND, compiled, fast, float64, gradient, gradient_of, numbers
 from tests.losses import loops
 from tfdml import losses, miners, pairs
-from tfdml.analysis.pair_weights import _float64
 from tfdml.losses.histogram import soft_histogram
 
 pytestmark = pytest.mark.backends
@@ -704,7 +703,7 @@ OVER_POSITIVES = {
 @pytest.mark.parametrize("function", OVER_POSITIVES.values(), ids=OVER_POSITIVES)
 def test_sums_over_positives_have_the_gradient_of_their_value_for_any_weights(function):
     labels, x = batch(UNEVEN["three classes"], dim=3, dtype="float64")
-    with _float64():
+    with float64():
         value = fast(lambda v: keras.ops.sum(function(weighted_pairs(labels, v))))
         ours, step = gradient(value, x), 1e-6
         expected = np.zeros(x.shape)

@@ -6,9 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, fast, gradient, gradient_of, numbers
+from tests.backend import BACKEND, compiled, fast, float64, gradient, gradient_of, numbers
 from tfdml import pairs
-from tfdml.analysis.pair_weights import _float64
 
 pytestmark = pytest.mark.backends
 
@@ -187,7 +186,7 @@ def test_small_distances_of_consecutive_rows_are_exact():
 def test_in_float64_small_distances_are_right_to_rounding(dim):
     x = near_rows(dim, "float64")
     labels = np.arange(len(x))
-    with _float64():
+    with float64():
         within = of_both_powers(lambda v: pairs.all_pairs(labels, v), x, fast)
         against = of_both_powers(
             lambda v: pairs.pairs_with(labels[:14:2], v, labels[1:14:2], x[1:14:2]), x[:14:2], fast

@@ -8,13 +8,13 @@ import pytest
 from tests.search.products import unsteady
 from tfdml._checks import as_ids, as_vectors
 from tfdml.search import scores as module
-from tfdml.search.scores import Gallery, center_of, product, row_products, unit
+from tfdml.search.scores import Gallery, center_of, l2_normalize, product, row_products
 
 METRICS = ("cosine", "dot", "euclidean")
 
 
 def near_ties(rows=90, dim=24, seed=0):
-    """Vectors with duplicates, neighbours one bit apart, sign codes, zeros, and lengths from 1e-9 to 1e9."""
+    """Vectors with duplicates, neighbors one bit apart, sign codes, zeros, and lengths from 1e-9 to 1e9."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, dim)).astype(np.float32)
     x[10:20] = x[:10]
@@ -91,7 +91,7 @@ def test_sums_over_rows_do_not_depend_on_place_number_of_rows_or_alignment():
             moved = np.empty(37 * dim + 3, np.float32)[offset : offset + 37 * dim].reshape(37, dim)
             moved[:] = x[rows]
             np.testing.assert_array_equal(row_products(moved, y[rows]), alone[rows])
-            np.testing.assert_array_equal(unit(moved), unit(x)[rows])
+            np.testing.assert_array_equal(l2_normalize(moved), l2_normalize(x)[rows])
 
 
 def test_the_center_is_the_mean_whatever_the_order_of_the_rows():

@@ -244,7 +244,7 @@ def test_default_settings_find_98_percent_of_20_000_clustered_vectors():
     assert search.neighbor_recall(index.search(x[:300], 10)[0], search.Exact(x).search(x[:300], 10)[0]) >= 0.98
 
 
-def test_queries_get_k_neighbours_even_where_the_searched_cells_hold_fewer():
+def test_queries_get_k_neighbors_even_where_the_searched_cells_hold_fewer():
     x = clustered(1000)
     ids, scores = search.Scann(x, method="partitioned", leaves=50, leaves_to_search=1).search(x[:20], 400)
     assert np.isfinite(scores).all()

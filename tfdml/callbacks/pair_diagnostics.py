@@ -113,7 +113,7 @@ class PairDiagnostics(Callback):
         embeddings = embed_rows(model, self.images, rows, self.batch_size).astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
-            active = active_pairs(loss, embeddings, self.labels)
+            active = active_pairs(loss, self.labels, embeddings)
         return _scalars(active, **distances), distances
 
 

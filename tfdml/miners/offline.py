@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from tfdml._checks import as_ids, as_unmasked, as_vectors, require_metric, require_whole
 from tfdml.search import Exact
 from tfdml.search.nearest import nearest
-from tfdml.search.scores import Gallery, row_products, unit
+from tfdml.search.scores import Gallery, l2_normalize, row_products
 
 __all__ = [
     "HardPairs",
@@ -176,7 +176,7 @@ def _distance(x, y, metric):
         gap = x.astype(np.float64) - y
         return np.sqrt(row_products(gap, gap))
     if metric == "cosine":
-        x, y = unit(x), unit(y)
+        x, y = l2_normalize(x), l2_normalize(y)
     return (metric == "cosine") - row_products(x, y)
 
 

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours."""
+"""Exact nearest neighbors."""
 
 from os import PathLike
 from pathlib import Path
@@ -16,17 +16,17 @@ from tfdml.search.scores import Gallery
 
 
 class Exact:
-    """Exact nearest neighbours: every query is compared with every vector.
+    """Exact nearest neighbors: every query is compared with every vector.
 
-    The score of a pair depends on its two vectors only, to the last bit: not on memory, threads, the other queries or
-    the place of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
+    The score of a pair depends on its two vectors only, to the last bit, and not on memory, threads, other queries or
+    the position of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
         ids: `(n,)` distinct integers, any int64; row numbers by default.
         metric: "cosine" (vectors are normalized here; one of zeros has cosine 0 with everything), "dot" or
             "euclidean".
-        memory: bytes that a search may use beside the index and its results.
+        memory: bytes that a search may use in addition to the index and the results.
 
     Raises:
         ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit.
@@ -56,10 +56,10 @@ class Exact:
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
-            k: how many, 1 to `len(self)`.
+            k: number of neighbors, 1 to `len(self)`.
 
         Returns:
-            ids: `(q, k)` int64, nearest first; vectors at the same score come in the order they were given.
+            ids: `(q, k)` int64, nearest first; vectors with the same score are in the order of the index.
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
@@ -82,7 +82,7 @@ class Exact:
         """Writes the index to a folder that `load` reads: `.npy` and JSON files, whole or not at all.
 
         Raises:
-            OSError: the folder cannot be written, or holds other things than an index.
+            OSError: the folder cannot be written, or holds anything else than an index.
         """
         arrays = {"ids": self.ids, "gallery": self._gallery.form}
         if self.metric == "euclidean":
@@ -91,17 +91,17 @@ class Exact:
 
     @classmethod
     def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
-            FileNotFoundError: no index there, or files of it are missing.
+            FileNotFoundError: the folder holds no index, or files are missing.
             ValueError: it is damaged or of another kind.
         """
         return read_whole(folder, lambda place: cls.read(place, memory))
 
     @classmethod
     def read(cls, folder: Path, memory: int = MEMORY) -> Self:
-        """As `load`, of a folder that nobody writes to meanwhile."""
+        """As `load`, from a folder that no other process writes to at the same time."""
         manifest = read_manifest(folder)
         require_kind(manifest, "exact", folder)
         index = cls.__new__(cls)
@@ -110,7 +110,7 @@ class Exact:
         width = index.dim + (index.metric == "euclidean")
         form = read_array(folder, "gallery", np.float32, (len(index), width))
         center = read_array(folder, "center", np.float32, (index.dim,)) if index.metric == "euclidean" else None
-        index._gallery = Gallery.of_form(form, index.metric, center)
+        index._gallery = Gallery.from_form(form, index.metric, center)
         if not index._gallery.is_sound():
             raise ValueError(f"gallery.npy in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
         return index

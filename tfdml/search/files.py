@@ -14,19 +14,19 @@ _WITHOUT_CHECKSUMS = "tfdml.search/1"
 
 
 def write_index(folder, description, arrays, write_more=None):
-    """Writes an index folder: `index.json`, one `.npy` file an array, and what `write_more` adds.
+    """Writes an index folder: `index.json`, one `.npy` file per array, and the files of `write_more`.
 
     All of it goes into a hidden folder beside the target, which is renamed at the end. A crash leaves the old index or
     none, and perhaps that hidden folder; never half an index.
 
     Args:
-        folder: where to. An index or an empty folder there is replaced; anything else is left alone.
-        description: what `index.json` says; JSON types only.
+        folder: target folder. An index or an empty folder is replaced; anything else is left unchanged.
+        description: content of `index.json`; JSON types only.
         arrays: dict of file name without `.npy` to array.
         write_more: optional function that gets the hidden folder and writes further files.
 
     Raises:
-        FileExistsError: there is something else than an index at `folder`.
+        FileExistsError: `folder` holds anything else than an index.
         OSError: `folder` cannot be written.
     """
     target = Path(folder).expanduser()
@@ -43,7 +43,7 @@ def write_index(folder, description, arrays, write_more=None):
 
 
 def read_manifest(folder):
-    """Reads `index.json` and checks that it and every file it names are there as they were written.
+    """Reads `index.json` and checks that it and every file it names are as they were written.
 
     The files of an index that an older version wrote have no checksums; their sizes are checked.
 
@@ -78,8 +78,8 @@ def read_array(folder, name, dtype, shape):
 
     Args:
         folder, name: as in `write_index`.
-        dtype: what its type must be.
-        shape: what its shape must be; None for a length that may be any.
+        dtype: expected type.
+        shape: expected shape; None for any length.
 
     Raises:
         ValueError: it has another type or shape, or holds a value that is not finite.
