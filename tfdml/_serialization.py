@@ -8,6 +8,11 @@ import keras
 serializable = keras.saving.register_keras_serializable("tfdml")
 
 
+def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
+    """A config in which options of earlier versions have their current names: `renamed(config, old="new")`."""
+    return {names.get(option, option): value for option, value in config.items()}
+
+
 class Settings:
     """`get_config` and `from_config` of a dataclass, for Keras."""
 

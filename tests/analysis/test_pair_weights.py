@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.losses.test_contract import LOSSES
+from tests.losses.rows import LOSSES
 from tfdml import analysis, losses, pairs
 from tfdml.analysis.pair_weights import _float64, _gradient
 

@@ -37,7 +37,7 @@ def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
 
 @pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])
 def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_loss(alpha, beta, threshold):
-    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo=ALL_COST)
+    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo_loss=ALL_COST)
     loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, threshold=threshold)
     same_gradients(on_similarities(uncertainty), loss, batch())
 
@@ -51,7 +51,7 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
         return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 
     s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
-    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo=0.0))
+    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo_loss=0.0))
     for a in range(len(LABELS)):
         positives, negatives = loops.others_of(a, LABELS)
         for group, gamma, sign, threshold in ((positives, 0.5, 1, lower + m), (negatives, 0.1, -1, lower - m)):
@@ -130,7 +130,7 @@ def test_draws_from_the_weights_have_them_as_their_mean():
     made = pairs.all_pairs(LABELS, batch())
     costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").pair_losses(made)
     costs = (made.positive + made.negative) * costs
-    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, sampled=12, seed=0)
+    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, num_samples=12, seed=0)
     draws = np.array([numbers(sampled(costs, made)) for _ in range(500)])
     np.testing.assert_allclose(draws.mean(axis=0), exact, atol=0.008)
     np.testing.assert_allclose(draws.sum(axis=(1, 2)), 1, rtol=1e-5)
@@ -140,7 +140,7 @@ def test_draws_from_the_weights_have_them_as_their_mean():
 
 def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, sampled=12, seed=0))
+    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, num_samples=12, seed=0))
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile("sgd", loss=loss, jit_compile=True)
@@ -244,7 +244,11 @@ def test_configs_that_repeat_the_options_of_the_base_or_differ_from_them_load():
 def test_more_pairs_than_there_are_is_an_error():
     x = batch()
     number = len(LABELS) * (len(LABELS) - 1)
-    for uncertainty in (losses.TopK(number + 2), losses.TopKBalanced(number + 2), losses.KL(1.0, number + 2)):
+    for uncertainty in (
+        losses.TopK(number + 2),
+        losses.TopKBalanced(number + 2),
+        losses.KL(1.0, num_samples=number + 2),
+    ):
         with pytest.raises(ValueError, match=f"k={number + 2} for a batch of {number} pairs.*Lower k"):
             on_similarities(uncertainty)(LABELS, x)
     on_similarities(losses.TopK(number))(LABELS, x)

@@ -1,26 +1,26 @@
 """Angular loss: the angle at the negative of the triangle it makes with an anchor and its positive."""
 
 import math
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions, broadcast_to_anchors, count, log_sum_exp, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
-def angular(pairs: Pairs, *, angle: float = 45.0) -> Tensor:
+def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     """Angular loss, over each positive pair and all negatives of its anchor.
 
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
 
     Args:
         pairs: `Pairs` of a batch with itself; embeddings are normalized here, so s is their cosine similarity.
-        angle: upper bound of the angle at the negative, in degrees, in (0, 90).
+        angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
 
     Returns:
         `(A,)`, the loss of the batch for every anchor, as a positive's similarities are not its anchor's own. 0 where
@@ -33,7 +33,7 @@ def angular(pairs: Pairs, *, angle: float = 45.0) -> Tensor:
     require_same_rows(pairs, "the angular loss")
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
-    tangent = math.tan(math.radians(angle)) ** 2
+    tangent = math.tan(math.radians(angle_degrees)) ** 2
     to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
 
     def add(p, found, value, slopes):
@@ -62,13 +62,18 @@ class AngularLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.AngularLoss(angle=45.0)
+        loss = tfdml.losses.AngularLoss(angle_degrees=45.0)
 
     Args:
-        angle: upper bound of the angle at the negative, in degrees, in (0, 90).
+        angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, angle: float = 45.0, **options: Unpack[PairOptions]) -> None:
-        require(0 < angle < 90, f"angle={angle}", "degrees in (0, 90)")
-        super().__init__(angular, angle=angle, **options)
+    def __init__(self, *, angle_degrees: float = 45.0, **options: Unpack[PairOptions]) -> None:
+        require(0 < angle_degrees < 90, f"angle_degrees={angle_degrees}", "degrees in (0, 90)")
+        super().__init__(angular, angle_degrees=angle_degrees, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described, also where a file has `angle`."""
+        return super().from_config(renamed(config, angle="angle_degrees"))

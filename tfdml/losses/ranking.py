@@ -1,11 +1,11 @@
 """Losses over the ranking of all references: average precision, and ranked lists."""
 
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions, count
 from tfdml.pairs import Pairs, cosine, euclidean, normalized
 from tfdml.pairs.base import Tensor
@@ -55,8 +55,8 @@ def ranked_list(
     *,
     margin: float = 0.4,
     boundary: float = 1.2,
-    temperature: float = 10.0,
-    positive_temperature: float = 0.0,
+    scale: float = 10.0,
+    positive_scale: float = 0.0,
     balance: float = 0.5,
 ) -> Tensor:
     """Ranked list loss, one value per anchor: positives within a ball, negatives beyond its boundary.
@@ -64,15 +64,15 @@ def ranked_list(
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
 
     over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
-    embeddings, w_n = exp(temperature (boundary - d_an)) and w_p = exp(positive_temperature (d_ap - boundary + margin)),
+    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
     both constants in the gradient.
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: width between positives and negatives.
         boundary: distance beyond which a negative costs nothing, in [0, 2].
-        temperature: how much harder negatives weigh.
-        positive_temperature: how much harder positives weigh.
+        scale: sharpness of the weights of negatives; 0 weights all that violate alike.
+        positive_scale: sharpness of the weights of positives.
         balance: weight of negatives, in [0, 1].
 
     Returns:
@@ -83,15 +83,15 @@ def ranked_list(
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
-    of_positives = _mean_of_violations(pull, positive_temperature, pairs.positive)
-    of_negatives = _mean_of_violations(push, temperature, pairs.negative)
+    of_positives = _mean_of_violations(pull, positive_scale, pairs.positive)
+    of_negatives = _mean_of_violations(push, scale, pairs.negative)
     return (1.0 - balance) * of_positives + balance * of_negatives
 
 
-def _mean_of_violations(violation, temperature, weights):
-    """Mean of the violations above 0 of each row, weighed by exp(temperature violation); 0 where there is none."""
+def _mean_of_violations(violation, scale, weights):
+    """Mean of the violations above 0 of each row, weighted by exp(scale violation); 0 where there is none."""
     violating = weights * ops.cast(violation > 0, weights.dtype)
-    weights = ops.stop_gradient(violating * ops.exp(temperature * violation))
+    weights = ops.stop_gradient(violating * ops.exp(scale * violation))
     total = ops.sum(weights, axis=1)
     return ops.sum(weights * violation, axis=1) / ops.where(total > 0, total, 1.0)
 
@@ -120,13 +120,13 @@ class RankedListLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, temperature=10.0)
+        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, scale=10.0)
 
     Args:
         margin: width between positives and negatives, from 0 to `boundary`.
         boundary: distance of normalized embeddings beyond which a negative costs nothing, in [0, 2].
-        temperature: how much harder negatives weigh, 0 or more.
-        positive_temperature: how much harder positives weigh, 0 or more.
+        scale: sharpness of the weights of negatives, 0 or more.
+        positive_scale: sharpness of the weights of positives, 0 or more.
         balance: weight of negatives, in [0, 1].
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -136,22 +136,27 @@ class RankedListLoss(PairLoss):
         *,
         margin: float = 0.4,
         boundary: float = 1.2,
-        temperature: float = 10.0,
-        positive_temperature: float = 0.0,
+        scale: float = 10.0,
+        positive_scale: float = 0.0,
         balance: float = 0.5,
         **options: Unpack[PairOptions],
     ) -> None:
         require(0 <= boundary <= 2, f"boundary={boundary}", "a distance of normalized embeddings, in [0, 2]")
         require(0 <= margin <= boundary, f"margin={margin}", f"a distance from 0 to boundary={boundary}")
-        require(temperature >= 0, f"temperature={temperature}", "a number of 0 or more")
-        require(positive_temperature >= 0, f"positive_temperature={positive_temperature}", "a number of 0 or more")
+        require(scale >= 0, f"scale={scale}", "a number of 0 or more")
+        require(positive_scale >= 0, f"positive_scale={positive_scale}", "a number of 0 or more")
         require(0 <= balance <= 1, f"balance={balance}", "a share in [0, 1]")
         super().__init__(
             ranked_list,
             margin=margin,
             boundary=boundary,
-            temperature=temperature,
-            positive_temperature=positive_temperature,
+            scale=scale,
+            positive_scale=positive_scale,
             balance=balance,
             **options,
         )
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described, also where a file has temperatures."""
+        return super().from_config(renamed(config, temperature="scale", positive_temperature="positive_scale"))

@@ -1,12 +1,12 @@
 """Losses that ask, by a softmax, which reference belongs to the anchor."""
 
 import math
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, dot, squared
 from tfdml.pairs.base import Tensor
@@ -97,14 +97,14 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
     return ops.softplus(gap) if log else ops.sigmoid(gap)
 
 
-def tuplet_margin(pairs: Pairs, *, margin: float = 5.73, scale: float = 64.0) -> Tensor:
+def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 64.0) -> Tensor:
     """Tuplet margin loss, one value per anchor: each positive, some degrees farther, among the negatives.
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
 
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: slack, in degrees.
+        margin_degrees: slack m, in degrees.
         scale: sharpness.
 
     Returns:
@@ -114,7 +114,7 @@ def tuplet_margin(pairs: Pairs, *, margin: float = 5.73, scale: float = 64.0) ->
     """
     s = cosine(pairs)
     sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
-    slack = math.radians(margin)
+    slack = math.radians(margin_degrees)
     relaxed = ops.where(pairs.positive > 0, s * math.cos(slack) + sine * math.sin(slack), s)
     return _positives_among_negatives(scale * relaxed, pairs)
 
@@ -203,15 +203,20 @@ class TupletMarginLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.TupletMarginLoss(margin=5.73, scale=64.0)
+        loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
 
     Args:
-        margin: slack in degrees, 0 or more and below 180.
+        margin_degrees: slack in degrees, in [0, 180).
         scale: above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, margin: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
-        require(0 <= margin < 180, f"margin={margin}", "degrees in [0, 180)")
+    def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
+        require(0 <= margin_degrees < 180, f"margin_degrees={margin_degrees}", "degrees in [0, 180)")
         require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(tuplet_margin, margin=margin, scale=scale, **options)
+        super().__init__(tuplet_margin, margin_degrees=margin_degrees, scale=scale, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described, also where a file has `margin`."""
+        return super().from_config(renamed(config, margin="margin_degrees"))

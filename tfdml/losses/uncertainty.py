@@ -1,12 +1,12 @@
 """Uncertainty sets: how far the weights of pairs in a robust loss may be from uniform."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import Settings, serializable
+from tfdml._serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -83,7 +83,7 @@ class KL(Seeded):
 
     Args:
         gamma: temperature in units of the cost, above 0.
-        sampled: None for all pairs with these weights; or a number of draws from them, whose mean has the same
+        num_samples: None for all pairs with these weights; or a number of draws from them, whose mean has the same
             expectation, as in the paper. Draws are spread evenly over the pairs in their order (systematic sampling),
             so a pair is drawn k p times, rounded up or down.
         seed: of the draws: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
@@ -91,25 +91,33 @@ class KL(Seeded):
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-KL.
     """
 
-    def __init__(self, gamma: float = 0.1, sampled: int | None = None, seed: int | None = None, **options: Any) -> None:
-        super().__init__(seed, draws=sampled is not None, **options)
+    def __init__(
+        self, gamma: float = 0.1, *, num_samples: int | None = None, seed: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(seed, draws=num_samples is not None, **options)
         require(gamma > 0, f"gamma={gamma}", "a number above 0")
-        require(sampled is None or int(sampled) == sampled >= 1, f"sampled={sampled}", "a number of draws, or None")
-        self.gamma, self.sampled = gamma, sampled
+        whole = num_samples is None or int(num_samples) == num_samples >= 1
+        require(whole, f"num_samples={num_samples}", "a number of draws, or None")
+        self.gamma, self.num_samples = gamma, num_samples
 
     def call(self, costs: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
         scores = ops.where(costs > 0, costs / self.gamma, -float("inf"))
         p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
-        if self.sampled is None:
+        if self.num_samples is None:
             return p
-        _require_pairs(self.sampled, pairs)
-        draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
+        _require_pairs(self.num_samples, pairs)
+        draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.num_samples), self.uniform((1, 1), p.dtype))
         return ops.reshape(_shares(draws), ops.shape(costs))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""
-        return {**super().get_config(), "gamma": self.gamma, "sampled": self.sampled}
+        return {**super().get_config(), "gamma": self.gamma, "num_samples": self.num_samples}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The set that `get_config` described, also where a file has `sampled`."""
+        return super().from_config(renamed(config, sampled="num_samples"))
 
 
 @serializable
@@ -120,12 +128,12 @@ class GroupedKL(Settings):
     With the margin loss on similarities, and a margin so large that every pair costs something, its gradient is that
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
-    * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo` = the margin.
+    * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
     Args:
         gamma: temperature in units of the cost, above 0.
         negative_gamma: that of negatives; None for the same.
-        pseudo: None, or the cost of a pseudo pair that each group gets. It takes its share of the weight and adds
+        pseudo_loss: None, or the loss of a pseudo pair that each group gets. It takes its share of the weight and adds
             nothing to the loss. The paper's costs 0.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
@@ -133,8 +141,9 @@ class GroupedKL(Settings):
     """
 
     gamma: float = 1.0
+    _: KW_ONLY
     negative_gamma: float | None = None
-    pseudo: float | None = None
+    pseudo_loss: float | None = None
 
     def __post_init__(self):
         require(self.gamma > 0, f"gamma={self.gamma}", "a number above 0")
@@ -144,20 +153,25 @@ class GroupedKL(Settings):
             "a number above 0, or None",
         )
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The set that `get_config` described, also where a file has `pseudo`."""
+        return super().from_config(renamed(config, pseudo="pseudo_loss"))
+
     def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`: the shares of each group, divided by the number of anchors."""
         is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
         groups = (is_positive, pairs.negative > 0)
         scores = ops.where(is_positive, *(costs / gamma for gamma in gammas))
         scores = ops.where(costs > 0, scores, -float("inf"))
-        of_pseudo = [0.0 if self.pseudo is None else self.pseudo / gamma for gamma in gammas]
+        of_pseudo = [0.0 if self.pseudo_loss is None else self.pseudo_loss / gamma for gamma in gammas]
         tops = [
             ops.maximum(ops.max(ops.where(own, scores, -float("inf")), axis=1, keepdims=True), least)
             for own, least in zip(groups, of_pseudo, strict=True)
         ]
         exps = ops.exp(scores - ops.where(is_positive, *tops))
         totals = [ops.sum(ops.where(own, exps, 0.0), axis=1, keepdims=True) for own in groups]
-        if self.pseudo is not None:
+        if self.pseudo_loss is not None:
             totals = [total + ops.exp(score - top) for total, score, top in zip(totals, of_pseudo, tops, strict=True)]
         shares = exps / ops.where(is_positive, *(ops.where(total > 0, total, 1.0) for total in totals))
         return shares / ops.cast(ops.shape(costs)[0], costs.dtype)
