@@ -217,7 +217,7 @@ ROWS = {
     ),
     "n-pairs": row(losses.NPairsLoss, loops.n_pairs),
     "n-pairs with a regularizer": row(losses.NPairsLoss, loops.n_pairs, BRANCH, l2=0.02),
-    "n-pairs, two per class": Row(
+    "n-pairs, two a class": Row(
         losses.NPairsLoss(l2=0.1, pairing=pairs.even_against_odd),
         partial(loops.n_pairs_even_against_odd, l2=0.1),
         {BRANCH, LISTED},

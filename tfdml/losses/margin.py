@@ -46,21 +46,26 @@ def margin_loss(
     `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
     of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
     """
-    beta = boundary(pairs) if callable(boundary) else None
-    cost = margin_pair_losses(
-        pairs, margin=margin, boundary=boundary if beta is None else beta[:, None], distance=distance
-    )
+    beta = _boundaries(boundary, pairs)
+    losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
     weights = pairs.positive + pairs.negative
-    counted = weights if normalize == "all" else weights * ops.cast(cost > 0, cost.dtype)
-    of_pairs = batch_mean_per_anchor(ops.sum(weights * cost, axis=1), ops.sum(count(counted, pairs.counts)))
-    return of_pairs if beta is None else of_pairs + nu * ops.cast(beta, of_pairs.dtype)
+    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
+    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), ops.sum(count(terms, pairs.counts)))
+    return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
 
 
-def margin_pair_losses(pairs: Pairs, *, margin: float, boundary: Tensor, distance: Distance) -> Tensor:
-    """What each pair costs in `margin_loss`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+def margin_pair_losses(
+    pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
+) -> Tensor:
+    """The loss of each pair in `margin_loss`, `(A, R)`: of a positive where it is one, of a negative elsewhere."""
     d = distance_function(distance)(normalized(pairs))
-    boundary = ops.cast(boundary, d.dtype)
-    return ops.maximum(margin + ops.where(pairs.positive > 0, d - boundary, boundary - d), 0.0)
+    beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
+    return ops.maximum(margin + ops.where(pairs.positive > 0, d - beta, beta - d), 0.0)
+
+
+def _boundaries(boundary, pairs):
+    """The boundary of each anchor as a column, or the number that all of them share."""
+    return boundary(pairs)[:, None] if callable(boundary) else boundary
 
 
 @serializable
@@ -105,8 +110,6 @@ class MarginLoss(PairLoss):
         )
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`; without what the boundaries cost."""
-        boundary = self.settings["boundary"]
-        boundary = boundary(pairs)[:, None] if callable(boundary) else boundary
-        margin, distance = self.settings["margin"], self.settings["distance"]
-        return margin_pair_losses(pairs, margin=margin, boundary=boundary, distance=distance)
+        """The loss of each pair, `(anchors, references)`, without the term nu * beta."""
+        options = {option: self.settings[option] for option in ("margin", "boundary", "distance")}
+        return margin_pair_losses(pairs, **options)

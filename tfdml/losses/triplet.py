@@ -67,69 +67,93 @@ def triplet(
         add = _all_triplets(pairs, fixed, term, swap, normalize)
     else:
         add = _chosen_triplets(pairs, fixed, term, swap, normalize, negatives(pairs, fixed))
-    nothing = ops.zeros_like(fixed[:, 0])
-    sums, slopes, number = for_each_positive(pairs, add, (nothing, ops.zeros_like(fixed), nothing))
-    return batch_mean_per_anchor(with_gradient(sums, slopes, d), ops.sum(number))
+    zeros = ops.zeros_like(fixed[:, 0])
+    sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
+    return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
 
 
 def _all_triplets(pairs, d, term, swap, normalize):
-    """Adds one positive of every anchor with all of its negatives."""
+    """The step that adds one positive per anchor with all negatives of the anchor."""
 
-    def add(p, found, sums, slopes, number):
+    def add(p, found, sums, gradient, number):
         weights = found[:, None] * at(p, pairs.positive) * pairs.negative
-        counted = weights > 0
-        if swap:
-            # (a, p, n) and (p, a, n) both count where n is nearer: twice in this row if that is here.
-            d_pn = ops.take(d, p, axis=0)
-            times = ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
-            weights, counted = weights * times, ops.where(counted, times, 0.0)
-        cost, slope_p, slope_n = term(at(p, d), d)
+        times = _times_swapped(d, p) if swap else 1.0
+        counted = times * ops.cast(weights > 0, d.dtype)
+        weights = times * weights
+        losses, by_positive, by_negative = term(at(p, d), d)
         if normalize == "active":
-            counted = ops.where(cost > 0, ops.cast(counted, d.dtype), 0.0)
-        pull = ops.sum(weights * slope_p, axis=1, keepdims=True)
+            counted = ops.where(losses > 0, counted, 0.0)
+        pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
         return (
-            sums + ops.sum(weights * cost, axis=1),
-            slopes + weights * slope_n + put(p, pull, d),
-            number + ops.sum(ops.cast(counted, d.dtype), axis=1),
+            sums + ops.sum(weights * losses, axis=1),
+            gradient + weights * by_negative + put(p, pull, d),
+            number + ops.sum(counted, axis=1),
         )
 
     return add
 
 
-def _chosen_triplets(pairs, d, term, swap, normalize, choose):
-    """Adds one positive of every anchor with one chosen negative."""
-    rows = ops.arange(ops.shape(d)[0], dtype="int32")
+def _times_swapped(d, p):
+    """How often each negative counts in the anchor's row when the end of (a, p) nearer to it is the anchor: 0, 1, or 2.
 
-    def add(p, found, sums, slopes, number):
-        n = choose(p)
-        if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
-            raise ValueError(
-                f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
-                "for one positive of each anchor."
-            )
+    Both (a, p, n) and (p, a, n) belong to the row of the nearer end, which has them twice. A tie is one for each end.
+    """
+    d_pn = ops.take(d, p, axis=0)
+    return ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
+
+
+def _chosen_triplets(pairs, d, term, swap, normalize, choose):
+    """The step that adds one positive per anchor with one chosen negative."""
+
+    def add(p, found, sums, gradient, number):
+        n = _one_column_per_anchor(choose(p), p)
         found = found * ops.cast(n >= 0, d.dtype)
         n = ops.maximum(n, 0)
         weights = found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
-        d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
-        anchors, others = rows, p
-        if swap:
-            d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
-            anchors, others = ops.where(d_pn < d_an, p, rows), ops.where(d_pn < d_an, rows, p)
-            d_an = ops.minimum(d_an, d_pn)
-        cost, slope_p, slope_n = term(d_ap, d_an)
-        counted = found * ops.cast(cost > 0, d.dtype) if normalize == "active" else found
-        places = ops.stack([ops.tile(anchors, 2), ops.concatenate([others, n])], axis=1)
+        anchors, positives, d_ap, d_an = _ends(d, p, n, swap)
+        losses, by_positive, by_negative = term(d_ap, d_an)
+        counted = found * ops.cast(losses > 0, d.dtype) if normalize == "active" else found
         return (
-            sums + ops.segment_sum(weights * cost, anchors, num_segments=ops.shape(d)[0]),
-            slopes + ops.scatter(places, ops.tile(weights, 2) * ops.concatenate([slope_p, slope_n]), ops.shape(d)),
+            sums + ops.segment_sum(weights * losses, anchors, num_segments=ops.shape(d)[0]),
+            gradient + _scattered(anchors, [positives, n], [weights * by_positive, weights * by_negative], d),
             number + counted,
         )
 
     return add
 
 
+def _one_column_per_anchor(n, p):
+    """The columns that `negatives` chose, if they are one per anchor."""
+    if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
+        raise ValueError(
+            f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
+            "for one positive of each anchor."
+        )
+    return n
+
+
+def _ends(d, p, n, swap):
+    """Rows of the anchors and columns of the positives of triplets (a, p, n), with the distances d_ap and d_an.
+
+    With `swap`, a and p change places where n is nearer to p.
+    """
+    a = ops.arange(ops.shape(d)[0], dtype="int32")
+    d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
+    if not swap:
+        return a, p, d_ap, d_an
+    d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
+    nearer = d_pn < d_an
+    return ops.where(nearer, p, a), ops.where(nearer, a, p), d_ap, ops.minimum(d_an, d_pn)
+
+
+def _scattered(rows, columns, values, matrix):
+    """A matrix of the shape of `matrix` with the sums of the values at (row, column), for each array of columns."""
+    places = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
+    return ops.scatter(places, ops.concatenate(values), ops.shape(matrix))
+
+
 def _hinge(margin):
-    """max(0, d_ap - d_an + margin), and its slopes by d_ap and by d_an."""
+    """max(0, d_ap - d_an + margin), and its derivatives by d_ap and by d_an."""
 
     def term(d_ap, d_an):
         violation = d_ap + margin - d_an
@@ -140,13 +164,13 @@ def _hinge(margin):
 
 
 def _soft(d_ap, d_an):
-    """log(1 + exp(d_ap - d_an)), and its slopes by d_ap and by d_an."""
-    slope = ops.sigmoid(d_ap - d_an)
-    return ops.softplus(d_ap - d_an), slope, -slope
+    """log(1 + exp(d_ap - d_an)), and its derivatives by d_ap and by d_an."""
+    derivative = ops.sigmoid(d_ap - d_an)
+    return ops.softplus(d_ap - d_an), derivative, -derivative
 
 
 def _ratio(margin):
-    """max(0, 1 - d_an / (margin + d_ap)), and its slopes by d_ap and by d_an."""
+    """max(0, 1 - d_an / (margin + d_ap)), and its derivatives by d_ap and by d_an."""
 
     def term(d_ap, d_an):
         ratio = d_an / (margin + d_ap)
