@@ -9,9 +9,8 @@ from tests.losses.rows import COUNTS, UNEVEN, batch
 from tests.losses.test_options import same_family, share_a_tag
 from tfdml import losses, pairs
 
-pytestmark = pytest.mark.backends
 
-
+@pytest.mark.backends
 def test_a_weight_multiplies_its_pair_and_does_not_count_in_the_divisor():
     labels, x = batch([0, 0, 1])
     plain = pairs.all_pairs(labels, x)
@@ -21,6 +20,7 @@ def test_a_weight_multiplies_its_pair_and_does_not_count_in_the_divisor():
     np.testing.assert_allclose(added, numbers(losses.contrastive(positives_only)) * [0.5, 0.5, 0], rtol=1e-5)
 
 
+@pytest.mark.backends
 def test_a_class_without_a_count_is_named_or_shows_as_nan_where_labels_cannot_be_read():
     labels, x = batch([0, 0, 1, 1, 4, 4])
     loss = losses.BalancedContrastiveLoss(class_counts={0: 5, 1: 7})

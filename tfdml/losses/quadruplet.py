@@ -12,7 +12,7 @@ from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
-# Enough for any batch, where its size is not known while the function is traced.
+# Enough for any batch; used where the batch size is unknown during tracing.
 _MOST_BITS = 20
 
 
@@ -23,17 +23,17 @@ def quadruplet(
 
     mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
 
-    n and m are of different classes, and of other classes than a.
+    n and m have different classes, and neither has the class of a.
 
     Args:
         pairs: `Pairs` of a batch with itself, used as they are (not normalized).
-        margin: how much farther a negative of the anchor has to be than its positive.
-        second_margin: how much farther two negatives of the anchor have to be from each other; less than `margin`.
+        margin: how much farther a negative of the anchor must be than its positive.
+        second_margin: how much farther apart two negatives of the anchor must be; less than `margin`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `(A,)`, the triplets of each anchor and the quadruplets of the batch; 0 where there is neither. A quadruplet
-        weighs the product of the weights of the pairs (a, p) and (n, m).
+        `(A,)`, the triplets of each anchor and the quadruplets of the batch; 0 where there is neither. The weight
+        of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
 
     Quadruplets are summed by binary search of all distances among those of positive pairs, one positive per anchor at a
     time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
@@ -142,8 +142,8 @@ class QuadrupletLoss(PairLoss):
         loss = tfdml.losses.QuadrupletLoss(margin=1.0, second_margin=0.5)
 
     Args:
-        margin: how much farther a negative of the anchor has to be than its positive, above 0.
-        second_margin: how much farther two negatives have to be from each other, in [0, margin].
+        margin: how much farther a negative of the anchor must be than its positive, above 0.
+        second_margin: how much farther apart two negatives must be, in [0, margin].
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -20,12 +20,12 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: of the sigmoid that stands for a step.
+        temperature: of the sigmoid that replaces a step.
 
     Returns:
         `(A,)`, in [0, 1). An anchor without positives gives 0.
 
-    Time grows with A R K for up to K positives an anchor, memory with A R.
+    Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
     2020, eqs. 4 to 6. The anchor itself is not retrieved here.
@@ -33,7 +33,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
 
-    def add(p, found, sums, slopes):
+    def add(p, found, sums, gradient):
         weight = found[:, None] * at(p, pairs.positive)
         above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
         others = pairs.positive - put(p, at(p, pairs.positive), fixed)
@@ -42,11 +42,11 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
         by_rank = (others * (rank - rank_p) - pairs.negative * rank_p) / ops.square(rank)
         by_score = weight * by_rank * above * (1.0 - above) / temperature
         by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
-        return sums + (weight * rank_p / rank)[:, 0], slopes + by_score + put(p, by_own_score, fixed)
+        return sums + (weight * rank_p / rank)[:, 0], gradient + by_score + put(p, by_own_score, fixed)
 
-    sums, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
+    sums, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
     positives = count(pairs.positive)
-    precision = with_gradient(sums, slopes, s) / ops.maximum(positives, 1.0)
+    precision = with_gradient(sums, gradient, s) / ops.maximum(positives, 1.0)
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 
@@ -59,7 +59,7 @@ def ranked_list(
     positive_scale: float = 0.0,
     balance: float = 0.5,
 ) -> Tensor:
-    """Ranked list loss, one value per anchor: positives within a ball, negatives beyond its boundary.
+    """Ranked list loss, one value per anchor: positives inside a ball, negatives outside a boundary.
 
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
 
@@ -70,8 +70,8 @@ def ranked_list(
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: width between positives and negatives.
-        boundary: distance beyond which a negative costs nothing, in [0, 2].
-        scale: sharpness of the weights of negatives; 0 weights all that violate alike.
+        boundary: negatives farther away than this have zero loss, in [0, 2].
+        scale: sharpness of the weights of negatives; 0 for equal weights.
         positive_scale: sharpness of the weights of positives.
         balance: weight of negatives, in [0, 1].
 
@@ -79,13 +79,13 @@ def ranked_list(
         `(A,)`. An anchor without violating pairs gives 0.
 
     Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
-    with its defaults; weights of positives are 1 there, as they are here by default.
+    with its defaults; the paper, too, weights positives equally.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
-    of_positives = _mean_of_violations(pull, positive_scale, pairs.positive)
-    of_negatives = _mean_of_violations(push, scale, pairs.negative)
-    return (1.0 - balance) * of_positives + balance * of_negatives
+    pull_mean = _mean_of_violations(pull, positive_scale, pairs.positive)
+    push_mean = _mean_of_violations(push, scale, pairs.negative)
+    return (1.0 - balance) * pull_mean + balance * push_mean
 
 
 def _mean_of_violations(violation, scale, weights):
@@ -124,7 +124,7 @@ class RankedListLoss(PairLoss):
 
     Args:
         margin: width between positives and negatives, from 0 to `boundary`.
-        boundary: distance of normalized embeddings beyond which a negative costs nothing, in [0, 2].
+        boundary: negatives farther away than this have zero loss, in [0, 2].
         scale: sharpness of the weights of negatives, 0 or more.
         positive_scale: sharpness of the weights of positives, 0 or more.
         balance: weight of negatives, in [0, 1].

@@ -29,28 +29,28 @@ def triplet(
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
 
     with `soft`, log(1 + exp(d_ap - d_an)) instead; with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the number of
-    triplets in the batch, or of those that cost something, so that the mean over the A anchors is the paper's loss.
-    With `negatives` there is one triplet for each positive that gets a negative.
+    triplets in the batch, or of those with a nonzero loss, so that the mean over the A anchors is the paper's loss.
+    With `negatives` there is one triplet per positive that has a selected negative.
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
-            A triplet weighs the product of the weights of its two pairs.
-        margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
+            The weight of a triplet is the product of the weights of its two pairs.
+        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
         swap: compare d_ap with the smaller of d_an and d_pn, so that the positive is the anchor where that is harder.
-            What such a triplet costs counts for the positive's row. For batches that are their own references, with
-            weights that are the same both ways.
-        negatives: None for all, or how to choose one negative for each positive, such as
+            The loss of such a triplet counts for the positive's row. The batch must be its own references, with
+            symmetric weights.
+        negatives: None for all, or how to select one negative per positive, such as
             `tfdml.miners.hardest_negatives`: a function `(pairs, d) -> choose`, where `choose(p)` takes the column of
             one positive of each anchor, `(A,)`, and returns that of its negative, or -1 where it has none.
-        normalize: "all" divides by the number of triplets, "active" by the number of those that cost something.
+        normalize: "all" divides by the number of triplets, "active" by the number of those with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
-    Time grows with A R K for up to K positives an anchor, memory with A R: triplets are summed one positive at a time.
+    Time grows with A R K for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
     Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
@@ -196,21 +196,21 @@ def batch_hard_triplet(
     with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A weight only says whether the
-            pair takes part.
-        margin: how much nearer the farthest positive has to be, in units of the distance; not used by `soft`.
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
+            is 0 matters.
+        margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. For batches that are their own
-            references.
-        normalize: "all" leaves the mean over all anchors, "active" makes it the mean over those that cost something.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The batch must be its
+            own references.
+        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
-    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity the
-    other way round.
+    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity
+    swapped.
     """
     d = distance_function(distance)(pairs)
     to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
@@ -238,12 +238,12 @@ class TripletLoss(PairLoss):
         loss = tfdml.losses.TripletLoss(margin=0.2, negatives=tfdml.miners.semi_hard_negatives)
 
     Args:
-        margin: how much nearer positives have to be, in units of the distance; 0 or more, above 0 with `ratio`.
+        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
         swap: compare with the nearer of anchor and positive.
-        negatives: None for all negatives, or a function that chooses one for each positive: see `tfdml.miners`.
+        negatives: None for all negatives, or a function that selects one per positive: see `tfdml.miners`.
         normalize: "all" or "active".
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -288,11 +288,11 @@ class BatchHardTripletLoss(PairLoss):
         model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
 
     Args:
-        margin: how much nearer the farthest positive has to be than the nearest negative; 0 or more.
+        margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         swap: compare with the nearer of anchor and positive.
-        normalize: "all" for the mean over all anchors, "active" over those that cost something.
+        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

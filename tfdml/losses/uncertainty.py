@@ -13,8 +13,8 @@ from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.sampling import systematic_sample
 
-# Costs closer than this share of themselves are a tie, such as those of (i, j) and (j, i), which rounding sets apart.
-_TIE = 1e-5
+# Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
+_RELATIVE_TIE = 1e-5
 
 
 @serializable
@@ -22,12 +22,12 @@ _TIE = 1e-5
 class TopK(Settings):
     """The mean of the k largest losses: sum p = 1, 0 <= p <= 1 / k.
 
-    Costs equal to the k-th largest share what is left, so that the order of the batch does not matter. Where fewer
-    than k pairs cost something, the mean is over those.
+    Losses equal to the k-th largest share the remaining weight, so that the order of the batch does not matter. If
+    fewer than k pairs have a loss above 0, the mean is over those.
 
     Args:
-        k: number of ordered pairs, 1 or more. The paper counts a pair once and takes twice as many as the batch has
-            images, which is four times as many here.
+        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and takes twice the number of
+            images in the batch, which is four times that number here.
 
     Raises:
         ValueError: k larger than the number of pairs of a batch, when called.
@@ -49,10 +49,10 @@ class TopK(Settings):
 @serializable
 @dataclass(frozen=True)
 class TopKBalanced(Settings):
-    """The mean over the k / 2 positives and the k / 2 negatives that cost most.
+    """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
 
-    Ties share, and pairs that cost nothing are left out, as in `TopK`; where fewer than k / 2 of a kind are left, all
-    of them are taken.
+    Ties share, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 of a kind are left, all of
+    them are taken.
 
     Args:
         k: an even number of ordered pairs, 2 or more.
@@ -71,23 +71,22 @@ class TopKBalanced(Settings):
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
         _require_pairs(self.k, pairs)
-        of_each = (ops.where(weights > 0, losses, 0.0) for weights in (pairs.positive, pairs.negative))
-        return _shares(sum(_largest(some, self.k // 2) for some in of_each))
+        by_sign = (ops.where(weights > 0, losses, 0.0) for weights in (pairs.positive, pairs.negative))
+        return _shares(sum(_largest(signed, self.k // 2) for signed in by_sign))
 
 
 @serializable
 class KL(Seeded):
-    """Weights that grow with the exponential of the cost: p proportional to exp(l / gamma).
+    """Weights that grow exponentially with the loss: p proportional to exp(l / gamma).
 
-    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma leaves the largest losses, a large one the
+    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
     mean.
 
     Args:
-        gamma: temperature in units of the cost, above 0.
-        num_samples: None for all pairs with these weights; or a number of draws from them, whose mean has the same
-            expectation, as in the paper. Draws are spread evenly over the pairs in their order (systematic sampling),
-            so a pair is drawn k p times, rounded up or down.
-        seed: of the draws: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
+        gamma: temperature in units of the loss, above 0.
+        num_samples: None for all pairs with these weights; or the number of pairs sampled by them, whose mean has the
+            same expectation, as in the paper. Sampling is systematic: a pair is drawn k p times, rounded up or down.
+        seed: seed of the sampling: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-KL.
     """
@@ -102,7 +101,7 @@ class KL(Seeded):
         self.gamma, self.num_samples = gamma, num_samples
 
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
-        """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
+        """p*, `(A, R)`, or the share of the draws that each pair received."""
         scores = ops.where(losses > 0, losses / self.gamma, -float("inf"))
         p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
         if self.num_samples is None:
@@ -124,21 +123,21 @@ class KL(Seeded):
 @serializable
 @dataclass(frozen=True)
 class GroupedKL(Settings):
-    """`KL` in every group by itself: the positives of an anchor, and its negatives; the loss is a mean over anchors.
+    """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
 
-    With the margin loss on similarities, and a margin so large that every pair losses something, its gradient is that
+    With the margin loss on similarities, and a margin so large that every pair has a loss above 0, its gradient is that
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
     Args:
-        gamma: temperature in units of the cost, above 0.
-        negative_gamma: that of negatives; None for the same.
-        pseudo_loss: None, or the loss of a pseudo pair that each group gets. It takes its share of the weight and adds
-            nothing to the loss. The paper's losses 0.
+        gamma: temperature in units of the loss, above 0.
+        negative_gamma: temperature of negatives; None for the same.
+        pseudo_loss: None, or the loss of a pseudo pair in each group. It takes its share of the weight and adds nothing
+            to the loss. It is 0 in the paper.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
-    losses 0, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
+    has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
     """
 
     gamma: float = 1.0
@@ -195,10 +194,10 @@ def _total(exps, group, pseudo_logit):
 @serializable
 @dataclass(frozen=True)
 class Variance(Settings):
-    """The mean and the spread of the losses: p within a ball around the uniform weights.
+    """Mean plus spread of the losses: p within a ball around the uniform weights.
 
-    sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs that cost something. The maximum is mean(l) + sqrt(2 rho var(l) / n)
-    as long as no p has to be negative; beyond that, the pairs that cost least get weight 0.
+    sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
+    as long as no p would be negative; beyond that, the pairs with the smallest losses get weight 0.
 
     Args:
         rho: size of the ball, above 0.
@@ -217,13 +216,13 @@ class Variance(Settings):
         n = ops.maximum(ops.sum(ops.cast(losses > 0, losses.dtype)), 1.0)
 
         def weights(kept):
-            """Of the m kept, p = 1 / m + slope (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
+            """For the m pairs kept, p = 1 / m + c (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
             inside = ops.cast(kept, losses.dtype)
             m = ops.maximum(ops.sum(inside), 1.0)
             mean = ops.sum(inside * losses) / m
             away = inside * (losses - mean)
             spread = ops.sum(ops.square(away))
-            differ = spread > m * ops.square(_TIE * mean)
+            differ = spread > m * ops.square(_RELATIVE_TIE * mean)
             room = ops.maximum((m - n) / (m * n) + 2.0 * self.rho / ops.square(n), 0.0)
             return inside / m + ops.where(differ, ops.sqrt(room / ops.where(differ, spread, 1.0)), 0.0) * away
 
@@ -239,7 +238,7 @@ class Variance(Settings):
 @serializable
 @dataclass(frozen=True)
 class Maximal(Settings):
-    """The largest cost alone: sum p = 1. Pairs with the same largest cost share.
+    """The largest loss alone: sum p = 1. Pairs that tie for it share the weight.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Shalev-Shwartz, Wexler,
     Minimizing the Maximal Loss: How and Why, ICML 2016.
@@ -251,7 +250,7 @@ class Maximal(Settings):
 
 
 def _require_pairs(k, pairs):
-    """Raise the ValueError of more pairs than there are, where shapes are known."""
+    """Raise a ValueError if k exceeds the number of pairs, where shapes are known."""
     shape = tuple(pairs.positive.shape)
     if None in shape:
         return
@@ -261,18 +260,18 @@ def _require_pairs(k, pairs):
 
 
 def _largest(losses, k):
-    """1 for each of the k largest losses above 0; those that tie with the k-th share what is left of k: `(A, R)`."""
+    """1 for each of the k largest losses above 0; those that tie with the k-th share the rest of k: `(A, R)`."""
     threshold = _kth_largest(ops.reshape(losses, (-1,)), k)
-    above = ops.cast(losses > threshold * (1.0 + _TIE), losses.dtype)
-    equal = ops.cast((losses > 0) & (losses >= threshold * (1.0 - _TIE)), losses.dtype) - above
+    above = ops.cast(losses > threshold * (1.0 + _RELATIVE_TIE), losses.dtype)
+    equal = ops.cast((losses > 0) & (losses >= threshold * (1.0 - _RELATIVE_TIE)), losses.dtype) - above
     return above + equal * (k - ops.sum(above)) / ops.maximum(ops.sum(equal), 1.0)
 
 
 def _kth_largest(values, k):
     """The k-th largest of a vector.
 
-    Blocks whose largest value is not among the k largest of blocks hold none of the k largest values: what is left is
-    k blocks, and so on. A sort of all values would take XLA thirty times as long.
+    A block whose maximum is not among the k largest block maxima contains none of the k largest values. That leaves k
+    blocks, and so on. Sorting all values takes thirty times as long under XLA.
     """
     size = values.shape[0]
     if size is None:  # a graph without XLA, in which this is fast
