@@ -62,7 +62,7 @@ def theirs(tmp_path_factory):
 
 
 @functools.cache
-def of_batch(function, metric=None, **settings):
+def of_batch(function, way=fast, metric=None, **settings):
     """The value of a loss and the gradient of its sum, of `y_true` and `y_pred`; compiled once on JAX."""
     if metric is not None:
         settings["distance_metric"] = METRICS.get(metric, metric)
@@ -71,13 +71,13 @@ def of_batch(function, metric=None, **settings):
         value = function(y_true, y_pred, **settings)
         return ops.sum(value), value
 
-    return fast(lambda y_true, y_pred: gradient_and_values(lambda x: summed(y_true, x), y_pred))
+    return way(lambda y_true, y_pred: gradient_and_values(lambda x: summed(y_true, x), y_pred))
 
 
-def evaluated(function, y_true, y_pred, distance_metric=None, **settings):
+def evaluated(function, y_true, y_pred, way=fast, distance_metric=None, **settings):
     """The value of a loss and the gradient of its sum, as arrays."""
     tensors = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
-    _, slope, value = of_batch(function, distance_metric, **settings)(*tensors)
+    _, slope, value = of_batch(function, way, distance_metric, **settings)(*tensors)
     return numbers(value), numbers(slope)
 
 
@@ -97,7 +97,9 @@ def gives_nan(function, name):
 @pytest.mark.parametrize(("function", "name", "settings"), CHECKED, ids=[key(*case) for case in CHECKED])
 def test_values_and_gradients_are_those_of_addons_or_finite(theirs, function, name, settings):
     y_true, y_pred = batch(function, name)
-    value, slope = evaluated(getattr(addons, function), y_true, y_pred, **settings)
+    # Far from the origin, distances have few digits, the same as those of Addons only one operation at a time.
+    way = (lambda run: run) if name == "far from the origin" else fast
+    value, slope = evaluated(getattr(addons, function), y_true, y_pred, way, **settings)
     case = key(function, name, settings)
     if gives_nan(function, name):
         assert np.isnan(theirs[case])
@@ -130,8 +132,8 @@ def test_arguments_stand_in_the_order_of_addons_with_its_defaults(theirs):
 @pytest.mark.parametrize("name", ["no class twice", "one row"])
 def test_without_positives_the_loss_is_0(function, name):
     y_true, y_pred = batch(function, name)
-    assert numbers(getattr(addons, function)(y_true, y_pred)) == 0
-    slope = gradient(lambda x: getattr(addons, function)(y_true, x), y_pred)
+    value, slope = evaluated(getattr(addons, function), y_true, y_pred)
+    assert value == 0
     np.testing.assert_array_equal(slope, np.zeros_like(y_pred))
 
 

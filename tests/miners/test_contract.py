@@ -187,6 +187,8 @@ def test_draws_of_one_seed_are_the_same_and_differ_from_batch_to_batch(make):
         (lambda: miners.SemiHard(lower=-1.0), "lower=-1.0"),
         (lambda: miners.SemiHard(lower="hard"), "lower='hard'"),
         (lambda: miners.SemiHard(margin=0.0), "margin=0.0"),
+        (lambda: miners.ValidTriplets(margin=float("nan")), "margin=nan"),
+        (lambda: miners.SemiHardNegatives(margin=-8), "margin=-8"),
         (lambda: miners.SemiHard(distance="manhattan"), "distance='manhattan'"),
         (lambda: miners.PairMargin(positive_margin=-0.1), "positive_margin=-0.1"),
         (lambda: miners.PairMargin(negative_margin=0.0), "negative_margin=0.0"),
