@@ -46,7 +46,7 @@ def rows_of(batch_size):
         "TopK": losses.TopK(4 * batch_size),
         "TopKBalanced": losses.TopKBalanced(4 * batch_size),
         "KL": losses.KL(0.1),
-        "KL, sampled": losses.KL(0.1, sampled=4 * batch_size, seed=0),
+        "KL, sampled": losses.KL(0.1, num_samples=4 * batch_size, seed=0),
         "GroupedKL": losses.GroupedKL(0.1),
         "Variance": losses.Variance(1.0),
     }

@@ -27,6 +27,30 @@ def gradient(function, x):
     return np.asarray(gradient_of(function, keras.ops.convert_to_tensor(x)))
 
 
+def gradient_and_values(function, x):
+    """Of `function`, which returns a scalar and values: the scalar, its gradient, and the values, in one pass."""
+    if BACKEND == "jax":
+        import jax
+
+        (scalar, values), slope = jax.value_and_grad(function, has_aux=True)(x)
+        return scalar, slope, values
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        scalar, values = function(x)
+    return scalar, tape.gradient(scalar, x), values
+
+
+def in_float64():
+    """A context in which JAX computes in float64, as TensorFlow does by itself."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
 def compiled(function):
     """`function` under XLA."""
     if BACKEND == "jax":

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, float64, gradient
-from tests.losses.test_contract import DEFAULTS, LOSSES
+from tests.losses.rows import DEFAULTS, LOSSES
 from tfdml import analysis, losses, pairs
 
 on_every_backend = pytest.mark.backends

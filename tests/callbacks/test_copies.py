@@ -23,7 +23,7 @@ def every(folder):
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, folder / "logs"),
         "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
         "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
-        "Checkpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
+        "TrainingCheckpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
         "ExportBest": callbacks.ExportBest(folder / "export", monitor="loss", mode="min", best=-1.0),
     }
 
