@@ -25,11 +25,13 @@ def pull_and_push(pairs_of_batch, *, margin, push=1.0):
 
 
 def own_loss(**options):
-    return losses.PairLoss(pull_and_push, margin=1.5, miner=miners.PairMargin(0.2, 1.0), **options)
+    return losses.PairLoss(
+        pull_and_push, margin=1.5, miner=miners.PairMargin(positive_margin=0.2, negative_margin=1.0), **options
+    )
 
 
 def test_a_loss_of_ones_own_is_the_function_of_the_mined_pairs():
-    mined = miners.PairMargin(0.2, 1.0)(pairs.all_pairs(LABELS, X))
+    mined = miners.PairMargin(positive_margin=0.2, negative_margin=1.0)(pairs.all_pairs(LABELS, X))
     expected = numbers(pull_and_push(mined, margin=1.5, push=0.5))
     np.testing.assert_allclose(numbers(own_loss(push=0.5).call(LABELS, X)), expected, rtol=1e-6)
     np.testing.assert_allclose(numbers(own_loss(push=0.5)(LABELS, X)), expected.mean(), rtol=1e-6)

@@ -187,7 +187,11 @@ def same_parity(a, b):
 
 
 def test_the_pairs_are_those_of_the_base():
-    options = {"miner": miners.PairMargin(0.5, 1.2), "importance": half_of_the_negatives, "match": same_parity}
+    options = {
+        "miner": miners.PairMargin(positive_margin=0.5, negative_margin=1.2),
+        "importance": half_of_the_negatives,
+        "match": same_parity,
+    }
     for pairing in (pairs.all_pairs, pairs.consecutive_pairs):
         base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", pairing=pairing, **options)
         loss = losses.RobustLoss(base, uncertainty=losses.KL(0.5))
