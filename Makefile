@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 PYTHONS := python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python)
 NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(sys.executable)" 2>/dev/null)))
 
-.PHONY: demo check test smoke lint bench lock
+.PHONY: demo check test smoke lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -49,6 +49,12 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/tables.py
+
+# Three hours on two cores; resumes where it was stopped.
+studies: .venv/installed
+	$(BIN)/python -m studies mining
+	$(BIN)/python -m studies importance_sampling
+	$(BIN)/python -m studies.glyphs
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv

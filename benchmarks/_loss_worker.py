@@ -1,10 +1,10 @@
-"""One way to compute losses, in a process of its own, so that its memory can be told from that of the others.
+"""One way to compute losses, in its own process, so that its memory can be measured.
 
     python benchmarks/_loss_worker.py graph|xla|three_products|pytorch_metric_learning|tensorflow_addons loss
 
 Reads lines of JSON from its input: {"batch": 64, "dim": 512} makes a batch, computes and answers with the loss and the
-peak of memory, in MiB over that of the process when it had computed one small batch: compiling counts, loading
-libraries does not. "call" computes once more and answers with its seconds.
+peak of memory, in MiB above that of the process after one small batch: compilation is included, loading libraries is
+not. "call" computes once more and answers with its seconds.
 """
 
 import json
@@ -14,17 +14,17 @@ import sys
 import time
 from pathlib import Path
 
-if sys.argv[1] == "tensorflow_addons":
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # has to be said before TensorFlow is imported
+if sys.argv[1:2] == ["tensorflow_addons"]:
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # must be set before TensorFlow is imported
 
 from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, value_and_gradient
 
-# More than this, and a way counts as out of memory.
+# A way that needs more counts as out of memory.
 MEMORY_LIMIT = 16 * 2**30
 
 
 def three_products(labels, x):
-    """The similarities of a batch, and two products of their size with it: what any loss over pairs has to do."""
+    """The similarities of a batch, and two products of their size with it: what any loss over pairs must do."""
     import tensorflow as tf
 
     @tf.function
@@ -66,7 +66,7 @@ def memory(what):
 def main():
     """Answer until the input ends."""
     name, loss = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "w")  # libraries may print to the other one
+    answers = os.fdopen(os.dup(1), "w")  # libraries may print to the old one
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prepare = way(name, loss)
@@ -81,7 +81,7 @@ def main():
             answer = time.perf_counter() - begin
         else:
             run = prepare(*batch(request["batch"], request["dim"], examples_per_class=examples_per_class))
-            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak
             answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -1,4 +1,4 @@
-"""The losses that are compared: here, in pytorch-metric-learning, and in TensorFlow Addons."""
+"""The losses that are compared: ours, and those of pytorch-metric-learning and TensorFlow Addons."""
 
 import argparse
 import sys
@@ -43,7 +43,7 @@ def ours():
         "triplet, all": triplet(margin=0.2, distance="euclidean"),
         "triplet, semi-hard": triplet(margin=1.0, distance="euclidean", negatives=miners.semi_hard_negatives),
         "batch hard": losses.BatchHardTripletLoss(margin=0.2),
-        "angular": losses.AngularLoss(angle=40),
+        "angular": losses.AngularLoss(angle_degrees=40),
         "n-pairs": losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd),
         "NT-Xent": losses.NTXentLoss(),
         "SupCon": losses.SupConLoss(),
@@ -52,7 +52,7 @@ def ours():
         "histogram": losses.HistogramLoss(bins=100),
         "FastAP": losses.FastAPLoss(),
         "smooth AP": losses.SmoothAPLoss(),
-        "ranked list": losses.RankedListLoss(temperature=5.0),
+        "ranked list": losses.RankedListLoss(scale=5.0),
         "addons: triplet, semi-hard": tfdml.addons.TripletSemiHardLoss(),
         "addons: triplet, hard": tfdml.addons.TripletHardLoss(),
         "addons: lifted structure": tfdml.addons.LiftedStructLoss(),
@@ -119,8 +119,8 @@ def batch(size, dim, *, examples_per_class=4, seed=0):
     """Labels `(size,)` int32 and unit embeddings `(size, dim)` float32, of classes that overlap."""
     rng = np.random.default_rng(seed)
     labels = np.arange(size, dtype="int32") // examples_per_class
-    centres = rng.standard_normal((size // examples_per_class, dim))
-    x = 0.5 * centres[labels] + rng.standard_normal((size, dim))
+    centers = rng.standard_normal((size // examples_per_class, dim))
+    x = 0.5 * centers[labels] + rng.standard_normal((size, dim))
     return labels, (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("float32")
 
 
@@ -144,8 +144,8 @@ def value_and_gradient(loss, labels, x, *, jit_compile):
     labels, x = tf.constant(labels), tf.constant(x)
 
     def call():
-        value, slope = run(labels, x)
-        slope.numpy()
+        value, gradient = run(labels, x)
+        gradient.numpy()
         return float(value)
 
     return call

@@ -1,4 +1,4 @@
-"""What every benchmark shares: timing side by side, and a CSV that says what it was measured on."""
+"""Timing in turns, and CSV tables with the hardware and versions they were measured on."""
 
 import csv
 import importlib.util
@@ -23,11 +23,11 @@ def versions(*packages):
 
 
 def median_seconds(functions, *, repeats):
-    """Median seconds of a call of each function, one after another in turns so that all meet the same machine.
+    """Median seconds of a call of each function, in turns, so that the load of the machine is the same for all.
 
     Args:
         functions: dict of name to function without arguments; each must return only when its work is done.
-        repeats: calls of each that count; one call before them warms up.
+        repeats: number of calls of each that are timed, after one call to warm up.
     """
     seconds = {name: [] for name in functions}
     for function in functions.values():
@@ -67,7 +67,7 @@ def format_cell(value):
 
 
 def require_peers(*packages):
-    """Leave with the command that installs what is missing."""
+    """Exit with the command that installs what is missing."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise SystemExit(

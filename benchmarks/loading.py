@@ -1,7 +1,7 @@
-"""Images a second from PNG files: drawing rows, reading, decoding, and what skipping unreadable files costs.
+"""Images per second from PNG files: drawing rows, reading, decoding, and skipping unreadable files.
 
 All give batches of 64 images of 64 x 64, 16 classes with 4 images each, from 5,000 files in 100 classes that lie in the
-cache of the file system. Each line does all that the one above it does; `shuffle().map().batch()` is the same decoding
+cache of the file system. Each line does all that the line above it does; `shuffle().map().batch()` is the same decoding
 by `tf.data` alone. Passes take turns, and the median counts.
 
     python benchmarks/loading.py            # two minutes on two cores
@@ -27,12 +27,12 @@ CLASSES_PER_BATCH, EXAMPLES_PER_CLASS = 16, 4
 BATCH = CLASSES_PER_BATCH * EXAMPLES_PER_CLASS
 FULL = {"files": 5_000, "classes": 100, "steps": 150, "rounds": 5}
 QUICK = {"files": 80, "classes": 20, "steps": 5, "rounds": 1}
-UNREADABLE = 1_000  # One file of so many, and one at least.
+UNREADABLE = 1_000  # One file in a thousand, at least one.
 COLUMNS = ["way", "images_per_second", "over_tf_data"]
 
 
 def make_files(folder, files, classes):
-    """Paths of PNG files of smooth noise, paths of which some are no image, and labels."""
+    """Paths of PNG files of smooth noise, the same paths with some that are not images, and labels."""
     rng = np.random.default_rng(0)
     paths = [str(folder / f"{number}.png") for number in range(files)]
     for path in paths:
@@ -58,19 +58,19 @@ def ways(paths, with_broken, labels):
         "draw rows": sampler.index_batches(labels),
         "read files": sampler.batches(paths, labels, load=tf.io.read_file),
         "read and decode": sampler.batches(paths, labels, load=decode),
-        "read and decode, skip": sampler.batches(paths, labels, load=decode, undecodable="skip"),
-        f"skip 1 in {UNREADABLE}": sampler.batches(with_broken, labels, load=decode, undecodable="skip"),
+        "read and decode, skip": sampler.batches(paths, labels, load=decode, on_error="skip"),
+        f"skip 1 in {UNREADABLE}": sampler.batches(with_broken, labels, load=decode, on_error="skip"),
         "shuffle().map().batch()": decoded.batch(BATCH).prefetch(tf.data.AUTOTUNE),
     }
 
 
 def measure(datasets, *, steps, rounds):
-    """name -> images a second, the median over rounds of one pass each; a pass starts with the buffers in use."""
+    """name -> images per second, the median over rounds of one pass each; a pass starts with the buffers in use."""
     batches = {name: iter(dataset) for name, dataset in datasets.items()}
     rates = {name: [] for name in datasets}
     for _ in range(rounds):
         for name, stream in batches.items():
-            for _ in islice(stream, 8):  # What was made ready while the others ran.
+            for _ in islice(stream, 8):  # These were prepared while the others ran.
                 pass
             begin = time.perf_counter()
             for _ in islice(stream, steps):

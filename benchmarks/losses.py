@@ -1,7 +1,7 @@
 """Value and gradient of every loss and their memory: ours (graph, XLA), pytorch-metric-learning, TensorFlow Addons.
 
 The three products (the similarities, and their two gradients) are the least that any loss over pairs has to do. Each
-way runs in a process of its own, and they take turns, so that all meet the same machine and none pays for another's
+way runs in its own process, and they take turns, so that the machine is equally loaded and none pays for another's
 memory.
 
     python benchmarks/losses.py            # all losses and sizes, half an hour on two cores
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 
 class Way:
-    """One way to compute a loss, in a process of its own; see `_loss_worker.py`."""
+    """One way to compute a loss, in its own process; see `_loss_worker.py`."""
 
     def __init__(self, way, loss):
         self.words = tempfile.TemporaryFile("w+")  # noqa: SIM115, as `close` closes it
@@ -40,7 +40,7 @@ class Way:
         self.gave_up = None
 
     def ask(self, request, patience=PATIENCE):
-        """The answer, or None where there is none any more; `gave_up` says why."""
+        """The answer, or None once the process has ended; `gave_up` says why."""
         if self.gave_up:
             return None
         try:

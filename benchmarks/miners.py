@@ -1,7 +1,7 @@
 """What mining adds to a loss: value and gradient with and without it, graph and XLA, and the same in
 pytorch-metric-learning.
 
-Miners of one batch of unit vectors, 4 examples a class, in front of the loss that they are used with. Our ways take
+Miners of one batch of unit vectors, 4 examples per class, before the loss that they are used with. Our ways take
 turns in one process, then the peer's do.
 
     python benchmarks/miners.py            # five minutes on two cores
@@ -26,19 +26,19 @@ LOSSES = {
 
 
 def rows_of(batch_size):
-    """name -> (loss, what it is with the miner)."""
+    """name -> (name of the loss, the loss with the miner)."""
     base = losses.MarginLoss(**SIMILARITIES)
     mined = {
         "ValidTriplets": (SIMILARITY, miners.ValidTriplets()),
         "TripletViolations": (MARGIN, miners.TripletViolations()),
         "PairMargin": (MARGIN, miners.PairMargin()),
         "SemiHard": (MARGIN, miners.SemiHard()),
-        "SemiHard, beyond positives": (MARGIN, miners.SemiHard(lower="positive")),
+        "SemiHard, beyond positives": (MARGIN, miners.SemiHard(min_distance="positive")),
         "HardestNegatives": (MARGIN, miners.HardestNegatives()),
         "HardestPositives": (MARGIN, miners.HardestPositives()),
         "BalancedPairs": (MARGIN, miners.BalancedPairs(seed=0)),
         "DistanceWeighted": (MARGIN, miners.DistanceWeighted(seed=0)),
-        "DistanceWeighted, expected": (MARGIN, miners.DistanceWeighted(expected=True)),
+        "DistanceWeighted, expected": (MARGIN, miners.DistanceWeighted(expectation=True)),
         "Angular": (MARGIN, miners.Angular()),
         "UniformHistogram": (MARGIN, miners.UniformHistogram(seed=0)),
     }
@@ -46,7 +46,7 @@ def rows_of(batch_size):
         "TopK": losses.TopK(4 * batch_size),
         "TopKBalanced": losses.TopKBalanced(4 * batch_size),
         "KL": losses.KL(0.1),
-        "KL, sampled": losses.KL(0.1, sampled=4 * batch_size, seed=0),
+        "KL, sampled": losses.KL(0.1, num_samples=4 * batch_size, seed=0),
         "GroupedKL": losses.GroupedKL(0.1),
         "Variance": losses.Variance(1.0),
     }
@@ -116,8 +116,8 @@ def measure(name, plain, mined, peer, size, dim, *, repeats):
     added = {
         f"{way}_added": milliseconds[f"{way}_mined_ms"] / milliseconds[f"{way}_loss_ms"] - 1 for way in ("graph", "xla")
     }
-    of_peer = {"peer_loss_ms": "", "peer_mined_ms": ""}
-    return {"mining": name, "loss": plain, "batch": size, "dim": dim, **of_peer, **milliseconds, **added}
+    no_peer = {"peer_loss_ms": "", "peer_mined_ms": ""}
+    return {"mining": name, "loss": plain, "batch": size, "dim": dim, **no_peer, **milliseconds, **added}
 
 
 def main():
@@ -127,11 +127,11 @@ def main():
         "versions": versions(*(["torch", "pytorch-metric-learning"] if options.peers else [])),
         "hardware": hardware(),
     }
-    of_peers, rows = peers() if options.peers else {}, []
+    their_ways, rows = peers() if options.peers else {}, []
     for size, dim in [(64, 16)] if options.quick else [(1024, 128)]:
         for name, (plain, mined) in list(rows_of(size).items())[: 1 if options.quick else None]:
             repeats = 2 if options.quick else 7
-            rows.append(measure(name, plain, mined, of_peers.get(name), size, dim, repeats=repeats) | about)
+            rows.append(measure(name, plain, mined, their_ways.get(name), size, dim, repeats=repeats) | about)
             print_table(rows[-1:], list(rows[0])[:-2])
     write_csv(options.output, rows)
 

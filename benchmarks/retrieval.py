@@ -1,7 +1,7 @@
-"""Retrieval numbers of a whole test set: ours, pytorch-metric-learning with faiss, and what a machine needs at least.
+"""Retrieval numbers of a whole test set: ours, pytorch-metric-learning with faiss, and a lower bound.
 
-Each way runs in a process of its own, in turns, so that its peak memory is its own. The matrix product of all rows with
-all rows is the least that any exact way has to do. Times leave out imports and the making of the data.
+Each way runs in its own process, in turns, so that its peak memory can be measured. The matrix product of all rows with
+all rows is a lower bound of every exact way. Times leave out imports and the making of the data.
 
     python benchmarks/retrieval.py            # ten minutes on two cores, 8 GiB for the peer
     python benchmarks/retrieval.py --quick    # small sizes; --no-peers leaves PyTorch and faiss out
@@ -29,7 +29,7 @@ COLUMNS = ["data", "way", "seconds", "cpu_seconds", "peak_mib", "above_start_mib
 
 
 def make_data(rows, dim, classes):
-    """Unit vectors around their class's centre: `(rows, dim)` float32 and `(rows,)` labels in mixed order.
+    """Unit vectors around the center of their class: `(rows, dim)` float32 and `(rows,)` labels in mixed order.
 
     Many classes have 2 to 12 members each, as in a set of product photos; ten share the rows evenly.
     """
@@ -72,17 +72,17 @@ def exact_with_map(x, labels):
 
 
 def scann_brute_force(x, labels):
-    """ScaNN comparing everything, 20 neighbours a query; that is too few for R-Precision in large classes."""
+    """ScaNN comparing everything, 20 neighbors per query; that is too few for R-Precision in large classes."""
     return from_neighbors(x, labels, method="exact")
 
 
 def scann_default(x, labels):
-    """ScaNN with the settings that tfdml chooses for this size, 20 neighbours a query."""
+    """ScaNN with the settings that tfdml chooses for this size, 20 neighbors per query."""
     return from_neighbors(x, labels, method="auto")
 
 
 def from_neighbors(x, labels, method):
-    """The numbers from 20 neighbours that ScaNN finds."""
+    """The numbers from 20 neighbors that ScaNN finds."""
     import numpy as np
 
     import tfdml
@@ -92,7 +92,7 @@ def from_neighbors(x, labels, method):
 
 
 def peer(x, labels):
-    """pytorch-metric-learning's AccuracyCalculator with faiss, neighbours as many as the largest class has members."""
+    """pytorch-metric-learning's AccuracyCalculator with faiss and enough neighbors for the largest class."""
     import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
@@ -117,9 +117,7 @@ WAYS = {
 
 
 def measure(data, way):
-    """Runs in the process of its own: prints one JSON object."""
-    import numpy  # noqa: F401
-
+    """Numbers, seconds and memory of one way."""
     x, labels = make_data(**data)
     small = slice(0, 200)
     WAYS[way](x[small], labels[small] % 10)  # imports, thread pools
@@ -128,7 +126,7 @@ def measure(data, way):
     numbers = WAYS[way](x, labels)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     row = {"seconds": wall, "cpu_seconds": cpu, "peak_mib": peak_mib(), "above_start_mib": peak_mib() - start}
-    print(json.dumps({**row, **{name: float(value) for name, value in numbers.items()}}))
+    return {**row, **{name: float(value) for name, value in numbers.items()}}
 
 
 def peak_mib():
@@ -137,7 +135,7 @@ def peak_mib():
 
 
 def run(data, way):
-    """Measures one way in a new process and returns its JSON object."""
+    """What `measure` returns for one way, in a new process."""
     command = [sys.executable, __file__, "--measure", json.dumps({"data": data, "way": way})]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -164,7 +162,7 @@ def main():
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(**json.loads(arguments.measure))
+        print(json.dumps(measure(**json.loads(arguments.measure))))
         return
     if arguments.peers:
         require_peers(*PEERS)

@@ -1,7 +1,7 @@
 """Time per step by batch size, robust losses against mining of pairs: Figure 3 of "A simple and effective framework".
 
-Value and gradient of the loss alone, without a network, for embeddings of 1,024 dimensions, 5 examples a class. TopK
-takes twice as many pairs as the batch has images (an ordered pair is half a pair), as in the paper.
+Value and gradient of the loss alone, without a network, for embeddings of 1,024 dimensions, 5 examples per class.
+TopK takes twice the batch size in pairs (an ordered pair is half a pair), as in the paper.
 
     python benchmarks/robust.py            # five minutes on two cores
     python benchmarks/robust.py --quick    # two methods, one small size
@@ -40,7 +40,7 @@ def methods(size):
 
 
 def draw(path, rows):
-    """Milliseconds over the batch size, one line a method, without and with XLA."""
+    """Milliseconds over the batch size, one line per method, without and with XLA."""
     import matplotlib
 
     matplotlib.use("agg")

@@ -1,8 +1,8 @@
-"""Batches a second from images in memory: our samplers, `shuffle().batch()`, the sampler of pytorch-metric-learning.
+"""Batches per second from images in memory: our samplers, `shuffle().batch()`, the sampler of pytorch-metric-learning.
 
-All give batches of 64 from 32 x 32 images: 16 classes with 4 images each, the peer's too, but for pairs and uniform
-batches. A pass is 100,000 images, after which the peer draws its next list of rows; that is in its time, since it comes
-again with each pass. PyTorch runs in a process of its own. Passes take turns, and the median counts.
+All give batches of 64 from 32 x 32 images: 16 classes with 4 images each, also for the peer, except for pairs and
+uniform batches. A pass is 100,000 images, after which the peer draws its next list of rows; this counts, since it
+happens in each pass. PyTorch runs in its own process. Passes take turns, and the median counts.
 
     python benchmarks/samplers.py            # six minutes on two cores, 6 GiB
     python benchmarks/samplers.py --quick    # a small set; --no-peers leaves PyTorch out
@@ -41,7 +41,7 @@ def make_data(classes, examples):
 
 
 def tensorflow_ways(images, labels, steps):
-    """name -> function that makes a way ready and returns a function: each call of that gives the batches of a pass."""
+    """name -> function that prepares a way and returns a function, each call of which gives the batches of one pass."""
     import tensorflow as tf
 
     from tfdml import samplers
@@ -49,8 +49,8 @@ def tensorflow_ways(images, labels, steps):
     images = tf.constant(images)
     rng = np.random.default_rng(0)
     classes = int(labels.max()) + 1
-    centres = samplers.ClassCentres(labels, dim=64)
-    centres.refresh(rng.standard_normal((classes, 64)), np.arange(classes))
+    centers = samplers.ClassCenters(labels, dim=64)
+    centers.refresh(rng.standard_normal((classes, 64)), np.arange(classes))
     settings = {"classes_per_batch": CLASSES_PER_BATCH, "examples_per_class": EXAMPLES_PER_CLASS}
     group, uniform = samplers.GroupSampler(**settings), samplers.UniformSampler(batch_size=BATCH)
     ours = [
@@ -65,7 +65,7 @@ def tensorflow_ways(images, labels, steps):
             classes_per_super_class=CLASSES_PER_BATCH // 2,
             examples_per_class=EXAMPLES_PER_CLASS,
         ),
-        samplers.HardClassSampler(**settings, centres=centres),
+        samplers.HardClassSampler(**settings, centers=centers),
         samplers.MixedSampler(samplers=(group, uniform), weights=(1, 1)),
     ]
 
@@ -123,7 +123,7 @@ def measure(ways, *, steps, rounds):
 
 
 def count(batches):
-    """Take all batches and say how many there were."""
+    """Take all batches and return their number."""
     return sum(1 for _ in batches)
 
 

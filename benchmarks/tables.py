@@ -15,7 +15,7 @@ PAGE = Path(__file__).parent / "README.md"
 
 
 def filled(text):
-    """The text with every table made anew."""
+    """The text with every table rebuilt."""
     return re.sub(r"(<!-- (\S+\.csv): (.*?) -->\n).*?(<!-- end -->)", _fill, text, flags=re.DOTALL)
 
 

@@ -1,4 +1,6 @@
-"""The same test on every Keras backend: gradients and compilation."""
+"""What lets one test run on every Keras backend: gradients, compilation, shapes."""
+
+import contextlib
 
 import keras
 import numpy as np
@@ -6,7 +8,7 @@ import numpy as np
 BACKEND = keras.backend.backend()
 
 
-def slope_of(function, x):
+def gradient_of(function, x):
     """d sum(function(x)) / dx as a tensor, inside compiled functions too."""
     if BACKEND == "jax":
         import jax
@@ -22,7 +24,31 @@ def slope_of(function, x):
 
 def gradient(function, x):
     """d sum(function(x)) / dx as an array."""
-    return np.asarray(slope_of(function, keras.ops.convert_to_tensor(x)))
+    return np.asarray(gradient_of(function, keras.ops.convert_to_tensor(x)))
+
+
+def gradient_and_values(function, x):
+    """Of `function`, which returns a scalar and values: the scalar, its gradient, and the values, in one pass."""
+    if BACKEND == "jax":
+        import jax
+
+        (scalar, values), slope = jax.value_and_grad(function, has_aux=True)(x)
+        return scalar, slope, values
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        scalar, values = function(x)
+    return scalar, tape.gradient(scalar, x), values
+
+
+def in_float64():
+    """A context in which JAX computes in float64, as TensorFlow does by itself."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
 
 
 def compiled(function):
@@ -37,9 +63,35 @@ def compiled(function):
 
 
 def fast(function):
-    """`function`, compiled on JAX, which would otherwise compile each of its operations by itself."""
+    """`function`, compiled on JAX, which otherwise compiles each of its operations separately."""
     return compiled(function) if BACKEND == "jax" else function
 
 
+def spec(function, *arguments):
+    """Shape and type of the tensor that `function` returns; JAX only traces it."""
+    if BACKEND == "jax":
+        import jax
+
+        found = jax.eval_shape(function, *arguments)
+    else:
+        found = function(*arguments)
+    return tuple(found.shape), keras.backend.standardize_dtype(found.dtype)
+
+
+def float64():
+    """A context with float64, which JAX has only where it is enabled."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
+def fewer_on_jax(rows, number=1):
+    """All rows of a table, or the first ones on JAX, which compiles each operation for each shape."""
+    return rows if BACKEND == "tensorflow" else rows[:number]
+
+
 def numbers(x):
+    """A tensor as an array."""
     return keras.ops.convert_to_numpy(x)

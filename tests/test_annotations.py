@@ -1,4 +1,4 @@
-"""What users call says what it takes and what it gives."""
+"""Public functions and methods are annotated."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Files and folders are whole at every look: several writers, readers meanwhile, crashes at the worst moment."""
+"""Files and folders are complete at all times: concurrent writers and readers, crashes at the worst moment."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tfdml import _atomic
-from tfdml._atomic import read_whole, recovered, replacing
+from tfdml._atomic import atomic_write, read_whole, recovered
 
 PARTS = 4
 
@@ -31,7 +31,7 @@ HAMMER = """
 count, end = 0, time.monotonic() + 0.7
 while time.monotonic() < end:
     text = f"{os.getpid()} {count} " * 9_999
-    with files.replacing(path) as new:
+    with files.atomic_write(path) as new:
         if "folder" in sys.argv:
             new.mkdir()
             for part in range(4):
@@ -43,7 +43,7 @@ print(count)
 """
 
 HALF = """
-with files.replacing(path) as new:
+with files.atomic_write(path) as new:
     if "folder" in sys.argv:
         new.mkdir()
         new /= "0"
@@ -54,7 +54,7 @@ with files.replacing(path) as new:
 
 DIE_BETWEEN_RENAMES = """
 files.os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-with files.replacing(path) as new:
+with files.atomic_write(path) as new:
     new.mkdir()
     for part in range(4):
         (new / str(part)).write_text("new")
@@ -87,7 +87,7 @@ def write(path, text, kind):
 
 
 def replace(path, text, kind):
-    with replacing(path) as new:
+    with atomic_write(path) as new:
         write(new, text, kind)
 
 
@@ -113,7 +113,7 @@ def test_an_error_leaves_the_old_version(tmp_path, kind):
     replace(tmp_path / "thing", "old", kind)
 
     def write_half():
-        with replacing(tmp_path / "thing") as new:
+        with atomic_write(tmp_path / "thing") as new:
             write(new, "half", kind)
             raise RuntimeError("out of luck")
 
@@ -147,14 +147,14 @@ def test_a_folder_replaces_a_file_and_a_file_a_folder(tmp_path, kind):
 
 def test_nothing_of_an_old_folder_stays_in_a_new_one(tmp_path, kind):
     for name in ("old", "new"):
-        with replacing(tmp_path / "thing") as new:
+        with atomic_write(tmp_path / "thing") as new:
             new.mkdir()
             (new / name).touch()
     assert names(tmp_path / "thing") == ["new"]
 
 
 def test_a_temporary_name_keeps_the_suffix(tmp_path):
-    with replacing(tmp_path / "model.keras") as new:
+    with atomic_write(tmp_path / "model.keras") as new:
         assert new.suffix == ".keras"
         assert not new.exists()
         new.touch()
@@ -227,7 +227,7 @@ def test_a_reader_puts_back_the_folder_of_a_writer_that_died_between_two_renames
 @FOLDERS
 def test_so_does_the_next_writer_before_it_begins(tmp_path, kind):
     die_between_the_renames(tmp_path / "thing")
-    with contextlib.suppress(RuntimeError), replacing(tmp_path / "thing"):
+    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "thing"):
         assert look(tmp_path / "thing") == "old"
         raise RuntimeError
     assert look(tmp_path / "thing") == "old"
@@ -311,7 +311,7 @@ def test_all_is_on_the_disk_before_the_rename_and_the_rename_before_the_old_one_
 def test_without_locks_writers_stay_apart_and_what_one_left_stays(tmp_path, monkeypatch):
     monkeypatch.setattr(_atomic, "fcntl", None)
     path = tmp_path / "thing"
-    with replacing(path) as new:
+    with atomic_write(path) as new:
         replace(path, "first", "file")
         new.write_text("second")
     assert look(path) == "second"
@@ -322,6 +322,6 @@ def test_without_locks_writers_stay_apart_and_what_one_left_stays(tmp_path, monk
     replace(path, "third", "file")
     assert len(names(tmp_path)) == 2
     die_between_the_renames(tmp_path / "folder")
-    with contextlib.suppress(RuntimeError), replacing(tmp_path / "folder"):
+    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "folder"):
         raise RuntimeError
     assert look(tmp_path / "folder") == "old"

@@ -1,4 +1,4 @@
-"""Masked arrays, whose masks tensors do not have."""
+"""Masked arrays are refused: a tensor would lose the mask."""
 
 from functools import partial
 

@@ -29,7 +29,7 @@ def trained(tmp_path_factory):
         tfdml.callbacks.RetrievalEvaluation((IMAGES, LABELS), k=1),
         tfdml.callbacks.PairDiagnostics(IMAGES, LABELS, folder / "logs"),
         tfdml.callbacks.ExportBest(folder / "export"),
-        tfdml.callbacks.Checkpoint(folder / "last.keras"),
+        tfdml.callbacks.TrainingCheckpoint(folder / "last.keras"),
     ]
     batches = sampler.batches(IMAGES, LABELS)
     run = model.fit(batches, steps_per_epoch=3, epochs=2, shuffle=False, callbacks=callbacks, verbose=0)
@@ -44,7 +44,7 @@ def addons(trained):
 
 def analysis(trained):
     x = trained.model.predict(IMAGES, verbose=0)
-    weights = tfdml.analysis.pair_weights(tfdml.losses.BinomialDevianceLoss(), x, LABELS)
+    weights = tfdml.analysis.pair_weights(tfdml.losses.BinomialDevianceLoss(), LABELS, x)
     np.testing.assert_allclose(weights, weights.T)
     assert (weights[~np.eye(24, dtype=bool)] > 0).all()
 
@@ -81,6 +81,12 @@ def export(trained):
 def importance(trained):
     q = trained.sampler.pair_probabilities(LABELS)
     assert q.of(LABELS).sum() == pytest.approx(1.0)
+
+
+def layers(trained):
+    boundaries = tfdml.layers.Boundaries(initial=1.0, class_ids=CLASSES)
+    boundaries.weights[1].assign([0.0, 0.5])
+    np.testing.assert_allclose(boundaries(tfdml.pairs.all_pairs(CLASSES, POINTS)), [1.0, 1.0, 1.5, 1.5])
 
 
 def losses(trained):
@@ -129,6 +135,7 @@ def search(trained):
             tfdml.search.Scann(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", tfdml.__all__)
 def test_a_room_works(room, trained):
     globals()[room](trained)

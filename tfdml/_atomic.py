@@ -1,15 +1,15 @@
-"""Atomic writes of files and folders, with several writers, readers at any time and crashes.
+"""Atomic writes of files and folders, safe for concurrent writers and readers and for crashes.
 
-What holds where:
+Guarantees:
 
-* Each writer has its own hidden folder beside the target, `.partial-<process>-<random>-<name>`, and works in there.
-  What it wrote is flushed to the disk before it is moved. Of several writers the last one to finish wins.
-* A file, and on Linux a folder too, is replaced in one step: `path` is never missing. Folders change places by
-  `renameat2` with `RENAME_EXCHANGE`, which ext4, XFS, Btrfs and tmpfs have.
-* Elsewhere (NFS, other systems) a folder in the way steps aside first. A process that dies between these two renames
-  leaves `path` missing; the next writer, or the next reader by `recovered`, puts the old folder back.
-* What a dead process left is removed by the next writer, known by a lock that ends with the process. Where there are
-  no locks (Windows, some network file systems) it stays, as it could be a living writer's.
+* Each writer works in its own hidden folder next to the target, `.partial-<process>-<random>-<name>`, and flushes its
+  files to the disk before it moves them. Among concurrent writers the last one to finish wins.
+* A file, and on Linux also a folder, is replaced in one step: `path` is never missing. Folders are exchanged by
+  `renameat2` with `RENAME_EXCHANGE`, which ext4, XFS, Btrfs and tmpfs support.
+* Elsewhere (NFS, other systems) an existing folder is set aside first. If the process dies between these two renames,
+  `path` is missing; the next writer, or the next reader through `recovered`, puts the old folder back.
+* The next writer removes what a dead process left, which it recognizes by a lock that ends with the process. Without
+  locks (Windows, some network file systems) it stays, since it could belong to a running writer.
 """
 
 import contextlib
@@ -31,50 +31,50 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux, linux/fcntl.h and linux/fs.h
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # from linux/fcntl.h and linux/fs.h
 _RENAMEAT2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
+_FLUSH_NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield a temporary name; what is written there takes the place of `path` when the block ends well.
+def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary name; the file or folder written there replaces `path` when the block ends without an error.
 
-    Works for a file and for a folder. An exception in the block removes what was written and leaves `path` as it was;
-    a process that dies leaves the old `path`, and the next call removes what it left behind.
+    An exception in the block removes what was written and leaves `path` unchanged. If the process dies, the old `path`
+    stays, and the next call removes the rest.
 
     Args:
         path: the final file or folder.
 
     Yields:
-        `pathlib.Path` on the same file system, with the same suffix. Nothing is there yet.
+        `pathlib.Path` on the same file system, with the same suffix; it does not exist yet.
 
     Raises:
-        OSError: `path` cannot be written; see `check_writable`.
+        OSError: `path` cannot be written; see `as_writable_path`.
     """
-    path = check_writable(path)
+    path = as_writable_path(path)
     _sweep(path)
     workspace, lock = _workspace(path)
     try:
         new = workspace / f"new{path.suffix}"
         yield new
         for place in [*new.rglob("*"), new]:
-            _flush(place)
+            _fsync(place)
         _publish(new, path, workspace)
-        _flush(path.parent)
-        _forget(workspace)
+        _fsync(path.parent)
+        _discard_old(workspace)
     finally:
         os.close(lock)
         _clear(workspace, path)
 
 
-def check_writable(path: str | os.PathLike) -> Path:
+def as_writable_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` whose parent folder exists and can be written.
 
     Raises:
-        OSError: the parent is a file, cannot be made, or may not be written.
+        OSError: the parent folder is a file, cannot be created, or cannot be written.
     """
     path = Path(path).expanduser()
     advice = "expected a place that can be written. Choose another path, or change the permissions of the folder"
@@ -88,12 +88,12 @@ def check_writable(path: str | os.PathLike) -> Path:
 
 
 def recovered(path: str | os.PathLike) -> Path:
-    """Where the last whole version of `path` is: there, unless a writer died between the two renames of a folder.
+    """Location of the last complete version: `path`, unless a writer died between the two renames of a folder.
 
-    Such a folder is put back. Where that is not allowed (a read-only file system) its place is returned.
+    Such a folder is put back. If that is not allowed (a read-only file system), its current location is returned.
 
     Returns:
-        `pathlib.Path`; `path` itself if there is no version at all.
+        `pathlib.Path`; `path` itself if there is no version.
     """
     path = Path(path).expanduser()
     for workspace in [] if os.path.lexists(path) else _workspaces(path):
@@ -106,17 +106,17 @@ def recovered(path: str | os.PathLike) -> Path:
 
 
 def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
-    """`read(path)` of one version of a folder, also while a writer replaces it.
+    """`read(path)` of a single version of a folder, also while a writer replaces it.
 
-    A folder that was replaced during the read is read again, as its files may be of two versions, or gone. An error is
-    raised when it comes twice for one version.
+    A folder that was replaced during the read is read again, since its files may belong to two versions or be gone. An
+    error is raised if it occurs twice for the same version.
 
     Args:
-        path: a folder that `replacing` writes.
+        path: a folder written by `atomic_write`.
         read: function of its `pathlib.Path`.
 
     Returns:
-        what `read` returns.
+        The result of `read`.
     """
     failed: object = ...
     while True:
@@ -125,7 +125,7 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
         try:
             found = read(place)
         except Exception:
-            if _version(place) == before == failed:  # once, it may have been set aside and put back meanwhile
+            if _version(place) == before == failed:  # the first time, it may have been set aside and put back
                 raise
             failed = before
         else:
@@ -138,15 +138,15 @@ def _version(path):
         found = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns  # a number of a removed folder may be given out again
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # the inode of a removed folder may be used again
 
 
 def _workspace(path):
-    """A new hidden folder for one writer of `path`, and a descriptor that holds its lock."""
+    """Create the hidden folder of one writer of `path`; returns it with the descriptor that holds its lock."""
     while True:
         workspace = path.with_name(f".partial-{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
         workspace.mkdir()
-        with contextlib.suppress(FileNotFoundError):  # another writer took it for a dead one's before it was locked
+        with contextlib.suppress(FileNotFoundError):  # another writer removed it before it was locked
             lock = _open_lock(workspace)
             _locked(lock)
             if (workspace / "lock").exists():
@@ -155,7 +155,7 @@ def _workspace(path):
 
 
 def _workspaces(path):
-    """Folders of all writers of `path`, dead or alive, the one that changed last first."""
+    """Folders of all writers of `path`, dead or alive, the most recent first."""
     pattern = re.compile(rf"\.partial-\d+-[0-9a-f]{{8}}-{re.escape(path.name)}")
     found = [place for place in path.parent.glob(".partial-*") if pattern.fullmatch(place.name)]
     return sorted(found, key=lambda place: (_version(place) or (0, 0, 0))[-1], reverse=True)
@@ -166,7 +166,7 @@ def _open_lock(workspace):
 
 
 def _locked(lock, *, wait=True):
-    """Whether the lock was taken: not from a living process, nor where there are no locks."""
+    """Take the lock; returns False if a running process holds it, or if there are no locks."""
     if fcntl is None:
         return False
     try:
@@ -177,10 +177,10 @@ def _locked(lock, *, wait=True):
 
 
 def _sweep(path):
-    """Remove what dead writers of `path` left."""
+    """Remove the folders of dead writers of `path`."""
     recovered(path)
     for workspace in _workspaces(path):
-        with contextlib.suppress(OSError):  # it is gone, or another user's
+        with contextlib.suppress(OSError):  # it is gone, or belongs to another user
             lock = _open_lock(workspace)
             try:
                 if _locked(lock, wait=False):
@@ -190,7 +190,7 @@ def _sweep(path):
 
 
 def _publish(new, path, workspace):
-    """Move `new` to `path`, in one step where the system can."""
+    """Move `new` to `path`, in one step if the system supports it."""
     moved = False
     while not moved:
         if path.is_dir() or (new.is_dir() and os.path.lexists(path)):
@@ -201,14 +201,14 @@ def _publish(new, path, workspace):
 
 
 def _exchanged(new, path):
-    """Whether two names changed places in one step; not where the file system or the system cannot."""
+    """Exchange two names in one step; returns False if the operating or file system does not support it."""
     if _RENAMEAT2 is None:
         return False
     return _RENAMEAT2(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(path), _RENAME_EXCHANGE) == 0
 
 
 def _moved(new, path):
-    """Whether `new` was renamed to `path`; not where another writer's folder came in between."""
+    """Rename `new` to `path`; returns False if another writer's folder is there by now."""
     try:
         os.replace(new, path)
     except OSError:
@@ -219,31 +219,31 @@ def _moved(new, path):
 
 
 def _set_aside(path, workspace):
-    _forget(workspace)
-    with contextlib.suppress(FileNotFoundError):  # another writer sets it aside at the same time
+    _discard_old(workspace)
+    with contextlib.suppress(FileNotFoundError):  # another writer set it aside at the same time
         os.rename(path, workspace / "old")
 
 
 def _put_back(workspace, path):
     if not os.path.lexists(path):
-        with contextlib.suppress(OSError):  # nothing was set aside, or `path` is there by now
+        with contextlib.suppress(OSError):  # nothing was set aside, or `path` exists by now
             os.rename(workspace / "old", path)
 
 
-def _forget(workspace):
-    """Give up what was set aside, in one step: it is not put back from the moment when it is no longer whole."""
+def _discard_old(workspace):
+    """Give up the version that was set aside, in one step, so that nobody puts it back half removed."""
     with contextlib.suppress(FileNotFoundError):
         os.rename(workspace / "old", workspace / secrets.token_hex(4))
 
 
 def _clear(workspace, path):
-    """Remove a writer's folder, after what it set aside and did not replace is put back."""
+    """Remove a writer's folder; a version that it set aside and did not replace is put back first."""
     _put_back(workspace, path)
-    _forget(workspace)
+    _discard_old(workspace)
     shutil.rmtree(workspace, ignore_errors=True)
 
 
-def _flush(path):
+def _fsync(path):
     """Flush a file, or the names in a folder, to the disk."""
     if path.is_symlink() or (os.name == "nt" and path.is_dir()):
         return
@@ -251,7 +251,7 @@ def _flush(path):
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno not in _CANNOT_FLUSH:
+        if error.errno not in _FLUSH_NOT_SUPPORTED:
             raise
     finally:
         os.close(opened)

@@ -1,4 +1,4 @@
-"""What a number was measured on."""
+"""Hardware and package versions, for reporting results."""
 
 import importlib.metadata
 import os
@@ -7,13 +7,14 @@ from pathlib import Path
 
 
 def environment(*packages: str) -> dict[str, str]:
-    """The machine and the versions, to stand beside every published number.
+    """Hardware and package versions, to report with every published number.
 
     Args:
-        packages: names of installed distributions; keras and numpy are always there, tensorflow where it is installed.
+        packages: names of further installed distributions; keras and numpy are always listed, tensorflow if it is
+            installed.
 
     Returns:
-        dict of two strings: `hardware` (processor, cores that this process may use, memory) and `versions`.
+        dict of two strings: `hardware` (processor, cores available to this process, memory) and `versions`.
 
     Raises:
         importlib.metadata.PackageNotFoundError: a package is not installed.

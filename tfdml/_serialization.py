@@ -1,4 +1,4 @@
-"""What is saved in Keras files: registered names, and frozen dataclasses of settings."""
+"""Serialization for Keras: the registration of classes and functions, and dataclasses of settings."""
 
 from dataclasses import fields
 from typing import Any, Self
@@ -8,8 +8,18 @@ import keras
 serializable = keras.saving.register_keras_serializable("tfdml")
 
 
+def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
+    """A saved config with its options under their current names.
+
+    Args:
+        config: what `get_config` returned, now or in an earlier version.
+        **names: the current name of each option that had another one, by the old name.
+    """
+    return {names.get(option, option): value for option, value in config.items()}
+
+
 class Settings:
-    """`get_config` and `from_config` of a dataclass, for Keras."""
+    """`get_config` and `from_config` for a dataclass."""
 
     def get_config(self) -> dict[str, Any]:
         """The settings by name."""
@@ -17,5 +27,5 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The object that `get_config` described."""
+        """Build an object from what `get_config` returned."""
         return cls(**config)

@@ -1,10 +1,10 @@
-"""The metric-learning losses of TensorFlow Addons 0.23, for Keras 3: its names, arguments, defaults and numbers.
+"""The metric-learning losses of TensorFlow Addons 0.23 for Keras 3: same names, arguments, defaults and values.
 
-`import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Where Addons
-gives a finite number, value and gradient are the same; where it gives NaN, the functions here say what they return.
+`import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Value and
+gradient are the same wherever those of Addons are finite; where Addons gives NaN, the docstrings say what is returned.
 Integer labels are compared as integers, so that large class ids are not merged; half precision is computed, and
-returned, in float32. Options and shapes that do not fit raise ValueError. The classes take `reduction` and `dtype` of
-`keras.losses.Loss`, too; Addons ignores a reduction, but for `ContrastiveLoss`.
+returned, in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and `dtype` of
+`keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
 
 `tfdml.losses` has these losses and more, one value per anchor, over any pairs.
 """
@@ -18,7 +18,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import require, unmasked
+from tfdml._checks import as_unmasked, require
 from tfdml.losses import lifted_structure
 from tfdml.losses.base import FunctionLoss
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
@@ -40,7 +40,7 @@ __all__ = [
     "triplet_semihard_loss",
 ]
 
-# A package of its own: `tfdml.losses` has a ContrastiveLoss, too.
+# Its own package name: `tfdml.losses` also has a ContrastiveLoss.
 _serializable = keras.saving.register_keras_serializable("tfdml.addons")
 
 Metric: TypeAlias = Literal["L2", "squared-L2", "angular"] | Callable[[Tensor], Tensor]
@@ -53,18 +53,18 @@ def triplet_semihard_loss(
     """Triplet loss of each positive pair with its semi-hard negative.
 
     (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest with d_an > d_ap, or the largest of all
-    where none is. P is the number of (ordered) positive pairs.
+    if there is none. P is the number of (ordered) positive pairs.
 
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: how much nearer positives have to be, in units of the distance.
+        margin: how much nearer positives must be, in units of the distance.
         distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
             embeddings that returns the `(batch, batch)` matrix of distances.
 
     Returns:
-        Scalar; 0 without positives, where Addons gives NaN. With one class only, the smallest distance of the row, as a
-        rule 0 to itself, stands for d_an. Zero vectors have gradient 0 in "angular".
+        Scalar; 0 without positives, where Addons gives NaN. With only one class, d_an is the smallest distance of the
+        row, usually 0 to itself. Zero vectors have gradient 0 in "angular".
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, as in TensorFlow Addons.
     """
@@ -73,7 +73,7 @@ def triplet_semihard_loss(
     farthest = ops.max(ops.where(is_negative, d, ops.min(d, axis=1, keepdims=True)), axis=1, keepdims=True)
     fixed, fixed_farthest = ops.stop_gradient(d), ops.stop_gradient(farthest)
 
-    def add(p, found, sums, slopes, farthest_slopes):
+    def add(p, found, sums, gradient, farthest_gradient):
         d_ap = at(p, fixed)
         farther = is_negative & (fixed > d_ap)
         semi_hard = ops.any(farther, axis=1, keepdims=True)
@@ -83,14 +83,14 @@ def triplet_semihard_loss(
         ties = ops.cast(farther & (fixed == nearest), d.dtype)
         return (
             sums + found * ops.maximum(violation, 0.0)[:, 0],
-            slopes + put(p, active, d) - active * ties / ops.maximum(ops.sum(ties, axis=1, keepdims=True), 1.0),
-            farthest_slopes - ops.where(semi_hard, 0.0, active),
+            gradient + put(p, active, d) - active * ties / ops.maximum(ops.sum(ties, axis=1, keepdims=True), 1.0),
+            farthest_gradient - ops.where(semi_hard, 0.0, active),
         )
 
     start = (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed), ops.zeros_like(fixed_farthest))
-    sums, slopes, farthest_slopes = for_each_positive(pairs, add, start)
-    costs = with_gradient(with_gradient(sums, slopes, d), farthest_slopes, farthest)
-    return ops.sum(costs) / ops.maximum(ops.sum(pairs.positive), 1.0)
+    sums, gradient, farthest_gradient = for_each_positive(pairs, add, start)
+    losses = with_gradient(with_gradient(sums, gradient, d), farthest_gradient, farthest)
+    return ops.sum(losses) / ops.maximum(ops.sum(pairs.positive), 1.0)
 
 
 @_serializable
@@ -106,15 +106,15 @@ def triplet_hard_loss(
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
+        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
         soft: the soft margin. It does not overflow for distances above 88, where Addons' does.
         distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
             embeddings that returns the `(batch, batch)` matrix of distances.
 
     Returns:
-        Scalar. A row without a positive counts, with the smallest distance of the row, as a rule 0 to itself, in its
-        place; a row without a negative has the largest in its place, so that one class costs the margin. Zero vectors
-        have gradient 0 in "angular".
+        Scalar. A row without a positive counts, with the smallest distance of the row, usually 0 to itself, as d_ap. A
+        row without a negative has the largest as d_an, so that the loss of one class is the margin. Zero vectors have
+        gradient 0 in "angular".
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
     """
@@ -134,10 +134,10 @@ def lifted_struct_loss(labels: Tensor, embeddings: Tensor, margin: float = 1.0) 
     Args:
         labels: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         embeddings: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: distance up to which negatives count, softly.
+        margin: distance up to which negatives count, with a soft threshold.
 
     Returns:
-        Scalar; 0 without positives or with one class only, where Addons gives NaN.
+        Scalar; 0 without positives or with only one class, where Addons gives NaN.
 
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
     eq. 4, as in TensorFlow Addons.
@@ -174,7 +174,7 @@ def npairs_multilabel_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
     -(1 / batch) sum_i sum_j (L_ij / sum_k L_ik) log softmax_j(s_ij), where L_ij is the number of labels i and j share
 
     Args:
-        y_true: `(batch, classes)`, 1 where a row has a label and 0 where not; not sparse, which Addons takes, too.
+        y_true: `(batch, classes)`, 1 where a row has a label, else 0; dense, while Addons also takes sparse tensors.
         y_pred: `(batch, batch)` similarities of two views of the batch.
 
     Returns:
@@ -201,8 +201,8 @@ def contrastive_loss(y_true: Tensor, y_pred: Tensor, margin: float = 1.0) -> Ten
 
     Args:
         y_true: `(batch,)` or `(batch, 1)`, 1 for pairs of one class and 0 for others.
-        y_pred: `(batch,)` or `(batch, 1)` distances. Where Addons would broadcast the one shape with the other to all
-            pairs of the batch, here each row keeps its own label.
+        y_pred: `(batch,)` or `(batch, 1)` distances. Addons would broadcast one shape against the other to all
+            pairs of the batch; here each row keeps its own label.
         margin: distance that pairs of different classes should have.
 
     Returns:
@@ -223,15 +223,15 @@ def contrastive_loss(y_true: Tensor, y_pred: Tensor, margin: float = 1.0) -> Ten
 
 
 def _class_ids(y_true):
-    """Labels, and how `tfdml.pairs` matches them: as the integers they are, or else by equality as they are."""
-    y_true = unmasked("labels", y_true)
+    """Labels, and the `match` of `tfdml.pairs` for them: None for integers, else equality."""
+    y_true = as_unmasked(y_true, "labels")
     labels = y_true if hasattr(y_true, "dtype") else np.asarray(y_true)
     if isinstance(labels, np.ndarray) and labels.dtype.kind == "f" and (labels == np.rint(labels)).all():
-        labels = labels.astype("int64")  # some backends would round float64
+        labels = labels.astype("int64")  # some backends round float64
     require(
         len(labels.shape) == 1 or (len(labels.shape) == 2 and labels.shape[1] == 1),
         f"labels of shape {tuple(labels.shape)}",
-        "(batch,) or (batch, 1): one class id an example",
+        "(batch,) or (batch, 1): one class id per example",
     )
     is_integer = keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype))
     return labels, None if is_integer else lambda a, b: ops.equal(a[:, None], b)
@@ -245,7 +245,7 @@ def _distances(y_true, y_pred, metric):
 
 
 def _distance_function(metric):
-    """The function of `Pairs` that a metric is."""
+    """The function of `Pairs` for a metric."""
     if callable(metric):
         return lambda pairs: _square(metric(pairs.anchors), pairs.anchors.shape[0], "distances")
     require(metric in list(_METRICS), f"distance_metric={metric!r}", f"one of {list(_METRICS)} or a function")
@@ -253,7 +253,7 @@ def _distance_function(metric):
 
 
 def _squared(pairs):
-    """Squared distances, rounded as Addons rounds them and not as `tfdml.pairs.squared`: closer, but for duplicates."""
+    """Squared distances, rounded as in Addons, not as in `tfdml.pairs.squared`."""
     norms = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
     d = ops.maximum(norms + ops.transpose(norms) - 2.0 * dot(pairs), 0.0)
     return ops.where(pairs.positive + pairs.negative > 0, d, 0.0)
@@ -269,7 +269,7 @@ _METRICS = {"L2": _euclidean, "squared-L2": _squared, "angular": cosine_distance
 
 
 def _square(matrix, rows, what):
-    """A float tensor `(rows, rows)`; any square one for None."""
+    """A float tensor `(rows, rows)`; of any square shape if `rows` is None."""
     matrix = _floats(matrix)
     sizes = {rows, *matrix.shape} - {None}
     require(len(matrix.shape) == 2 and len(sizes) <= 1, f"{what} of shape {tuple(matrix.shape)}", "(batch, batch)")
@@ -277,14 +277,14 @@ def _square(matrix, rows, what):
 
 
 def _floats(x):
-    """A tensor of float32, or float64 where it already is."""
-    x = unmasked("values", x)
+    """A tensor of float32, or of float64 if it already is."""
+    x = as_unmasked(x, "values")
     x = ops.convert_to_tensor(x)
     return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
 
 
 def _mean_cross_entropy(weights, s):
-    """Mean cross-entropy of logits with weights, both `(batch, batch)`, scaled to sum to 1 in each row; 0 for none."""
+    """Mean cross-entropy of logits, with weights scaled to sum to 1 per row; a row of zeros gives 0."""
     total = ops.sum(weights, axis=1, keepdims=True)
     shares = weights / ops.where(total == 0, 1.0, total)
     return -ops.mean(ops.sum(ops.cast(shares, s.dtype) * ops.log_softmax(s), axis=1))
@@ -307,8 +307,8 @@ class _AddonsLoss(FunctionLoss):
         _distance_function(settings.get("distance_metric", "L2"))
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """One value per row; a loss of the whole batch is given to every row, for Keras to take the mean of."""
-        y_pred = ops.convert_to_tensor(unmasked("values", y_pred))
+        """One value per row; a loss of the whole batch is repeated for every row."""
+        y_pred = ops.convert_to_tensor(as_unmasked(y_pred, "values"))
         value = self.function(y_true, y_pred, **self.settings)
         return value if len(value.shape) else ops.broadcast_to(value, ops.shape(y_pred)[:1])
 

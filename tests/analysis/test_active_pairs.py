@@ -4,14 +4,15 @@ import keras
 import numpy as np
 import pytest
 
+from tests.backend import fewer_on_jax
 from tfdml import analysis, losses, miners
 from tfdml.pairs import consecutive_pairs
 
-pytestmark = pytest.mark.backends
+on_every_backend = pytest.mark.backends
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat(np.arange(12), 4)
-CENTRES = RNG.standard_normal((12, 16))[LABELS]
+CENTERS = RNG.standard_normal((12, 16))[LABELS]
 NOISE = RNG.standard_normal((48, 16))
 POSITIVE = (LABELS[:, None] == LABELS) & ~np.eye(48, dtype=bool)
 NEGATIVE = LABELS[:, None] != LABELS
@@ -23,37 +24,39 @@ def distances(x):
 
 
 # From classes that overlap to classes of points that are almost one, where similarities are all but singular.
-@pytest.mark.parametrize("spread", [1.5, 0.5, 0.01])
-@pytest.mark.parametrize("normalize", ["active", "all"])
+@on_every_backend
+@pytest.mark.parametrize("spread", fewer_on_jax([1.5, 0.5, 0.01]))
+@pytest.mark.parametrize("normalize", fewer_on_jax(["active", "all"]))
 def test_the_margin_loss_acts_on_pairs_on_the_wrong_side_of_its_boundary(spread, normalize):
-    x = CENTRES + spread * NOISE
-    found = analysis.active_pairs(losses.MarginLoss(normalize=normalize), x, LABELS)
+    x = CENTERS + spread * NOISE
+    found = analysis.active_pairs(losses.MarginLoss(normalize=normalize), LABELS, x)
     d = distances(x)
     assert found.positive == (d[POSITIVE] > 1.0).mean()
     assert found.negative == (d[NEGATIVE] < 1.4).mean()
 
 
 def test_triplets_that_stand_well_are_of_inactive_pairs():
-    x = CENTRES + 0.9 * NOISE
+    x = CENTERS + 0.9 * NOISE
     d, positive, negative = distances(x) ** 2, np.zeros((48, 48), bool), np.zeros((48, 48), bool)
     for a in range(48):
         for p in np.flatnonzero(POSITIVE[a]):
             for n in np.flatnonzero(NEGATIVE[a]):
                 if d[a, p] - d[a, n] + 0.2 > 0:
                     positive[a, p] = negative[a, n] = True
-    found = analysis.active_pairs(losses.TripletLoss(), x, LABELS)
+    found = analysis.active_pairs(losses.TripletLoss(), LABELS, x)
     assert found.positive == pytest.approx((positive | positive.T)[POSITIVE].mean())
     assert found.negative == pytest.approx((negative | negative.T)[NEGATIVE].mean())
     assert 0 < found.negative < 1
 
 
+@on_every_backend
 def test_a_miner_that_keeps_one_pair_leaves_one_active():
     def keep(pairs):
         one = np.zeros((48, 48))
         one[0, [1, 40]] = 1
-        return pairs._replace(positive=pairs.positive * one, negative=pairs.negative * one)
+        return pairs.scale(positive=one, negative=one)
 
-    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0, miner=keep), CENTRES + NOISE, LABELS)
+    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0, miner=keep), LABELS, CENTERS + NOISE)
     assert found == (2 / POSITIVE.sum(), 2 / NEGATIVE.sum())
 
 
@@ -63,47 +66,54 @@ def test_a_miner_that_keeps_one_pair_leaves_one_active():
         lambda: losses.MarginLoss(miner=miners.DistanceWeighted(seed=0)),
         lambda: losses.TripletLoss(negatives=miners.DistanceWeightedNegatives(seed=0)),
     ],
-    ids=["miner", "chooser of negatives"],
+    ids=["miner", "selector of negatives"],
 )
 def test_what_goes_by_the_dimension_sees_that_of_the_embeddings(monkeypatch, make):
     seen = []
     monkeypatch.setattr(miners.distance_weighted, "require_dimension", seen.append)
-    assert 0 < analysis.active_pairs(make(), CENTRES + NOISE, LABELS).negative < 1
+    assert 0 < analysis.active_pairs(make(), LABELS, CENTERS + NOISE).negative < 1
     assert set(seen) == {16}
 
 
 def test_pairs_that_a_list_of_pairs_passes_over_are_not_active():
     loss = losses.CosineContrastiveLoss(threshold=-1.0, pairing=consecutive_pairs)
-    assert analysis.active_pairs(loss, CENTRES + NOISE, LABELS) == (24 * 2 / POSITIVE.sum(), 0.0)
+    assert analysis.active_pairs(loss, LABELS, CENTERS + NOISE) == (24 * 2 / POSITIVE.sum(), 0.0)
 
 
+@on_every_backend
 def test_a_match_says_what_is_positive():
     loss = losses.MarginLoss(match=lambda a, b: a[:, None] // 10 == b // 10)
-    found = analysis.active_pairs(loss, CENTRES + NOISE, 10 * LABELS + np.arange(48) % 10)
-    assert found == analysis.active_pairs(losses.MarginLoss(), CENTRES + NOISE, LABELS)
+    found = analysis.active_pairs(loss, 10 * LABELS + np.arange(48) % 10, CENTERS + NOISE)
+    assert found == analysis.active_pairs(losses.MarginLoss(), LABELS, CENTERS + NOISE)
 
 
 def test_the_scale_of_a_loss_does_not_matter():
     def tiny(labels, x):
         return 1e-12 * losses.MarginLoss()(labels, x)
 
-    assert analysis.active_pairs(tiny, CENTRES + NOISE, LABELS) == analysis.active_pairs(
-        losses.MarginLoss(), CENTRES + NOISE, LABELS
+    assert analysis.active_pairs(tiny, LABELS, CENTERS + NOISE) == analysis.active_pairs(
+        losses.MarginLoss(), LABELS, CENTERS + NOISE
     )
 
 
 @pytest.mark.parametrize("labels", [np.zeros(6, int), np.arange(6), np.zeros(1, int)])
 def test_where_there_are_no_such_pairs_the_share_is_0(labels):
-    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0), NOISE[: len(labels)], labels)
+    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0), labels, NOISE[: len(labels)])
     assert found.positive == (len(set(labels)) < len(labels))
     assert found.negative == (len(set(labels)) > 1)
 
 
 def test_a_loss_of_nothing_has_no_active_pairs():
-    loss = losses.CosineContrastiveLoss(miner=lambda p: p._replace(positive=0 * p.positive, negative=0 * p.negative))
-    assert analysis.active_pairs(loss, NOISE, LABELS) == (0.0, 0.0)
+    loss = losses.CosineContrastiveLoss(miner=lambda p: p.scale(positive=0.0, negative=0.0))
+    assert analysis.active_pairs(loss, LABELS, NOISE) == (0.0, 0.0)
 
 
+def test_labels_in_the_place_of_embeddings_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(48,\), expected .* The order is loss, labels, embeddings"):
+        analysis.active_pairs(losses.MarginLoss(), NOISE, LABELS)
+
+
+@on_every_backend
 def test_an_embedding_without_a_direction_is_refused():
     with pytest.raises(ValueError, match="embedding of norm 0, NaN or infinity"):
-        analysis.active_pairs(losses.MarginLoss(), keras.ops.zeros((4, 3)), np.arange(4))
+        analysis.active_pairs(losses.MarginLoss(), np.arange(4), keras.ops.zeros((4, 3)))

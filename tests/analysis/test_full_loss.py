@@ -5,10 +5,11 @@ import importlib
 import numpy as np
 import pytest
 
+from tests.backend import fewer_on_jax
 from tfdml import importance, losses, miners
 from tfdml.analysis import full_loss
 
-pytestmark = pytest.mark.backends
+on_every_backend = pytest.mark.backends
 
 MODULE = importlib.import_module("tfdml.analysis.full_loss")
 LABELS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9], [4, 7, 2]))
@@ -27,9 +28,10 @@ def by_hand(g, h, eta):
     return total / (13 * 12)
 
 
-@pytest.mark.parametrize("cells", [1, 40, 2**23])
+@on_every_backend
+@pytest.mark.parametrize("cells", fewer_on_jax([2**23, 1, 40]))
 def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, cells):
-    monkeypatch.setattr(MODULE, "_CELLS", cells)
+    monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", cells)
     loss = losses.BalancedContrastiveLoss(class_counts=COUNTS, negatives_per_positive=6.0, margin=3.0)
     expected = by_hand(lambda d: d**2, lambda d: max(0, 3 - d) ** 2, lambda a, n: 6 / 2 * (COUNTS[a] - 1) / COUNTS[n])
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-5)
@@ -39,24 +41,31 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
     "loss", [losses.ContrastiveLoss(), losses.MultiSimilarityLoss(), losses.BinomialDevianceLoss(), losses.NCALoss()]
 )
 def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
-    monkeypatch.setattr(MODULE, "_CELLS", 60)
+    monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", 60)
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(float(loss(LABELS, EMBEDDINGS)), rel=1e-5)
 
 
 def test_importance_weights_are_left_out_as_the_set_is_no_sample():
     weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
-    plain, weighed = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
-    assert full_loss(weighed, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
+    plain, weighted = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
+    assert full_loss(weighted, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
 
 
+@on_every_backend
 def test_match_says_what_is_positive():
     loss = losses.ContrastiveLoss(match=lambda a, b: a[:, None] % 2 == b % 2)
     expected = full_loss(losses.ContrastiveLoss(), LABELS % 2, EMBEDDINGS)
     assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-6)
 
 
+@on_every_backend
 def test_one_example_has_no_pairs():
     assert full_loss(losses.ContrastiveLoss(), LABELS[:1], EMBEDDINGS[:1]) == 0.0
+
+
+def test_labels_in_the_place_of_embeddings_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(13,\), expected .* The order is loss, labels, embeddings"):
+        full_loss(losses.ContrastiveLoss(), EMBEDDINGS, LABELS)
 
 
 def test_a_miner_is_refused():

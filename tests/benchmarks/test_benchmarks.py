@@ -3,7 +3,6 @@
 import csv
 import importlib
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,27 +14,75 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 pytestmark = pytest.mark.slow
 
 
+def table_of(script, output, monkeypatch, *options, prepare=lambda module: None):
+    """The rows of a quick run of a benchmark without peers, in this process, which has loaded TensorFlow."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr("sys.argv", [script, "--quick", *options, "--output", str(output / "table.csv")])
+    monkeypatch.delitem(sys.modules, script, raising=False)
+    module = importlib.import_module(script)
+    prepare(module)
+    module.main()
+    rows = list(csv.DictReader((output / "table.csv").read_text().splitlines()))
+    assert rows
+    assert all("tensorflow" in row["versions"] and "cores" in row["hardware"] for row in rows)
+    return rows
+
+
 @pytest.mark.parametrize(
     ("script", "options", "columns"),
     [
-        ("losses.py", ["--no-peers"], {"graph_ms", "xla_ms", "three_products_ms"}),
-        ("samplers.py", ["--no-peers"], {"images_per_second", "over_shuffle"}),
-        ("loading.py", [], {"images_per_second", "over_tf_data"}),
-        ("retrieval.py", ["--no-peers"], {"seconds"}),
-        ("miners.py", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
-        ("robust.py", [], {"graph_ms", "xla_ms"}),
-        ("fit.py", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
+        ("samplers", ["--no-peers"], {"images_per_second", "over_shuffle"}),
+        ("loading", [], {"images_per_second", "over_tf_data"}),
+        ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
+        ("robust", [], {"graph_ms", "xla_ms"}),
+        ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
     ],
 )
 def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path, monkeypatch):
-    output = tmp_path / "table.csv"
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.setattr("sys.argv", [script, "--quick", *options, "--output", str(output)])
-    runpy.run_path(str(BENCHMARKS / script), run_name="__main__")  # in this process, which has loaded TensorFlow
-    rows = list(csv.DictReader(output.read_text().splitlines()))
-    assert rows
-    assert columns | {"versions", "hardware"} <= set(rows[0])
-    assert all("tensorflow" in row["versions"] and "cores" in row["hardware"] for row in rows)
+    rows = table_of(script, tmp_path, monkeypatch, *options)
+    assert columns <= set(rows[0])
+
+
+def test_losses_are_measured_each_way(tmp_path, monkeypatch):
+    def only_xla_in_a_process_of_its_own(losses):
+        worker, of_its_own = importlib.import_module("_loss_worker"), losses.Way
+
+        class InThisProcess:
+            gave_up = None
+
+            def __init__(self, way, loss):
+                self.prepare = worker.way(way, loss)
+
+            def ask(self, request, patience=None):
+                if request == "call":
+                    self.run()
+                    return 1e-3
+                self.run = self.prepare(*worker.batch(request["batch"], request["dim"]))
+                return {"value": self.run(), "mebibytes": 1.0}
+
+            def close(self):
+                pass
+
+        monkeypatch.setattr(losses, "Way", lambda way, loss: (of_its_own if way == "xla" else InThisProcess)(way, loss))
+
+    (row,) = table_of("losses", tmp_path, monkeypatch, "--no-peers", prepare=only_xla_in_a_process_of_its_own)
+    assert (row["loss"], row["batch"], row["dim"]) == ("multi-similarity", "64", "16")
+    assert float(row["xla_ms"]) > 0
+    assert float(row["xla_mib"]) > 0
+    assert {"graph_ms", "three_products_ms", "graph_over_three_products", "graph_mib"} <= set(row)
+
+
+def test_ways_of_retrieval_agree(tmp_path, monkeypatch):
+    def only_ours_in_a_process_of_its_own(retrieval):
+        of_its_own = retrieval.run
+        run = {"tfdml": of_its_own}
+        monkeypatch.setattr(retrieval, "run", lambda data, way: run.get(way, retrieval.measure)(data, way))
+
+    rows = table_of("retrieval", tmp_path, monkeypatch, "--no-peers", prepare=only_ours_in_a_process_of_its_own)
+    found = {row["way"]: row for row in rows}
+    assert list(found) == ["matrix product alone", "tfdml", "tfdml, map too", "scann brute force", "scann default"]
+    assert all(float(row["seconds"]) > 0 for row in rows)
+    assert found["tfdml"]["map@r"] == found["tfdml, map too"]["map@r"]
 
 
 def test_a_missing_peer_is_named_with_the_command_that_installs_it(monkeypatch):
@@ -75,7 +122,7 @@ def on_a_gpu_machine(output, *names):
 
 
 def test_losses_are_timed_without_tensorflow_and_beside_a_peer_that_runs_out_of_memory(tmp_path):
-    done = on_a_gpu_machine(tmp_path / "table.csv", "triplet, all", "triplet, semi-hard")
+    done = on_a_gpu_machine(tmp_path / "table.csv", "contrastive", "addons: triplet, hard")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert [row["batch"] for row in rows] == ["32", "64"] * 2

@@ -16,14 +16,14 @@ DATASET = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(8)
 
 def every(folder):
     """One of each callback, with all that it can hold."""
-    centres = samplers.ClassCentres(LABELS, dim=4)
-    neighbours = samplers.HardNeighbours(LABELS, positives=1, negatives=2)
+    centers = samplers.ClassCenters(LABELS, dim=4)
+    pairs = samplers.MinedPairs(LABELS, positives=1, negatives=2)
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, folder / "logs"),
-        "RefreshCentres": callbacks.RefreshCentres(centres, X, LABELS),
-        "RefreshNeighbours": callbacks.RefreshNeighbours(neighbours, X, LABELS),
-        "Checkpoint": callbacks.Checkpoint(folder / "state.keras"),
+        "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
+        "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
+        "TrainingCheckpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
         "ExportBest": callbacks.ExportBest(folder / "export", monitor="loss", mode="min", best=-1.0),
     }
 
@@ -31,7 +31,7 @@ def every(folder):
 def fit(*watch):
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    model.compile("sgd", loss=losses.MultiSimilarityLoss())
+    model.compile("sgd", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
     return model.fit(X, LABELS, verbose=0, callbacks=list(watch)).history
 
 
@@ -48,11 +48,11 @@ def test_copies_work_before_and_after_a_run(tmp_path):
     assert set(again) == set(history)
 
 
-@pytest.mark.parametrize("name", ["RetrievalEvaluation", "PairDiagnostics", "RefreshCentres", "RefreshNeighbours"])
+@pytest.mark.parametrize("name", ["RetrievalEvaluation", "PairDiagnostics", "RefreshCenters", "RefreshMinedPairs"])
 def test_a_copy_shares_data_and_nothing_that_changes(tmp_path, name):
     original = every(tmp_path)[name]
     other = copy.deepcopy(original)
-    for attribute in ("data", "images", "labels", "centres", "neighbours"):
+    for attribute in ("data", "images", "labels", "centers", "pairs"):
         assert getattr(other, attribute, None) is getattr(original, attribute, None)
     other.every = 7
     assert original.every == 1

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 from tfdml.callbacks import export_best
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 1), dtype="uint8")
@@ -38,11 +38,6 @@ class Collect(keras.callbacks.Callback):
         self.embeddings.append(self.model.predict(IMAGES, verbose=0))
 
 
-def exported(path):
-    served = tf.saved_model.load(str(path))
-    return served.signatures["serving_default"](images=tf.constant(IMAGES))["embedding"].numpy()
-
-
 def record(path):
     return json.loads((path / "assets.extra" / "best.json").read_text())
 
@@ -52,18 +47,19 @@ def test_it_holds_the_model_of_the_best_epoch_with_its_value(tmp_path):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 8, 1), dtype="uint8")
     model = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
-    model.compile(keras.optimizers.Adam(0.05), loss=losses.MultiSimilarityLoss())
+    model.compile(keras.optimizers.Adam(0.05), loss=losses.MultiSimilarityLoss(), run_eagerly=True)
     options = {"on_error": "mark", "assets_extra": {"notes.txt": b"first"}}
     export, collect = callbacks.ExportBest(tmp_path / "model", monitor="val_map@r", mode="max", **options), Collect()
-    model.fit(IMAGES, LABELS, epochs=3, verbose=0, callbacks=[Say([0.1, 0.4, 0.3]), export, collect])
+    model.fit(IMAGES, LABELS, epochs=3, verbose=0, callbacks=[Say([float("nan"), 0.4, 0.3]), export, collect])
     assert export.best == 0.4
-    np.testing.assert_allclose(exported(tmp_path / "model"), collect.embeddings[1], atol=1e-5)
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures
+    embeddings = served["serving_default"](images=tf.constant(IMAGES))["embedding"]
+    np.testing.assert_allclose(embeddings, collect.embeddings[1], atol=1e-5)
     assert not np.allclose(collect.embeddings[1], collect.embeddings[0], atol=1e-3)
     assert not np.allclose(collect.embeddings[1], collect.embeddings[2], atol=1e-3)
     assert record(tmp_path / "model") == {"monitor": "val_map@r", "mode": "max", "value": 0.4, "epoch": 1}
     assert (tmp_path / "model/assets.extra/notes.txt").read_bytes() == b"first"
-    by_bytes = tf.saved_model.load(str(tmp_path / "model")).signatures["serve_bytes"]
-    assert set(by_bytes.structured_outputs) == {"embedding", "error"}
+    assert set(served["serve_bytes"].structured_outputs) == {"embedding", "error"}
 
 
 def test_an_option_that_an_export_does_not_take_is_refused_at_once(tmp_path):
@@ -78,7 +74,7 @@ def folder(tmp_path, monkeypatch):
     """A folder for exports that hold the epoch of their model, and none of the seconds that a SavedModel takes."""
 
     def write(model, path, *, assets_extra):
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             (partial / "assets.extra").mkdir(parents=True)
             (partial / "assets.extra" / "best.json").write_bytes(assets_extra["best.json"])
             (partial / "saved_model.pb").write_text(str(int(model.optimizer.iterations) - 1))
@@ -132,11 +128,10 @@ def test_a_run_that_resumes_at_any_epoch_ends_with_the_export_of_an_unbroken_one
     values = [0.2, 0.5, 0.3, 0.1, 0.4]
     best = {"max": 1, "min": 3}[mode]
     for stop in range(1, len(values)):
-        state = folder.parent / f"{stop}.keras"
-        path = folder.parent / str(stop)
-        run(small(), [*callback(values, path, mode=mode), callbacks.Checkpoint(state)], stop)
+        model, path = small(), folder.parent / str(stop)
+        run(model, callback(values, path, mode=mode), stop)
         resumed = callback(values, path, mode=mode)
-        run(keras.saving.load_model(state), resumed, len(values), initial_epoch=stop)
+        run(model, resumed, len(values), initial_epoch=stop)
         assert epoch_of(path) == best
         assert resumed[-1].best == values[best] == record(path)["value"]
 
@@ -237,24 +232,24 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
     with pytest.raises(ValueError, match="something other than a SavedModel"):
         callbacks.ExportBest(tmp_path / "file")
     with pytest.raises(ValueError, match=r"ends in '\.keras'"):
-        callbacks.Checkpoint(tmp_path / "model.h5")
+        callbacks.TrainingCheckpoint(tmp_path / "model.h5")
     with pytest.raises(OSError, match="expected a place that can be written"):
-        callbacks.Checkpoint(tmp_path / "file" / "model.keras")
+        callbacks.TrainingCheckpoint(tmp_path / "file" / "model.keras")
 
 
-def test_a_checkpoint_goes_on_to_the_weights_of_an_unbroken_run(tmp_path):
+def test_a_run_resumed_from_a_checkpoint_ends_with_the_weights_of_an_uninterrupted_run(tmp_path):
     def make():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((8, 8, 1), dtype="uint8")
         model = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
-        model.compile("adam", loss=losses.MultiSimilarityLoss())
+        model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
         return model
 
     batches = tf.data.Dataset.from_tensors((IMAGES, LABELS)).repeat()
     whole, broken = make(), make()
     settings = {"steps_per_epoch": 2, "shuffle": False, "verbose": 0}
     whole.fit(batches, epochs=4, **settings)
-    broken.fit(batches, epochs=2, callbacks=[callbacks.Checkpoint(tmp_path / "state.keras")], **settings)
+    broken.fit(batches, epochs=2, callbacks=[callbacks.TrainingCheckpoint(tmp_path / "state.keras")], **settings)
     again = keras.saving.load_model(tmp_path / "state.keras")
     assert again.steps == 4
     again.fit(batches, initial_epoch=2, epochs=4, **settings)

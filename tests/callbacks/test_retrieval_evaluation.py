@@ -19,7 +19,7 @@ def make():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    model.compile("adam", loss=losses.MultiSimilarityLoss())
+    model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)  # a few steps, not worth compiling
     return model
 
 
@@ -48,7 +48,7 @@ def test_its_numbers_are_those_of_metrics_on_the_model_of_that_epoch():
         tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7),
         tf.data.Dataset.from_tensor_slices((X, LABELS[:, None])).batch(60),
     ],
-    ids=["a labelled set", "a column of labels", "short last batch", "dataset with a column of labels"],
+    ids=["a labeled set", "a column of labels", "short last batch", "dataset with a column of labels"],
 )
 def test_every_form_of_data_gives_the_same_numbers(data):
     model = make()
@@ -138,14 +138,14 @@ def test_evaluating_a_model_that_diverged_is_an_error_and_not_a_score():
         callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
 
 
-def test_a_fresh_network_with_lagging_batch_norm_trains_on():
+def test_a_new_network_with_lagging_batch_norm_continues_to_train():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((6,))
     small = keras.initializers.RandomNormal(stddev=1e-8)
     x = keras.layers.Dense(4, kernel_initializer=small, trainable=False)(inputs)
     x = keras.layers.BatchNormalization(epsilon=1e-20)(x)  # divides by 1e-8 in training, by its average of 1 now
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4, bias_initializer="ones")(x))
-    model.compile("adam", loss=losses.MultiSimilarityLoss())
+    model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
     with pytest.warns(UserWarning, match="averages of BatchNormalization that lag"):
         history = fit(model, callbacks.RetrievalEvaluation((X, LABELS)), epochs=1)
     assert history["val_map@r"] == [0.0]
@@ -186,7 +186,7 @@ ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
         (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a set with images and labels"),
         (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="faiss"), "search='faiss', expected 'exact'"),
-        (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a positive integer"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a whole number of at least 1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), batch_size=-1), "batch_size=-1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), k=0), "k=0"),
     ],
@@ -198,5 +198,5 @@ def test_what_is_wrong_is_said_at_the_call(make_it, message):
 
 def test_an_empty_dataset_is_an_error():
     empty = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7).filter(lambda x, y: False)
-    with pytest.raises(ValueError, match="without a single batch"):
+    with pytest.raises(ValueError, match="without batches"):
         callbacks.RetrievalEvaluation(empty).evaluate(make())

@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from tfdml.datasets import glyphs
+from tfdml.datasets import distortion, glyph_set, glyphs
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +15,15 @@ def no_cache_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "user-cache"))
 
 
+def spelled(keys):
+    """Keys as pictures: `(n,)` uint64 -> `(n, 32, 32)` uint8, with the bytes of the key again and again."""
+    return np.tile(keys.view(np.uint8).reshape(-1, 8), (1, 128)).reshape(-1, 32, 32)
+
+
 @pytest.fixture(scope="session")
 def parts(cache):
-    """The default (train, test)."""
-    return glyphs(cache=cache)
+    """The default (train, test), whole, where each picture spells its key: drawing takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(glyph_set, "_drawings", lambda fonts, code_points, faces: None)
+        patch.setattr(distortion, "distort", lambda drawings, keys: spelled(keys))
+        return glyphs(cache=cache)

@@ -1,4 +1,4 @@
-"""The stream of random numbers and the distortions made of it."""
+"""The stream of random numbers, and the distortions computed from it."""
 
 import numpy as np
 import pytest
@@ -86,8 +86,8 @@ def test_pixels_come_from_where_the_inverse_matrix_says():
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     matrix = turn @ np.array([[1, 0.10 * -0.3], [0, 1]]) @ np.diag([scale * aspect, scale / aspect])
     for row, column in ((0, 0), (31, 3), (12, 30)):
-        centred = np.linalg.inv(matrix) @ (np.array([column - 15.5, row - 15.5]) - np.array([0.4, -1.0]))
-        np.testing.assert_allclose([x[0, row, column], y[0, row, column]], 31.5 + 2 * centred)
+        centered = np.linalg.inv(matrix) @ (np.array([column - 15.5, row - 15.5]) - np.array([0.4, -1.0]))
+        np.testing.assert_allclose([x[0, row, column], y[0, row, column]], 31.5 + 2 * centered)
 
 
 @pytest.mark.usefixtures("still")

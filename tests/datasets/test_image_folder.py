@@ -41,7 +41,7 @@ def test_what_is_passed_over_is_listed_with_the_reason(root):
     (root / "bee" / "more").symlink_to(root / "ant")
     expected = {
         ".hidden": "hidden",
-        "README": "outside the folders of classes",
+        "README": "outside the class folders",
         "bee/more": "a link to a folder",
         "cat/.thumbs": "hidden",
         "cat/broken.png": "not a file",
@@ -96,13 +96,13 @@ def test_files_above_a_limit_are_refused(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"missing', which is no folder"):
+    with pytest.raises(ValueError, match=r"missing', which is not a folder"):
         folder(tmp_path / "missing")
 
 
 def test_a_folder_without_subfolders_is_named(tmp_path):
     write_image(tmp_path / "a.png", np.zeros((1, 1, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"has no subfolder. Expected one subfolder a class"):
+    with pytest.raises(ValueError, match=r"has no subfolder. Expected one subfolder per class"):
         folder(tmp_path)
 
 
@@ -135,9 +135,9 @@ def test_shrinking_averages_instead_of_skipping_pixels(tmp_path):
     [
         ({"size": 0}, "Received size=0, expected a positive side"),
         ({"size": (3, -1)}, r"Received size=\(3, -1\)"),
-        ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected at least 1"),
-        ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected at least 1"),
-        ({"size": 8, "channels": 2}, r"Received channels=2, expected 1 \(grey\) or 3 \(colour\)"),
+        ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
+        ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected a whole number of at least 1"),
+        ({"size": 8, "channels": 2}, r"Received channels=2, expected 1 \(gray\) or 3 \(color\)"),
     ],
 )
 def test_wrong_sizes_and_channels_are_named(options, message):

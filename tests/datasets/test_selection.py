@@ -67,7 +67,7 @@ def test_the_share_is_of_the_faces_that_have_both():
 
 
 def shades(*steps):
-    """One shape in shades of grey; those 0.2 apart are the same, those 0.4 apart are not."""
+    """One shape in shades of gray; those 0.2 apart are the same, those 0.4 apart are not."""
     return np.stack([0.5 * SHAPES["a"] + step for step in steps]).astype(np.float32)
 
 

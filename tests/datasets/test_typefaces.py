@@ -43,7 +43,7 @@ def test_an_x_stands_on_row_88_and_is_44_pixels_high_in_every_face(faces, name):
     assert rows[-1] == pytest.approx(88 - 1, abs=1)
 
 
-def test_ink_is_centred_sideways_and_a_capital_is_larger(faces):
+def test_ink_is_centered_sideways_and_a_capital_is_larger(faces):
     font = typefaces.open_font(faces["DejaVuSans"])
     for character in "oOiJ":
         columns = np.flatnonzero(typefaces.draw(font, ord(character)).max(axis=0))

@@ -52,28 +52,28 @@ def with_alpha(image):
 
 FILES = {
     "JPEG": saved("JPEG"),
-    "grey JPEG": saved("JPEG", PHOTO.convert("L")),
+    "gray JPEG": saved("JPEG", PHOTO.convert("L")),
     "CMYK JPEG": saved("JPEG", PHOTO.convert("CMYK")),
     "progressive JPEG": saved("JPEG", progressive=True),
     "JPEG without subsampling": saved("JPEG", subsampling=0),
     "JPEG with restarts": saved("JPEG", restart_marker_blocks=3),
     "PNG": saved("PNG"),
-    "grey PNG": saved("PNG", PHOTO.convert("L")),
+    "gray PNG": saved("PNG", PHOTO.convert("L")),
     "black and white PNG": saved("PNG", PHOTO.convert("1")),
     "palette PNG": saved("PNG", PHOTO.convert("P", palette=Image.Palette.ADAPTIVE)),
     "palette PNG with transparency": saved("PNG", PHOTO.quantize(16), transparency=3),
     "RGBA PNG": saved("PNG", with_alpha(PHOTO)),
-    "grey and alpha PNG": saved("PNG", with_alpha(PHOTO).convert("LA")),
+    "gray and alpha PNG": saved("PNG", with_alpha(PHOTO).convert("LA")),
     "GIF": saved("GIF", PHOTO.quantize(200)),
-    "grey GIF": saved("GIF", PHOTO.convert("L")),
+    "gray GIF": saved("GIF", PHOTO.convert("L")),
     "interlaced GIF": saved("GIF", PHOTO.quantize(32), interlace=1),
     "BMP": saved("BMP"),
-    "grey BMP": saved("BMP", PHOTO.convert("L")),
+    "gray BMP": saved("BMP", PHOTO.convert("L")),
     "palette BMP": saved("BMP", PHOTO.quantize(100)),
     "RGBA BMP": saved("BMP", with_alpha(PHOTO)),
     "WEBP": saved("WEBP"),
     "lossless WEBP": saved("WEBP", lossless=True),
-    "grey WEBP": saved("WEBP", PHOTO.convert("L")),
+    "gray WEBP": saved("WEBP", PHOTO.convert("L")),
     "RGBA WEBP": saved("WEBP", with_alpha(PHOTO)),
     "lossless RGBA WEBP": saved("WEBP", with_alpha(PHOTO), lossless=True),
 }
@@ -206,7 +206,7 @@ def test_a_file_that_is_cut_is_refused(name):
 def test_a_jpeg_that_is_cut_before_an_end_mark_is_refused_unless_all_but_its_last_block_is_there(name):
     file = FILES[name]
     whole = decoded(file)[1]
-    whole[-17:, -17:] = 0  # The last block, and the neighbours that its color bleeds into.
+    whole[-17:, -17:] = 0  # The last block, and the neighbors that its color bleeds into.
     start = file.index(b"\xff\xda") + 20
     refused = 0
     for size in range(start, len(file) - 2, 5):
@@ -240,7 +240,7 @@ def test_a_jpeg_cut_at_a_restart_is_refused():
 
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_a_whole_jpeg_that_ends_in_grey_is_not_taken_for_a_cut_one(mode, progressive):
+def test_a_whole_jpeg_that_ends_in_gray_is_not_taken_for_a_cut_one(mode, progressive):
     values = {"RGB": (128, 128, 128), "L": 128, "CMYK": (127, 127, 127, 127)}
     image = PHOTO.convert(mode)
     image.paste(values[mode], (0, 20, WIDTH, HEIGHT))
@@ -384,6 +384,6 @@ def test_pixels_are_fitted_to_the_size_and_the_channels(channels):
     np.testing.assert_allclose(half, np.array(small).astype(int).reshape(half.shape), atol=2)
 
 
-def test_grey_stays_grey():
-    grey = np.arange(256, dtype="uint8").reshape(16, 16, 1)
-    np.testing.assert_array_equal(decode.fitted(tf.constant(np.repeat(grey, 3, 2)), 16, 16, 1), grey)
+def test_gray_stays_gray():
+    gray = np.arange(256, dtype="uint8").reshape(16, 16, 1)
+    np.testing.assert_array_equal(decode.fitted(tf.constant(np.repeat(gray, 3, 2)), 16, 16, 1), gray)

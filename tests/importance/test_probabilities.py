@@ -76,9 +76,9 @@ def test_uniform_pairs_are_all_alike():
     q = importance.uniform(COUNTS)
     expected = np.full((9, 9), 1 / 72) - np.eye(9) / 72
     np.testing.assert_allclose(q.of(LABELS), expected, rtol=1e-12)
-    weighed = importance.ImportanceWeights(q)(all_pairs())
-    np.testing.assert_allclose(numbers(weighed.positive), numbers(all_pairs().positive), rtol=1e-6)
-    np.testing.assert_allclose(numbers(weighed.negative), numbers(all_pairs().negative), rtol=1e-6)
+    reweighted = importance.ImportanceWeights(q)(all_pairs())
+    np.testing.assert_allclose(numbers(reweighted.positive), numbers(all_pairs().positive), rtol=1e-6)
+    np.testing.assert_allclose(numbers(reweighted.negative), numbers(all_pairs().negative), rtol=1e-6)
 
 
 def test_mixed_designs_add_up_with_their_weights_over_all_classes():
@@ -118,7 +118,7 @@ def test_too_few_classes_or_examples_have_no_pairs():
         importance.p_random({1: 5}, positive_fraction=0.5)
     with pytest.raises(ValueError, match="classes of one example each, expected one with two"):
         importance.p_random({1: 1, 2: 1}, positive_fraction=0.5)
-    with pytest.raises(ValueError, match="Received 1 example, expected two at least"):
+    with pytest.raises(ValueError, match="Received 1 example, expected two or more"):
         importance.uniform({1: 1})
 
 

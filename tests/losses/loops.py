@@ -371,12 +371,12 @@ def circle(labels, x, margin=0.4, scale=80.0, fixed=None):
     return np.array(values)
 
 
-def tuplet_margin(labels, x, margin=5.73, scale=64.0):
+def tuplet_margin(labels, x, margin_degrees=5.73, scale=64.0):
     s = np.clip(cosines(x), -1, 1)
     values = []
     for a in range(len(x)):
         positives, negatives = others_of(a, labels)
-        nearer = [np.cos(np.arccos(s[a, p]) - margin * np.pi / 180) for p in positives]
+        nearer = [np.cos(np.arccos(s[a, p]) - margin_degrees * np.pi / 180) for p in positives]
         values.append(mean([log_sum_exp([0.0] + [scale * (s[a, n] - c) for n in negatives]) for c in nearer]))
     return np.array(values)
 
@@ -396,9 +396,9 @@ def hap2s(labels, x, margin=0.2, temperature=0.5, fixed=None):
     return np.array(values)
 
 
-def angular(labels, x, angle=45.0):
+def angular(labels, x, angle_degrees=45.0):
     x = unit(x)
-    square = np.tan(angle * np.pi / 180) ** 2
+    square = np.tan(angle_degrees * np.pi / 180) ** 2
     costs = []
     for a in range(len(x)):
         positives, negatives = others_of(a, labels)
@@ -470,17 +470,15 @@ def smooth_ap(labels, x, temperature=0.01):
     return np.array(values)
 
 
-def ranked_list(
-    labels, x, margin=0.4, boundary=1.2, temperature=10.0, positive_temperature=0.0, balance=0.5, fixed=None
-):
+def ranked_list(labels, x, margin=0.4, boundary=1.2, scale=10.0, positive_scale=0.0, balance=0.5, fixed=None):
     d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
     values = []
     for a in range(len(x)):
         positives, negatives = others_of(a, labels)
         pulled = [p for p in positives if held[a, p] > boundary - margin]
         pushed = [n for n in negatives if held[a, n] < boundary]
-        w = {p: np.exp(positive_temperature * (held[a, p] - boundary + margin)) for p in pulled}
-        w.update({n: np.exp(temperature * (boundary - held[a, n])) for n in pushed})
+        w = {p: np.exp(positive_scale * (held[a, p] - boundary + margin)) for p in pulled}
+        w.update({n: np.exp(scale * (boundary - held[a, n])) for n in pushed})
         pull = sum(w[p] / sum(w[q] for q in pulled) * (d[a, p] - boundary + margin) for p in pulled)
         push = sum(w[n] / sum(w[m] for m in pushed) * (boundary - d[a, n]) for n in pushed)
         values.append((1 - balance) * pull + balance * push)
@@ -566,13 +564,13 @@ def kl(costs, labels, gamma=0.1):
     return _divided({pair: np.exp((value - max(costs.values())) / gamma) for pair, value in costs.items()})
 
 
-def grouped_kl(costs, labels, gamma=1.0, negative_gamma=None, pseudo=None):
+def grouped_kl(costs, labels, gamma=1.0, negative_gamma=None, pseudo_loss=None):
     p = {}
     for a in range(len(labels)):
         for same, temperature in ((True, gamma), (False, negative_gamma or gamma)):
             group = {pair: v for pair, v in costs.items() if pair[0] == a and (labels[a] == labels[pair[1]]) == same}
             total = sum(np.exp(value / temperature) for value in group.values())
-            total += 0 if pseudo is None else np.exp(pseudo / temperature)
+            total += 0 if pseudo_loss is None else np.exp(pseudo_loss / temperature)
             p |= {pair: np.exp(value / temperature) / total / len(labels) for pair, value in group.items()}
     return p
 

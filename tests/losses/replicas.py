@@ -5,7 +5,7 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from tests.losses.test_contract import DEFAULTS
+from tests.losses.rows import DEFAULTS
 
 LABELS = np.array([0, 0, 1, 1, 1, 2, 2, 0, 0, 0, 3, 3, 4, 4])
 X = np.random.default_rng(0).standard_normal((14, 5)).astype("float32")
@@ -25,9 +25,9 @@ def main():
 
     labels, x = halves_of(0), halves_of(1)
     found = {}
-    for name, loss in DEFAULTS.items():
+    for name, row in DEFAULTS.items():
 
-        def value_and_slope(labels, x, loss=loss):
+        def value_and_slope(labels, x, loss=row.loss):
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 value = loss(labels, x)

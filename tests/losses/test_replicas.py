@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.losses.test_contract import DEFAULTS
+from tests.losses.rows import DEFAULTS
 
 
 @pytest.fixture(scope="module")

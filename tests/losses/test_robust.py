@@ -9,7 +9,7 @@ from tests.losses import loops
 from tfdml import losses, miners, models, pairs
 from tfdml.losses.uncertainty import _kth_largest
 
-pytestmark = pytest.mark.backends
+on_every_backend = pytest.mark.backends
 
 LABELS = np.repeat(np.arange(5), [2, 3, 4, 2, 3])
 ALL_COST = 3.0  # a margin beyond every similarity: no pair's cost is 0
@@ -30,18 +30,21 @@ def same_gradients(one, other, x):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@on_every_backend
 def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
     lifted = losses.GeneralizedLiftedLoss(margin=10.0, distance="cosine")  # so large that its hinge is open
     same_gradients(on_similarities(losses.GroupedKL(gamma=1.0)), lifted, batch())
 
 
 @pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])
+@on_every_backend
 def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_loss(alpha, beta, threshold):
-    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo=ALL_COST)
+    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo_loss=ALL_COST)
     loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, threshold=threshold)
     same_gradients(on_similarities(uncertainty), loss, batch())
 
 
+@on_every_backend
 def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
     lower, m = 0.5, 0.4
 
@@ -51,7 +54,7 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
         return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 
     s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
-    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo=0.0))
+    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo_loss=0.0))
     for a in range(len(LABELS)):
         positives, negatives = loops.others_of(a, LABELS)
         for group, gamma, sign, threshold in ((positives, 0.5, 1, lower + m), (negatives, 0.1, -1, lower - m)):
@@ -61,12 +64,14 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
                 np.testing.assert_allclose(p[a, j], expected, rtol=1e-4)
 
 
+@on_every_backend
 def test_grouped_kl_has_the_gradient_of_hap2s():
     temperature = 0.3
     hap2s = losses.HAP2SLoss(margin=10.0, temperature=temperature)
     same_gradients(on_similarities(losses.GroupedKL(gamma=temperature)), hap2s, batch())
 
 
+@on_every_backend
 def test_the_robust_loss_lies_between_the_mean_and_the_largest_cost():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
@@ -81,6 +86,7 @@ def test_the_robust_loss_lies_between_the_mean_and_the_largest_cost():
         assert mean < values[0] < values[1] < values[2] <= largest * (1 + 1e-6)
 
 
+@on_every_backend
 def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
@@ -92,6 +98,7 @@ def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
     np.testing.assert_allclose(numbers(coldest(LABELS, x)), numbers(largest(LABELS, x)), rtol=1e-5)
 
 
+@on_every_backend
 def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
@@ -103,6 +110,7 @@ def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
 
 @pytest.mark.parametrize("way", [fast, compiled])
 @pytest.mark.parametrize("rho", [0.5, 20.0, 1e4])
+@on_every_backend
 def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_each_other(rho, way):
     rows = 37  # 1 / 37 is not exact
     made = pairs.all_pairs(np.zeros(rows, int), np.eye(rows, dtype="float32"))
@@ -117,6 +125,7 @@ def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_ea
             np.testing.assert_allclose(p, others / others.sum(), rtol=3e-6)
 
 
+@on_every_backend
 def test_balanced_top_k_takes_as_many_of_each_kind():
     made = pairs.all_pairs(LABELS, batch())
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
@@ -126,11 +135,12 @@ def test_balanced_top_k_takes_as_many_of_each_kind():
 
 
 @pytest.mark.slow
+@on_every_backend
 def test_draws_from_the_weights_have_them_as_their_mean():
     made = pairs.all_pairs(LABELS, batch())
     costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").pair_losses(made)
     costs = (made.positive + made.negative) * costs
-    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, sampled=12, seed=0)
+    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, num_samples=12, seed=0)
     draws = np.array([numbers(sampled(costs, made)) for _ in range(500)])
     np.testing.assert_allclose(draws.mean(axis=0), exact, atol=0.008)
     np.testing.assert_allclose(draws.sum(axis=(1, 2)), 1, rtol=1e-5)
@@ -138,9 +148,10 @@ def test_draws_from_the_weights_have_them_as_their_mean():
     assert not draws[:, np.arange(len(LABELS)), np.arange(len(LABELS))].any()
 
 
+@on_every_backend
 def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, sampled=12, seed=0))
+    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, num_samples=12, seed=0))
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile("sgd", loss=loss, jit_compile=True)
@@ -152,6 +163,7 @@ def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     assert numbers(state.value)[1] > 0
 
 
+@on_every_backend
 def test_weights_of_pairs_multiply_their_costs():
     x = batch()
     made = pairs.all_pairs(LABELS, x)
@@ -175,7 +187,11 @@ def same_parity(a, b):
 
 
 def test_the_pairs_are_those_of_the_base():
-    options = {"miner": miners.PairMargin(0.5, 1.2), "importance": half_of_the_negatives, "match": same_parity}
+    options = {
+        "miner": miners.PairMargin(positive_margin=0.5, negative_margin=1.2),
+        "importance": half_of_the_negatives,
+        "match": same_parity,
+    }
     for pairing in (pairs.all_pairs, pairs.consecutive_pairs):
         base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", pairing=pairing, **options)
         loss = losses.RobustLoss(base, uncertainty=losses.KL(0.5))
@@ -217,6 +233,7 @@ def robust_with_a_random_miner():
     return losses.RobustLoss(base, uncertainty=losses.TopK(4))
 
 
+@on_every_backend
 def test_a_file_of_a_robust_loss_over_a_base_with_a_random_miner_keeps_where_the_draws_are(tmp_path):
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
@@ -244,7 +261,11 @@ def test_configs_that_repeat_the_options_of_the_base_or_differ_from_them_load():
 def test_more_pairs_than_there_are_is_an_error():
     x = batch()
     number = len(LABELS) * (len(LABELS) - 1)
-    for uncertainty in (losses.TopK(number + 2), losses.TopKBalanced(number + 2), losses.KL(1.0, number + 2)):
+    for uncertainty in (
+        losses.TopK(number + 2),
+        losses.TopKBalanced(number + 2),
+        losses.KL(1.0, num_samples=number + 2),
+    ):
         with pytest.raises(ValueError, match=f"k={number + 2} for a batch of {number} pairs.*Lower k"):
             on_similarities(uncertainty)(LABELS, x)
     on_similarities(losses.TopK(number))(LABELS, x)
@@ -253,6 +274,7 @@ def test_more_pairs_than_there_are_is_an_error():
 
 
 @pytest.mark.parametrize(("size", "k"), [(7, 7), (100, 1), (1000, 3), (5000, 40), (4097, 256), (20000, 11)])
+@on_every_backend
 def test_the_kth_largest_is_found_among_many_with_ties(size, k):
     rng = np.random.default_rng(size)
     for values in (
@@ -268,6 +290,7 @@ def test_the_kth_largest_is_found_among_many_with_ties(size, k):
         assert numbers(compiled(lambda v: _kth_largest(v, k))(tensor)) == expected
 
 
+@on_every_backend
 def test_costs_that_tie_for_the_last_places_share_them_and_free_pairs_get_nothing():
     made = pairs.all_pairs(np.array([0, 0, 1]), np.eye(3, dtype="float32"))
     costs = np.array([[0, 5, 2], [2, 0, 1], [2, 0, 0]], dtype="float32")

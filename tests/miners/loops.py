@@ -51,28 +51,28 @@ def triplet_violations(labels, x, margin=0.2, distance="squared"):
     return triplets(labels, lambda a, p, n: d[a, n] < d[a, p] + margin)
 
 
-def angular(labels, x, angle=20.0):
+def angular(labels, x, angle_degrees=20.0):
     def violated(a, p, n):
         middle = (x[a] + x[p]) / 2
         half = np.linalg.norm(x[a] - x[p]) / 2
-        return math.degrees(math.atan2(half, np.linalg.norm(x[n] - middle))) > angle
+        return math.degrees(math.atan2(half, np.linalg.norm(x[n] - middle))) > angle_degrees
 
     return triplets(labels, violated)
 
 
-def semi_hard(labels, x, lower=0.5, margin=None, distance="euclidean"):
+def semi_hard(labels, x, min_distance=0.5, margin=None, distance="euclidean"):
     d = distances(x, distance)
-    if margin is not None and lower == "positive":
+    if margin is not None and min_distance == "positive":
         return triplets(labels, lambda a, p, n: d[a, p] < d[a, n] < d[a, p] + margin)
     positive, negative = nothing(labels)
     for a in range(len(labels)):
         positives, negatives = others_of(a, labels)
         positive[a, positives] = 1
         if margin is not None:
-            negative[a, [n for n in negatives if lower < d[a, n] < lower + margin]] = 1
+            negative[a, [n for n in negatives if min_distance < d[a, n] < min_distance + margin]] = 1
             continue
         for p in positives:
-            beyond = [n for n in negatives if d[a, n] > (d[a, p] if lower == "positive" else lower)]
+            beyond = [n for n in negatives if d[a, n] > (d[a, p] if min_distance == "positive" else min_distance)]
             if beyond:
                 negative[a, min(beyond, key=lambda n, a=a: d[a, n])] += 1
     return positive, negative

@@ -19,7 +19,7 @@ LABELS = np.random.default_rng(0).permutation(np.repeat([-(2**62), 3, 7, 2**62, 
 
 
 def embedded(spread, labels=LABELS, dim=6, seed=1):
-    """Embeddings around one point a class: with little spread the neighbours of an example are of its own class."""
+    """Embeddings around one point a class: with little spread the neighbors of an example are of its own class."""
     generator = np.random.default_rng(seed)
     classes = np.unique(labels, return_inverse=True)[1]
     points = generator.standard_normal((classes.max() + 1, dim))
@@ -58,7 +58,7 @@ def assert_those_of_loops(found, x, labels, metric):
 
 
 class Index(search.Exact):
-    """An exact index that remembers how many queries it got, and how many neighbours they asked for."""
+    """An exact index that remembers how many queries it got, and how many neighbors they asked for."""
 
     asked = ()
 
@@ -80,7 +80,7 @@ def test_pairs_are_those_of_loops_over_the_whole_set(metric, spread, positives, 
 def test_chunks_of_any_size_find_the_same(metric, monkeypatch):
     x, labels = embedded(0.3)[:40], LABELS[:40]
     for scratch in (1, 2_000):
-        monkeypatch.setattr(offline, "_SCRATCH", scratch)
+        monkeypatch.setattr(offline, "_CHUNK_BYTES", scratch)
         found = hardest_pairs(x, labels, positives=3, negatives=4, metric=metric)
         assert_those_of_loops(found, x, labels, metric)
 
@@ -96,7 +96,7 @@ def test_threads_chunks_and_the_last_bits_of_the_product_do_not_change_what_is_f
     for multiply, threads, scratch in ((scores.product, 1, 3_000), (unsteady, 1, 2**26), (unsteady, 2, 3_000)):
         monkeypatch.setattr(scores, "product", multiply)
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        monkeypatch.setattr(offline, "_SCRATCH", scratch)
+        monkeypatch.setattr(offline, "_CHUNK_BYTES", scratch)
         for found, right in zip(hardest_pairs(x, labels, **options), expected, strict=True):
             np.testing.assert_array_equal(found, right)
         np.testing.assert_array_equal(hardest_triplets(x, labels, metric=metric, margin=0.0), triplets)
@@ -131,7 +131,7 @@ def test_euclidean_pairs_do_not_depend_on_where_the_embeddings_are():
     assert_those_of_loops(found, x, LABELS, "euclidean")
 
 
-def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbours():
+def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbors():
     labels = np.repeat([0, 1, 2], [4, 4, 50])
     made = []
 
@@ -142,7 +142,7 @@ def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbou
     line = np.random.default_rng(0).standard_normal(58) + np.where(np.arange(58) < 13, 50, 0)  # 5 of the 50 by others.
     found = hardest_pairs(line[:, None], labels, negatives=2, metric="euclidean", search=make)
     assert_those_of_loops(found, line[:, None], labels, "euclidean")
-    assert made[0].asked == ((58, 18), (45, 52))  # 52 neighbours of an example in a class of 50 hold 2 of others.
+    assert made[0].asked == ((58, 18), (45, 52))  # 52 neighbors of an example in a class of 50 hold 2 of others.
 
 
 def test_where_an_example_has_too_few_the_rest_is_minus_one():
@@ -164,10 +164,10 @@ def test_an_approximate_search_finds_nearly_the_same_negatives_and_the_same_posi
 
 
 def test_memory_stays_far_below_a_matrix_of_all_pairs(monkeypatch):
-    monkeypatch.setattr(offline, "_SCRATCH", 2**22)
+    monkeypatch.setattr(offline, "_CHUNK_BYTES", 2**22)
     labels = np.repeat([0, 1, 2], [1_000, 1_000, 3_000])
     x = np.random.default_rng(0).standard_normal((5_000, 4))
-    x[:1_000] = [9.0, 0.0, 0.0, 0.0] + 0.01 * x[:1_000]  # All near neighbours of these are of their own class.
+    x[:1_000] = [9.0, 0.0, 0.0, 0.0] + 0.01 * x[:1_000]  # All near neighbors of these are of their own class.
     small = functools.partial(search.Exact, memory=2**23)
     tracemalloc.start()
     found = hardest_pairs(x, labels, metric="euclidean", search=small)

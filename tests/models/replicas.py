@@ -28,13 +28,13 @@ def learned_and_mined():
     return losses.MarginLoss(boundary=losses.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0))
 
 
-def build(loss, kind=models.EmbeddingModel):
-    """A model of one linear layer, compiled."""
+def build(loss, kind=models.EmbeddingModel, **options):
+    """A model of one linear layer, compiled with `options`."""
     keras.utils.set_random_seed(0)
     images = keras.Input((2, 3, 1), dtype="uint8")
     x = keras.layers.Flatten()(keras.layers.Rescaling(1 / 64)(images))
     model = kind(images, keras.layers.Dense(4, name="embedding")(x))
-    model.compile(keras.optimizers.SGD(0.1), loss=loss)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
     return model
 
 
@@ -54,7 +54,7 @@ def whole_story(strategy, folder):
         model = build(learned_and_mined())
     begin, file = state(model), folder / "state.keras"
     evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), k=1, batch_size=10)
-    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.Checkpoint(file)]
+    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
     fit(model, epochs=1, callbacks=watch)
     with strategy.scope():
         resumed = keras.saving.load_model(file)
@@ -95,8 +95,8 @@ def main():
     found = {"whole story": whole_story(strategy, Path(sys.argv[1]))}
     with strategy.scope():
         cases = {"plain": build(plain()), "keras.Model": build(plain(), keras.Model)}
-        cases["mined"] = build(losses.ContrastiveLoss(miner=miners.BalancedPairs(seed=0)))
-    cases |= {"halves": build(halves(plain())), "whole batches": build(plain())}
+    one_device = {"halves": halves(plain()), "whole batches": plain()}
+    cases |= {name: build(loss, run_eagerly=True) for name, loss in one_device.items()}
     for name, model in cases.items():
         history = fit(model, epochs=2).history
         kernel, _ = model.get_layer("embedding").get_weights()

@@ -13,6 +13,11 @@ from tfdml import losses, miners, models, samplers
 
 pytestmark = pytest.mark.backends
 
+# JAX runs the same function with and without compilation, and compiles each operation by itself without.
+EAGER = [{"run_eagerly": True}] if BACKEND == "tensorflow" else []
+# For tests of files: the fastest way to a few steps.
+QUICK = {"run_eagerly": BACKEND == "tensorflow"}
+
 
 @keras.saving.register_keras_serializable("tests")
 class Scale(keras.layers.Layer):
@@ -23,13 +28,14 @@ class Scale(keras.layers.Layer):
         self.factor = self.add_weight(shape=(), initializer="ones", name="factor")
 
     def call(self, pairs):
-        return pairs._replace(positive=pairs.positive * self.factor, negative=pairs.negative * self.factor)
+        return pairs.scale(positive=self.factor, negative=self.factor)
 
 
-def make(loss=None):
+def make(loss=None, **options):
     inputs = keras.Input((3,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2, name="dense")(inputs))
-    model.compile("adam", loss=loss or losses.ContrastiveLoss(negative_margin=4.0, miner=Scale(name="scale")))
+    loss = loss or losses.ContrastiveLoss(negative_margin=4.0, miner=Scale(name="scale"))
+    model.compile("adam", loss=loss, **options)
     return model
 
 
@@ -63,7 +69,7 @@ def test_a_file_keeps_it_and_training_goes_on_as_if_nothing_had_been(batch, tmp_
 
 def test_compiling_again_lets_the_old_loss_go(batch):
     model = make()
-    model.compile("adam", loss=losses.BatchHardTripletLoss())
+    model.compile("adam", loss=losses.BatchHardTripletLoss(), **QUICK)
     assert model.loss_layers == []
     assert len(model.trainable_variables) == 2
     model.fit(*batch, verbose=0)
@@ -80,7 +86,7 @@ def test_several_losses_may_share_a_layer(batch):
 
 
 def test_a_model_without_loss_layers_is_a_plain_model(batch, tmp_path):
-    model = make(losses.MultiSimilarityLoss())
+    model = make(losses.MultiSimilarityLoss(), **QUICK)
     assert model.loss_layers == []
     model.fit(*batch, verbose=0)
     model.save(tmp_path / "plain.keras")
@@ -102,7 +108,7 @@ def test_random_layers_go_on_where_a_file_left_them(batch, tmp_path):
         inputs = keras.Input((3,))
         x = keras.layers.Dropout(0.5)(keras.layers.GaussianNoise(0.5)(inputs))
         model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(x))
-        model.compile("adam", loss=losses.ContrastiveLoss(negative_margin=4.0))
+        model.compile("adam", loss=losses.ContrastiveLoss(negative_margin=4.0), **QUICK)
         return model
 
     settings = {"batch_size": 12, "shuffle": False, "verbose": 0}
@@ -119,8 +125,6 @@ def test_random_layers_go_on_where_a_file_left_them(batch, tmp_path):
 X = np.random.default_rng(0).standard_normal((40, 3)).astype("float32")
 LABELS = np.arange(40) // 5
 SETTINGS = {"shuffle": False, "verbose": 0}
-# JAX runs the same function with and without compilation, and compiles each operation by itself without.
-EAGER = [{"run_eagerly": True}] if BACKEND == "tensorflow" else []
 
 
 def scaled():
@@ -185,7 +189,7 @@ def without_steps(path):
 
 
 def test_a_file_without_steps_says_the_iterations_of_its_optimizer(batch, tmp_path):
-    model = make()
+    model = make(**QUICK)
     model.fit(*batch, epochs=3, batch_size=6, **SETTINGS)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(without_steps(tmp_path / "model.keras"))
@@ -195,7 +199,7 @@ def test_a_file_without_steps_says_the_iterations_of_its_optimizer(batch, tmp_pa
 
 
 def test_its_weights_fit_a_plain_model(batch, tmp_path):
-    model = make(losses.MultiSimilarityLoss())
+    model = make(losses.MultiSimilarityLoss(), **QUICK)
     model.fit(*batch, **SETTINGS)
     model.save_weights(tmp_path / "model.weights.h5")
     inputs = keras.Input((3,))
@@ -228,7 +232,7 @@ def test_a_file_keeps_which_layers_losses_share(batch, tmp_path, make_losses, ke
     x, labels = batch
     inputs = keras.Input((3,))
     model = models.EmbeddingModel(inputs, [keras.layers.Dense(2)(inputs), keras.layers.Dense(2)(inputs)])
-    model.compile("sgd", loss=make_losses())
+    model.compile("sgd", loss=make_losses(), **QUICK)
     model.fit(x, [labels, labels], **SETTINGS)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")

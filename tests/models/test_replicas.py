@@ -27,16 +27,10 @@ def test_each_replica_compares_its_own_half_of_a_batch(found, name):
 
 
 @pytest.mark.slow
-def test_a_loss_with_a_random_miner_trains(found):
-    assert np.isfinite(found["mined"]["kernel"]).all()
-    assert np.abs(np.subtract(found["mined"]["kernel"], found["plain"]["kernel"])).max() > 1e-3
-
-
-@pytest.mark.slow
-def test_what_a_loss_learns_and_draws_moves(found):
+def test_what_a_loss_learns_and_draws_moves_and_stays_finite(found):
     story = found["whole story"]
     for before, after in zip(story["begin"], story["state"], strict=True):
-        assert np.abs(np.subtract(after, before)).max() > 0
+        assert 0 < np.abs(np.subtract(after, before)).max() < np.inf
 
 
 @pytest.mark.slow

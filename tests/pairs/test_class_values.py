@@ -1,4 +1,4 @@
-"""Values of classes by class id."""
+"""Per-class values, looked up by class id."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_values_of_many_classes_with_large_ids_are_found():
     np.testing.assert_array_equal(numbers(found), values[labels])
 
 
-def test_an_unknown_class_is_an_error_and_nan_where_there_can_be_none():
+def test_an_unknown_class_is_an_error_and_nan_in_compiled_functions():
     ids, values = np.array([-5, 3]), np.array([1.0, 2.0], dtype="float32")
     labels = ops.convert_to_tensor(np.array([3, 4, -6, -5], dtype="int32"))
     with pytest.raises(ValueError, match="Received label 4, which the test does not cover; expected one of its 2 cla"):
@@ -34,7 +34,9 @@ def test_an_unknown_class_is_an_error_and_nan_where_there_can_be_none():
     np.testing.assert_array_equal(found, [2.0, np.nan, np.nan, 1.0])
 
 
-def test_labels_that_are_no_class_ids_are_refused():
+def test_labels_that_are_not_class_ids_are_refused():
     for labels in (np.eye(2, dtype="int32"), np.ones(2, dtype="float32")):
-        with pytest.raises(ValueError, match="expected one integer class id an example: the test knows classes"):
+        with pytest.raises(
+            ValueError, match="expected one integer class id per example: the test holds one value per class"
+        ):
             look_up(np.array([1]), np.ones(1, dtype="float32"), ops.convert_to_tensor(labels), source="the test")

@@ -1,12 +1,13 @@
 """Distances and similarities of pairs, and their gradients."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers, slope_of
+from tests.backend import BACKEND, compiled, fast, float64, gradient, gradient_of, numbers
 from tfdml import pairs
-from tfdml.analysis.pair_weights import _float64
 
 pytestmark = pytest.mark.backends
 
@@ -30,15 +31,19 @@ def test_distances_agree_with_numpy(x):
     np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5, atol=1.1e-18)
 
 
-@pytest.mark.parametrize("distance", [pairs.squared, pairs.euclidean])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("dim", [2, 300, 5000])
-def test_duplicates_are_at_distance_zero_with_gradient_zero(distance, scale, dim):
-    row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32") * np.float32(scale)
+def test_duplicates_are_at_distance_zero_with_gradient_zero(dim):
+    row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32")
     x, labels = np.repeat(row, 3, axis=0), np.zeros(3, int)
-    np.testing.assert_allclose(numbers(distance(pairs.all_pairs(labels, x))), np.zeros((3, 3)), atol=1.1e-18)
-    slope = gradient(lambda v: distance(pairs.all_pairs(labels, v)), x)
-    np.testing.assert_array_equal(slope, np.zeros_like(x))
+
+    @fast
+    def compute(v):
+        return of_both_powers_of(lambda v: pairs.all_pairs(labels, v), v)
+
+    for scale in (1e-6, 1.0, 1e6):
+        for ours, slope in compute(keras.ops.convert_to_tensor(x * np.float32(scale))).values():
+            np.testing.assert_allclose(numbers(ours), np.zeros((3, 3)), atol=1.1e-18)
+            np.testing.assert_array_equal(numbers(slope), np.zeros_like(x))
 
 
 def test_a_zero_vector_has_similarity_zero_and_gradient_zero(x):
@@ -58,9 +63,15 @@ def test_half_precision_embeddings_are_compared_in_float32(x):
 def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, x, monkeypatch):
     monkeypatch.setattr(pairs.distances, "_only_cpus", lambda: only_cpus)
     weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))
-    within = gradient(lambda v: weights * distance(pairs.all_pairs(LABELS, v)), x)
-    as_anchors = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), x)
-    as_references = gradient(lambda v: weights * distance(pairs.pairs_with(LABELS, x, LABELS, v)), x)
+
+    @fast
+    def gradients(v):
+        within = gradient_of(lambda v: weights * distance(pairs.all_pairs(LABELS, v)), v)
+        as_anchors = gradient_of(lambda v: weights * distance(pairs.pairs_with(LABELS, v, LABELS, x)), v)
+        as_references = gradient_of(lambda v: weights * distance(pairs.pairs_with(LABELS, x, LABELS, v)), v)
+        return within, as_anchors, as_references
+
+    within, as_anchors, as_references = map(numbers, gradients(keras.ops.convert_to_tensor(x)))
     np.testing.assert_allclose(within, as_anchors + as_references, rtol=1e-4, atol=1e-5)
 
 
@@ -75,9 +86,10 @@ def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
 def test_distances_far_from_the_origin_are_those_near_it(x):
     far = x + np.float32(300)  # rounds x itself to steps of 3e-5
     exact = np.sqrt(((far.astype("float64")[:, None] - far) ** 2).sum(axis=2))
-    np.testing.assert_allclose(numbers(pairs.euclidean(pairs.all_pairs(LABELS, far))), exact, rtol=1e-5, atol=1.1e-18)
-    against = pairs.pairs_with(LABELS, far, LABELS[1:], far[1:])
-    np.testing.assert_allclose(numbers(pairs.euclidean(against)), exact[:, 1:], rtol=1e-5, atol=1.1e-18)
+    within = fast(lambda v: pairs.euclidean(pairs.all_pairs(LABELS, v)))(far)
+    np.testing.assert_allclose(numbers(within), exact, rtol=1e-5, atol=1.1e-18)
+    against = fast(lambda v: pairs.euclidean(pairs.pairs_with(LABELS, v, LABELS[1:], far[1:])))(far)
+    np.testing.assert_allclose(numbers(against), exact[:, 1:], rtol=1e-5, atol=1.1e-18)
 
 
 APART = np.array([1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 0.015, 0.1])
@@ -107,9 +119,9 @@ def by_differences(x, references, power):
     return d**power, slopes.sum(axis=1), -slopes.sum(axis=0)
 
 
-def value_and_slope(function, x, way):
+def value_and_gradient(function, x, way):
     x = keras.ops.convert_to_tensor(x)
-    return [numbers(part) for part in way(lambda v: (function(v), slope_of(function, v)))(x)]
+    return [numbers(part) for part in way(lambda v: (function(v), gradient_of(function, v)))(x)]
 
 
 def assert_within(ours, exact, tolerance):
@@ -120,65 +132,70 @@ def assert_within(ours, exact, tolerance):
 
 DISTANCES = {1: pairs.euclidean, 2: pairs.squared}
 
-POWERS = pytest.mark.parametrize("power", DISTANCES)
+# On JAX both are compiled.
+WAYS = pytest.mark.parametrize("way", [fast, compiled] if BACKEND == "tensorflow" else [compiled])
 
-WAYS = pytest.mark.parametrize("way", [fast, compiled])
+
+def of_both_powers_of(made, v):
+    """For each power, the distances of the pairs that `made` makes of v, and the gradient of their sum by v."""
+    return {power: (d(made(v)), gradient_of(lambda w, d=d: d(made(w)), v)) for power, d in DISTANCES.items()}
 
 
-@WAYS
-@POWERS
-@pytest.mark.parametrize("dim", [3, 512, 5000])
-def test_small_distances_within_a_batch_are_right_in_value_and_slope(power, dim, way):
+def of_both_powers(made, x, way):
+    """The same as arrays, computed by one function."""
+    found = way(lambda v: of_both_powers_of(made, v))(keras.ops.convert_to_tensor(x))
+    return {power: [numbers(part) for part in both] for power, both in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("dim", "way"), [(3, compiled), (512, fast), (5000, compiled)] + [(3, fast)] * (BACKEND == "tensorflow")
+)
+def test_small_distances_within_a_batch_are_right_in_value_and_gradient(dim, way):
     x = near_rows(dim)
     labels = np.arange(len(x))
-    ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.all_pairs(labels, v)), x, way)
-    exact, of_anchors, of_references = by_differences(x, x, power)
-    np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
-    assert_within(slope, of_anchors + of_references, 0.005)
+    for power, (ours, slope) in of_both_powers(lambda v: pairs.all_pairs(labels, v), x, way).items():
+        exact, by_anchors, by_references = by_differences(x, x, power)
+        np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
+        assert_within(slope, by_anchors + by_references, 0.005)
 
 
 @WAYS
-@POWERS
-def test_small_distances_to_other_references_are_right_in_value_and_slope(power, way):
+def test_small_distances_to_other_references_are_right_in_value_and_gradient(way):
     x = near_rows(64)
     anchors, references = x[:14:2], np.concatenate([x[1:14:2], x[14:]])
     labels, others = np.arange(len(anchors)), np.arange(len(references))
-
-    def to_references(v):
-        return DISTANCES[power](pairs.pairs_with(labels, v, others, references))
-
-    def to_anchors(v):
-        return DISTANCES[power](pairs.pairs_with(labels, anchors, others, v))
-
-    exact, of_anchors, of_references = by_differences(anchors, references, power)
-    ours, slope = value_and_slope(to_references, anchors, way)
-    np.testing.assert_allclose(ours, exact, rtol=0.005)
-    assert_within(slope, of_anchors, 0.005)
-    assert_within(value_and_slope(to_anchors, references, way)[1], of_references, 0.005)
+    as_anchors = of_both_powers(lambda v: pairs.pairs_with(labels, v, others, references), anchors, way)
+    as_references = of_both_powers(lambda v: pairs.pairs_with(labels, anchors, others, v), references, way)
+    for power in DISTANCES:
+        exact, by_anchors, by_references = by_differences(anchors, references, power)
+        np.testing.assert_allclose(as_anchors[power][0], exact, rtol=0.005)
+        assert_within(as_anchors[power][1], by_anchors, 0.005)
+        assert_within(as_references[power][1], by_references, 0.005)
 
 
-@POWERS
-def test_small_distances_of_consecutive_rows_are_exact(power):
+def test_small_distances_of_consecutive_rows_are_exact():
     x = near_rows(64)
     labels = np.arange(len(x))
-    ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.consecutive_pairs(labels, v)), x, fast)
-    exact = [by_differences(x[k : k + 1], x[k + 1 : k + 2], power) for k in range(0, len(x), 2)]
-    np.testing.assert_allclose(ours[:, 0], [value[0, 0] for value, *_ in exact], rtol=1e-6)
-    np.testing.assert_allclose(slope, np.concatenate([side for _, *sides in exact for side in sides]), rtol=1e-5)
+    for power, (ours, slope) in of_both_powers(lambda v: pairs.consecutive_pairs(labels, v), x, fast).items():
+        exact = [by_differences(x[k : k + 1], x[k + 1 : k + 2], power) for k in range(0, len(x), 2)]
+        np.testing.assert_allclose(ours[:, 0], [value[0, 0] for value, *_ in exact], rtol=1e-6)
+        np.testing.assert_allclose(slope, np.concatenate([side for _, *sides in exact for side in sides]), rtol=1e-5)
 
 
-@POWERS
 @pytest.mark.parametrize("dim", [3, 512])
-def test_in_float64_small_distances_are_right_to_rounding(power, dim):
+def test_in_float64_small_distances_are_right_to_rounding(dim):
     x = near_rows(dim, "float64")
     labels = np.arange(len(x))
-    with _float64():
-        ours, slope = value_and_slope(lambda v: DISTANCES[power](pairs.all_pairs(labels, v)), x, fast)
-        against = numbers(DISTANCES[power](pairs.pairs_with(labels[:14:2], x[:14:2], labels[1:14:2], x[1:14:2])))
-    exact, of_anchors, of_references = by_differences(x, x, power)
-    np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1.1e-18)
-    np.testing.assert_allclose(against, exact[:14:2, 1:14:2], rtol=1e-11)
-    assert_within(slope, of_anchors + of_references, 1e-11)
+    with float64():
+        within = of_both_powers(lambda v: pairs.all_pairs(labels, v), x, fast)
+        against = of_both_powers(
+            lambda v: pairs.pairs_with(labels[:14:2], v, labels[1:14:2], x[1:14:2]), x[:14:2], fast
+        )
+    for power, (ours, slope) in within.items():
+        exact, by_anchors, by_references = by_differences(x, x, power)
+        np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1.1e-18)
+        np.testing.assert_allclose(against[power][0], exact[:14:2, 1:14:2], rtol=1e-11)
+        assert_within(slope, by_anchors + by_references, 1e-11)
 
 
 @WAYS
@@ -189,12 +206,17 @@ def test_distances_of_small_whole_numbers_are_exact(largest, dim, way):
     x[1], x[3], x[5] = x[0], x[2], x[4]
     x[1, 0], x[3, :2] = x[0, 0] + 1, x[2, :2] + 1
     labels = np.arange(12)
-    ours = numbers(way(lambda v: pairs.squared(pairs.all_pairs(labels, v)))(keras.ops.convert_to_tensor(x)))
+
+    @way
+    def compute(v):
+        within, against = pairs.all_pairs(labels, v), pairs.pairs_with(labels, v, labels, x)
+        return pairs.squared(within), pairs.euclidean(within)[0, 1], pairs.euclidean(against)[0, 1]
+
+    ours, *ones = map(numbers, compute(keras.ops.convert_to_tensor(x)))
     exact = ((x[:, None] - x) ** 2).sum(axis=2)
     np.testing.assert_array_equal(ours[exact < 2**17], exact[exact < 2**17])
     np.testing.assert_allclose(ours, exact, rtol=3e-7)
-    assert numbers(pairs.euclidean(pairs.all_pairs(labels, x)))[0, 1] == 1.0
-    assert numbers(pairs.euclidean(pairs.pairs_with(labels, x, labels, x)))[0, 1] == 1.0
+    assert ones == [1.0, 1.0]
 
 
 @WAYS
@@ -204,11 +226,18 @@ def test_duplicates_among_near_rows_have_gradient_zero_however_large_the_upstrea
     x[20:30], labels = x[20], np.arange(len(x))
     weights = np.zeros((len(x), len(x)), dtype="float32")
     weights[20:30, 20:30] = 1e9
-    ours, slope = value_and_slope(lambda v: weights * distance(pairs.all_pairs(labels, v)), x, way)
+    ours, slope = value_and_gradient(lambda v: weights * distance(pairs.all_pairs(labels, v)), x, way)
     np.testing.assert_allclose(ours, np.zeros_like(weights), atol=1.1e-9)
     np.testing.assert_array_equal(slope, np.zeros_like(x))
-    between = gradient(lambda v: weights * distance(pairs.pairs_with(labels, v, labels, x)), x)
+    _, between = value_and_gradient(lambda v: weights * distance(pairs.pairs_with(labels, v, labels, x)), x, way)
     np.testing.assert_array_equal(between, np.zeros_like(x))
+
+
+@functools.cache
+def euclidean_of_thirty():
+    """Euclidean distances of a batch of 30 rows and their gradient, compiled once."""
+    labels = np.arange(30)
+    return fast(lambda v: of_both_powers_of(lambda v: pairs.all_pairs(labels, v), v)[1])
 
 
 @pytest.mark.parametrize("offset", [0.0, 300.0])
@@ -217,8 +246,8 @@ def test_distances_of_a_collapsed_batch_are_right_at_every_scale(scale, offset):
     rng = np.random.default_rng(0)
     classes = offset + unit_rows(rng, 6, 32).repeat(5, axis=0)
     x = (scale * (classes + 1e-3 * rng.standard_normal((30, 32)))).astype("float32")
-    labels, (exact, *slopes) = np.arange(30), by_differences(x, x, 1)
-    ours, slope = value_and_slope(lambda v: pairs.euclidean(pairs.all_pairs(labels, v)), x, fast)
+    exact, *slopes = by_differences(x, x, 1)
+    ours, slope = map(numbers, euclidean_of_thirty()(keras.ops.convert_to_tensor(x)))
     np.testing.assert_allclose(ours, exact, rtol=0.005, atol=1.1e-18)
     assert_within(slope, sum(slopes), 0.005)
 
@@ -228,7 +257,7 @@ def test_small_distances_are_right_among_rows_of_very_different_norms():
     x[14:20] *= np.float32(1e6)
     x[20:26] *= np.float32(1e-3)
     labels, (exact, *_) = np.arange(len(x)), by_differences(x, x, 1)
-    ours = numbers(pairs.euclidean(pairs.all_pairs(labels, x)))
+    ours = numbers(fast(lambda v: pairs.euclidean(pairs.all_pairs(labels, v)))(x))
     np.testing.assert_allclose(ours[:14, :14], exact[:14, :14], rtol=0.005, atol=1.1e-18)
 
 

@@ -1,4 +1,4 @@
-"""Draws by weights."""
+"""Sampling by weights."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_a_row_without_weights_draws_nothing():
     assert not numbers(systematic_sample(np.zeros((2, 80), "float32"), 3.0, np.full((2, 1), 0.5, "float32"))).any()
 
 
-def test_drawn_negatives_weigh_and_count_as_often_as_they_were_drawn():
+def test_sampled_negatives_have_the_number_of_draws_as_weight_and_count():
     made = pairs.all_pairs(np.array([0, 0, 1]), np.eye(3, dtype="float32"))
     times = np.array([[0, 0, 2], [0, 0, 0], [0.5, 0.5, 0]], dtype="float32")
     found = with_sampled_negatives(made, times)

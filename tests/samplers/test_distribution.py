@@ -9,7 +9,7 @@ import tensorflow as tf
 from scipy import stats
 
 from tfdml import samplers
-from tfdml.samplers.draws import choose, random_words, shuffle
+from tfdml.samplers.draws import random_bits, sample_without_replacement, shuffle
 
 COUNTS = np.array([2, 3, 4, 6, 9])
 LABELS = np.repeat(np.arange(5), COUNTS)
@@ -116,23 +116,25 @@ def test_steps_per_epoch_counts_the_classes_that_may_be_drawn():
     assert repeat.steps_per_epoch(LABELS) == 3
 
 
-def test_choose_reaches_every_ordered_choice_by_exactly_one_row_of_remainders():
-    words = np.array(list(itertools.product(range(5), range(4), range(3))))
-    chosen = choose(tf.constant(words), tf.constant(5, tf.int64)).numpy()
+def test_sampling_without_replacement_reaches_every_ordered_choice_by_exactly_one_row_of_remainders():
+    bits = np.array(list(itertools.product(range(5), range(4), range(3))))
+    chosen = sample_without_replacement(tf.constant(bits), tf.constant(5, tf.int64)).numpy()
     assert sorted(map(tuple, chosen)) == sorted(itertools.permutations(range(5), 3))
 
 
-def test_choose_takes_one_after_another_out_of_those_that_remain():
-    words = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (50, 6))
-    for row, chosen in zip(words.tolist(), choose(tf.constant(words), tf.constant(9, tf.int64)).numpy(), strict=True):
+def test_sampling_without_replacement_takes_one_after_another_out_of_those_that_remain():
+    bits = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (50, 6))
+    for row, chosen in zip(
+        bits.tolist(), sample_without_replacement(tf.constant(bits), tf.constant(9, tf.int64)).numpy(), strict=True
+    ):
         remaining = list(range(9))
         assert chosen.tolist() == [remaining.pop(word % len(remaining)) for word in row]
 
 
-def test_choose_takes_each_row_from_its_own_total():
+def test_sampling_without_replacement_takes_each_row_from_its_own_total():
     total = np.arange(1, 8)
-    words = random_words(3, tf.range(7, dtype=tf.int64), 4)
-    for size, chosen in zip(total, choose(words, tf.constant(total)[:, None]).numpy(), strict=True):
+    bits = random_bits(3, tf.range(7, dtype=tf.int64), 4)
+    for size, chosen in zip(total, sample_without_replacement(bits, tf.constant(total)[:, None]).numpy(), strict=True):
         assert chosen.min() >= 0
         assert chosen.max() < size
         assert len(set(chosen)) == min(size, 4)
@@ -141,14 +143,14 @@ def test_choose_takes_each_row_from_its_own_total():
 
 
 def test_shuffle_gives_every_order_equally_often():
-    orders = tf.function(lambda steps: shuffle(random_words(3, steps, 4)))(tf.range(24_000, dtype=tf.int64))
+    orders = tf.function(lambda steps: shuffle(random_bits(3, steps, 4)))(tf.range(24_000, dtype=tf.int64))
     assert evenly_often(orders.numpy(), 24) > 1e-4
 
 
-def test_words_depend_on_their_own_step_only_and_fill_all_64_bits():
-    words = random_words(7, tf.constant([5, -5, 2**40], tf.int64), 3000).numpy()
-    np.testing.assert_array_equal(words[1:2], random_words(7, tf.constant([-5], tf.int64), 3000))
-    np.testing.assert_array_equal(words[:, :10], random_words(7, tf.constant([5, -5, 2**40], tf.int64), 10))
-    assert len(np.unique(words)) == words.size
-    bits = (words.ravel()[:, None] >> np.arange(64)) & 1
-    assert np.abs(bits.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(words.size)
+def test_bits_depend_on_their_own_step_only_and_fill_all_64():
+    drawn = random_bits(7, tf.constant([5, -5, 2**40], tf.int64), 3000).numpy()
+    np.testing.assert_array_equal(drawn[1:2], random_bits(7, tf.constant([-5], tf.int64), 3000))
+    np.testing.assert_array_equal(drawn[:, :10], random_bits(7, tf.constant([5, -5, 2**40], tf.int64), 10))
+    assert len(np.unique(drawn)) == drawn.size
+    bits = (drawn.ravel()[:, None] >> np.arange(64)) & 1
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(drawn.size)

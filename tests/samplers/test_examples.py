@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import importance, samplers
+from tfdml.samplers import loading
 
 LABELS = np.repeat(np.arange(6), 5)
 GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
@@ -30,9 +31,14 @@ def rows_of(dataset, steps):
     return np.stack([rows.numpy() for rows in dataset.take(steps)])
 
 
-@pytest.mark.parametrize("as_keys", [list, np.array, tf.constant], ids=["list", "array", "tensor"])
-def test_files_are_loaded_in_the_order_of_the_rows(png_files, as_keys):
-    dataset = GROUP.batches(as_keys(png_files), LABELS, load=load_png, start=3)
+@pytest.mark.parametrize("as_keys", [np.array, tf.constant], ids=["array", "tensor"])
+def test_keys_may_be_a_list_an_array_or_a_tensor(as_keys):
+    keys = [f"{row}.png" for row in range(30)]
+    np.testing.assert_array_equal(loading.arrays(keys, 30), loading.arrays(as_keys(keys), 30))
+
+
+def test_files_are_loaded_in_the_order_of_the_rows(png_files):
+    dataset = GROUP.batches(png_files, LABELS, load=load_png, start=3)
     assert dataset.element_spec == (tf.TensorSpec((6, 6, 4, 1), tf.uint8), tf.TensorSpec((6,), tf.int64))
     rows = rows_of(GROUP.index_batches(LABELS, start=3), 10)
     for row, (images, labels) in zip(rows, dataset.take(10), strict=True):
@@ -145,4 +151,4 @@ def test_masked_labels_and_data_are_refused_and_a_mask_of_none_passes():
     with pytest.raises(ValueError, match="Received labels with 2 masked entries"):
         importance.simulated(sampler, np.ma.masked_equal(labels, 1))
     with pytest.raises(ValueError, match="Received embeddings with 1 masked entries"):
-        samplers.ClassCentres(labels, dim=2).refresh(hidden, labels)
+        samplers.ClassCenters(labels, dim=2).refresh(hidden, labels)

@@ -1,4 +1,4 @@
-"""Mined neighbours: each anchor comes with its hardest positives and negatives, by the embeddings of the moment."""
+"""Mined pairs: each anchor comes with its hardest positives and negatives, by the embeddings of the moment."""
 
 import re
 
@@ -17,13 +17,13 @@ ALONE = int(np.flatnonzero(LABELS == 1)[0])
 
 
 def refreshed(labels=LABELS, **options):
-    neighbours = samplers.HardNeighbours(labels, **{"positives": 2, "negatives": 3, **options})
-    neighbours.refresh(X)
-    return neighbours
+    pairs = samplers.MinedPairs(labels, **{"positives": 2, "negatives": 3, **options})
+    pairs.refresh(X)
+    return pairs
 
 
-def make(neighbours, **settings):
-    return samplers.MinedSampler(**{"anchors_per_batch": 4, "neighbours": neighbours, **settings})
+def make(pairs, **settings):
+    return samplers.MinedSampler(**{"anchors_per_batch": 4, "pairs": pairs, **settings})
 
 
 def triplets(sampler, steps, labels=LABELS):
@@ -40,11 +40,11 @@ def p_value(outcomes, number):
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
 def test_a_refresh_keeps_the_hardest_pairs(metric):
-    neighbours = refreshed(metric=metric)
+    pairs = refreshed(metric=metric)
     expected = hardest_pairs(X, LABELS, positives=2, negatives=3, metric=metric)
-    np.testing.assert_array_equal(neighbours.positives, expected.positives)
-    np.testing.assert_array_equal(neighbours.negatives, expected.negatives)
-    assert int(neighbours.refreshes) == 1
+    np.testing.assert_array_equal(pairs.positives, expected.positives)
+    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
+    assert int(pairs.refreshes) == 1
 
 
 def test_a_refresh_searches_with_what_it_is_given():
@@ -54,18 +54,18 @@ def test_a_refresh_searches_with_what_it_is_given():
         made.append(metric)
         return search.Exact(vectors, metric=metric)
 
-    neighbours = samplers.HardNeighbours(LABELS, metric="dot")
-    neighbours.refresh(X, search=make_index)
+    pairs = samplers.MinedPairs(LABELS, metric="dot")
+    pairs.refresh(X, search=make_index)
     assert made == ["dot"]
 
 
 def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negatives():
-    neighbours = refreshed()
-    for batch in triplets(make(neighbours), 300):
+    pairs = refreshed()
+    for batch in triplets(make(pairs), 300):
         for a, p, n in batch:
-            assert p in set(neighbours.positives[a].numpy()) - {-1}
-            assert n in set(neighbours.negatives[a].numpy()) - {-1}
-    assert make(neighbours).batch_size == 12
+            assert p in set(pairs.positives[a].numpy()) - {-1}
+            assert n in set(pairs.negatives[a].numpy()) - {-1}
+    assert make(pairs).batch_size == 12
 
 
 def test_anchors_are_uniform_without_replacement_among_those_with_a_positive():
@@ -77,7 +77,7 @@ def test_anchors_are_uniform_without_replacement_among_those_with_a_positive():
     assert p_value(anchors[:, [0, 3]], (len(LABELS) - 1) * (len(LABELS) - 2)) > 1e-4
 
 
-def test_neighbours_are_uniform_among_those_that_are_kept():
+def test_pairs_are_uniform_among_those_that_are_kept():
     drawn = triplets(make(refreshed(), seed=3), 8_000).reshape(-1, 3)
     for row in np.flatnonzero(LABELS != 1)[::5]:
         positives = min(2, np.sum(LABELS[row] == LABELS) - 1)
@@ -94,46 +94,46 @@ def test_all_anchors_at_once_are_a_permutation():
         assert sorted(batch) == np.flatnonzero(LABELS != 1).tolist()
 
 
-def test_before_the_first_refresh_neighbours_are_uniform_over_the_class_and_the_other_classes():
-    neighbours = samplers.HardNeighbours(LABELS, positives=4_000, negatives=4_000)
+def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the_other_classes():
+    pairs = samplers.MinedPairs(LABELS, positives=4_000, negatives=4_000)
     for row in range(len(LABELS)):
         same = np.flatnonzero((LABELS[row] == LABELS) & (np.arange(len(LABELS)) != row))
         others = np.flatnonzero(LABELS[row] != LABELS)
-        positives, negatives = neighbours.positives[row].numpy(), neighbours.negatives[row].numpy()
+        positives, negatives = pairs.positives[row].numpy(), pairs.negatives[row].numpy()
         assert set(positives) == (set(same) or {-1})
         assert set(negatives) == set(others)
         assert row == ALONE or len(same) == 1 or p_value(positives, len(same)) > 1e-4
         assert p_value(negatives, len(others)) > 1e-4
-    assert int(neighbours.refreshes) == 0
-    classes = LABELS[triplets(make(neighbours), 50)]
+    assert int(pairs.refreshes) == 0
+    classes = LABELS[triplets(make(pairs), 50)]
     assert (classes[..., 1] == classes[..., 0]).all()
     assert (classes[..., 2] != classes[..., 0]).all()
 
 
 def test_before_the_first_refresh_the_seed_says_which():
-    tables = [samplers.HardNeighbours(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1)]
+    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert (tables[0] != tables[2]).any()
 
 
 def test_mined_triplets_cost_more_than_random_ones():
     loss = losses.TripletLoss(distance="cosine")
-    random, mined = samplers.HardNeighbours(LABELS), refreshed()
+    random, mined = samplers.MinedPairs(LABELS), refreshed()
 
-    def cost(neighbours):
-        rows = take(make(neighbours, anchors_per_batch=1), LABELS, 20)
+    def cost(pairs):
+        rows = take(make(pairs, anchors_per_batch=1), LABELS, 20)
         return np.mean([loss(LABELS[batch], X[batch].astype("float32")) for batch in rows])
 
     assert cost(mined) > 1.5 * cost(random)
 
 
 def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
-    neighbours = samplers.HardNeighbours(LABELS, positives=2, negatives=3)
-    sampler = make(neighbours)
+    pairs = samplers.MinedPairs(LABELS, positives=2, negatives=3)
+    sampler = make(pairs)
     rows = iter(sampler.index_batches(LABELS))
     for _ in range(10):
         next(rows)
-    neighbours.refresh(X)
+    pairs.refresh(X)
     drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
     after = [next(rows).numpy() for _ in range(40)]
     expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
@@ -141,12 +141,12 @@ def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
     assert not np.array_equal(after[:6], expected[:6])
 
 
-def test_neighbours_are_kept_in_a_checkpoint(tmp_path):
-    neighbours = refreshed()
-    path = tf.train.Checkpoint(neighbours=neighbours).write(str(tmp_path / "neighbours"))
-    again = samplers.HardNeighbours(LABELS, positives=2, negatives=3, seed=7)
-    tf.train.Checkpoint(neighbours=again).read(path).assert_consumed()
-    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(neighbours), LABELS, 20))
+def test_pairs_are_kept_in_a_checkpoint(tmp_path):
+    pairs = refreshed()
+    path = tf.train.Checkpoint(pairs=pairs).write(str(tmp_path / "pairs"))
+    again = samplers.MinedPairs(LABELS, positives=2, negatives=3, seed=7)
+    tf.train.Checkpoint(pairs=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(pairs), LABELS, 20))
     assert int(again.refreshes) == 1
 
 
@@ -164,18 +164,18 @@ def test_importance_has_no_closed_form():
     ],
 )
 def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, message):
-    neighbours = refreshed()
-    before = neighbours.negatives.numpy()
+    pairs = refreshed()
+    before = pairs.negatives.numpy()
     with pytest.raises(ValueError, match=re.escape(message)):
-        neighbours.refresh(embeddings)
-    np.testing.assert_array_equal(neighbours.negatives, before)
-    assert int(neighbours.refreshes) == 1
+        pairs.refresh(embeddings)
+    np.testing.assert_array_equal(pairs.negatives, before)
+    assert int(pairs.refreshes) == 1
 
 
 @pytest.mark.parametrize(
     ("labels", "options", "message"),
     [
-        (LABELS * 1.0, {}, "Received labels of type float64"),
+        (LABELS * 1.0, {}, "Received labels of dtype float64"),
         (np.zeros(5, int), {}, "Received 5 labels of 1 classes, expected two classes or more"),
         (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
         (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
@@ -184,15 +184,15 @@ def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, m
         (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
     ],
 )
-def test_neighbours_that_cannot_be_are_refused_when_they_are_made(labels, options, message):
+def test_pairs_that_cannot_be_are_refused_when_they_are_made(labels, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        samplers.HardNeighbours(labels, **options)
+        samplers.MinedPairs(labels, **options)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (dict(neighbours=np.zeros((24, 2))), "expected tfdml.samplers.HardNeighbours(labels)"),
+        (dict(pairs=np.zeros((24, 2))), "expected tfdml.samplers.MinedPairs(labels)"),
         (dict(anchors_per_batch=0), "Received anchors_per_batch=0, expected a whole number of at least 1"),
         (dict(anchors_per_batch=4.0), "Received anchors_per_batch=4.0"),
         (dict(seed=None), "Received seed=None"),
@@ -200,13 +200,13 @@ def test_neighbours_that_cannot_be_are_refused_when_they_are_made(labels, option
 )
 def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        make(**{"neighbours": refreshed(), **settings})
+        make(**{"pairs": refreshed(), **settings})
 
 
 def test_labels_that_do_not_fit_are_refused_at_the_call():
     with pytest.raises(ValueError, match="Received anchors_per_batch=24, but only 23 examples are of classes of two"):
         make(refreshed(), anchors_per_batch=24).index_batches(LABELS)
-    message = "labels, which are not those of neighbours=<HardNeighbours of 24 examples, positives=2, negatives=3>"
+    message = "labels, which are not those of pairs=<MinedPairs of 24 examples, positives=2, negatives=3>"
     for labels in (LABELS[1:], LABELS[::-1], np.where(LABELS == 1, 0, LABELS)):
         with pytest.raises(ValueError, match=message):
             make(refreshed()).index_batches(labels)

@@ -69,8 +69,8 @@ def test_a_mixture_takes_on_the_pairing_of_its_samplers():
 
 
 def test_a_part_without_a_closed_form_leaves_none():
-    centres = samplers.ClassCentres(LABELS, dim=2)
-    hard = samplers.HardClassSampler(classes_per_batch=3, examples_per_class=2, centres=centres)
+    centers = samplers.ClassCenters(LABELS, dim=2)
+    hard = samplers.HardClassSampler(classes_per_batch=3, examples_per_class=2, centers=centers)
     sampler = make(hard, UNIFORM)
     with pytest.raises(ValueError, match="Received HardClassSampler, whose pair probabilities have no closed form"):
         sampler.importance(LABELS)
@@ -78,10 +78,10 @@ def test_a_part_without_a_closed_form_leaves_none():
 
 
 def test_the_smallest_block_is_the_block_of_all():
-    centres = samplers.ClassCentres(LABELS, dim=2)
-    hard = samplers.HardClassSampler(classes_per_batch=3, examples_per_class=2, centres=centres)
+    centers = samplers.ClassCenters(LABELS, dim=2)
+    hard = samplers.HardClassSampler(classes_per_batch=3, examples_per_class=2, centers=centers)
     sampler = make(hard, UNIFORM)
-    assert sampler.block_steps(sampler.class_table(LABELS)) == 8
+    assert sampler.block_steps(sampler.prepare(LABELS)) == 8
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 from tests.search.products import unsteady
 from tfdml._checks import as_ids, as_vectors
 from tfdml.search import scores as module
-from tfdml.search.scores import Gallery, center_of, product, row_products, unit
+from tfdml.search.scores import Gallery, center_of, l2_normalize, product, row_products
 
 METRICS = ("cosine", "dot", "euclidean")
 
 
 def near_ties(rows=90, dim=24, seed=0):
-    """Vectors with duplicates, neighbours one bit apart, sign codes, zeros, and lengths from 1e-9 to 1e9."""
+    """Vectors with duplicates, neighbors one bit apart, sign codes, zeros, and lengths from 1e-9 to 1e9."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, dim)).astype(np.float32)
     x[10:20] = x[:10]
@@ -91,7 +91,7 @@ def test_sums_over_rows_do_not_depend_on_place_number_of_rows_or_alignment():
             moved = np.empty(37 * dim + 3, np.float32)[offset : offset + 37 * dim].reshape(37, dim)
             moved[:] = x[rows]
             np.testing.assert_array_equal(row_products(moved, y[rows]), alone[rows])
-            np.testing.assert_array_equal(unit(moved), unit(x)[rows])
+            np.testing.assert_array_equal(l2_normalize(moved), l2_normalize(x)[rows])
 
 
 def test_the_center_is_the_mean_whatever_the_order_of_the_rows():
@@ -110,8 +110,8 @@ def test_the_center_is_the_mean_whatever_the_order_of_the_rows():
 def test_masked_entries_are_refused_and_masked_arrays_without_any_are_taken():
     x = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(as_vectors(np.ma.masked_array(x), "vectors"), x)
-    np.testing.assert_array_equal(as_ids(np.ma.masked_array([1, 2, 3]), 3, "ids"), [1, 2, 3])
+    np.testing.assert_array_equal(as_ids(np.ma.masked_array([1, 2, 3]), "ids", 3), [1, 2, 3])
     with pytest.raises(ValueError, match="Received vectors with 1 masked entries, expected an array without"):
         as_vectors(np.ma.masked_equal(x, 4), "vectors")
     with pytest.raises(ValueError, match="Received labels with 2 masked entries, expected an array without"):
-        as_ids(np.ma.masked_array([1, 2, 3], mask=[1, 0, 1]), 3, "labels")
+        as_ids(np.ma.masked_array([1, 2, 3], mask=[1, 0, 1]), "labels", 3)

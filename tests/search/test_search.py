@@ -244,7 +244,7 @@ def test_default_settings_find_98_percent_of_20_000_clustered_vectors():
     assert search.neighbor_recall(index.search(x[:300], 10)[0], search.Exact(x).search(x[:300], 10)[0]) >= 0.98
 
 
-def test_queries_get_k_neighbours_even_where_the_searched_cells_hold_fewer():
+def test_queries_get_k_neighbors_even_where_the_searched_cells_hold_fewer():
     x = clustered(1000)
     ids, scores = search.Scann(x, method="partitioned", leaves=50, leaves_to_search=1).search(x[:20], 400)
     assert np.isfinite(scores).all()
@@ -478,7 +478,7 @@ X = clustered(50)
         ((X[0],), {}, r"expected \(n, dim\)"),
         ((X[:, :0],), {}, "dim > 0"),
         ((np.where(np.arange(50)[:, None] == 3, np.inf, X),), {}, "first in row 3"),
-        ((X, np.arange(49)), {}, "one id a row"),
+        ((X, np.arange(49)), {}, "one id per row"),
         ((X, np.arange(50) // 2), {}, "repeat"),
         ((X, np.arange(50.0)), {}, "expected integers"),
         ((np.ma.masked_equal(X, X[3, 3]),), {}, "vectors with 1 masked entries"),

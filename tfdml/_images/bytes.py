@@ -1,10 +1,10 @@
-"""Numbers in the bytes of a file. Every position may be read: beyond the end of a file lie zeros."""
+"""Numbers in the bytes of a file. Every position can be read: after the end of the file all bytes are zero."""
 
 import tensorflow as tf
 
 
 def to_bytes(file: tf.Tensor) -> tf.Tensor:
-    """A string `()` as uint8 `(size + 1,)`; the last one is the zero that is read beyond the end."""
+    """A string `()` as uint8 `(size + 1,)`; the last byte is the zero that is read after the end."""
     return tf.io.decode_raw(file, tf.uint8, fixed_length=tf.strings.length(file) + 1)
 
 
@@ -14,7 +14,7 @@ def size_of(data: tf.Tensor) -> tf.Tensor:
 
 
 def read_at(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """The bytes at int64 places, int64 of the same shape."""
+    """The bytes at int64 positions, int64 of the same shape."""
     return tf.cast(tf.gather(data, tf.clip_by_value(places, 0, size_of(data))), tf.int64)
 
 
@@ -39,6 +39,6 @@ def spells(data: tf.Tensor, start: tf.Tensor | int, text: bytes) -> tf.Tensor:
 
 
 def between(file: tf.Tensor, start: tf.Tensor | int, end: tf.Tensor | int) -> tf.Tensor:
-    """The bytes of the file from `start` to before `end`."""
+    """The bytes of the file from `start` up to, not including, `end`."""
     start, end = tf.cast(start, tf.int64), tf.cast(end, tf.int64)
     return tf.strings.substr(file, start, end - start)

@@ -1,4 +1,4 @@
-"""Image files to upright RGB pixels of a given size, or to the reason why not."""
+"""Decoding of image files to upright RGB pixels of a given size, or to an error message."""
 
 import tensorflow as tf
 
@@ -6,11 +6,11 @@ from tfdml._images import headers
 from tfdml._images.bytes import between, little, read, size_of, spells, to_bytes
 from tfdml._images.exif import orientation, upright
 
-_AT_ONCE = 8  # Files of a batch that are decoded at a time.
+_PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
 _BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
-# Bytes that decode to something visible, and markers that let a decoder start once more where one is due.
+# Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 
@@ -18,7 +18,7 @@ _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0x
 def load(file: tf.Tensor, *, height: int, width: int, channels: int, max_bytes: int, max_pixels: int) -> tf.Tensor:
     """One image file as uint8 pixels `(height, width, channels)`.
 
-    See `decoded` and `fitted`. A file that `decoded` refuses raises an `InvalidArgumentError`.
+    See `decoded` and `fitted`. Raises an `InvalidArgumentError` for a file that `decoded` refuses.
     """
     problem, image = decoded(file, max_bytes, max_pixels)
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), ["Received", problem])]):
@@ -30,19 +30,19 @@ _LIMIT = tf.TensorSpec((), tf.int64)
 
 @tf.function(input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT], autograph=False)
 def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes a JPEG, PNG, GIF, BMP or WebP file, whatever it is named.
+    """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
 
-    The image is turned upright by its Exif orientation. Alpha is dropped, of 16 bits the upper 8 are taken, palettes,
-    grey and CMYK become RGB, color profiles are ignored; of an animation the first frame is taken, and bytes behind the
-    image are ignored. A JPEG whose data end early, even before an end mark, is refused.
+    The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
+    palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first frame of an animation
+    is read, and bytes after the image are ignored. A JPEG whose data end early is refused, even with an end mark.
 
     Args:
-        file: a string `()`, the whole file.
-        max_bytes: largest size of a file.
-        max_pixels: largest width times height; it is checked in the header, before anything is decoded.
+        file: a string `()`, the content of the file.
+        max_bytes: maximum size of the file.
+        max_pixels: maximum of width times height, checked in the header before anything is decoded.
 
     Returns:
-        A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or a
+        A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or one
         black pixel.
 
     Raises:
@@ -57,7 +57,7 @@ def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tup
         (kind == 0, [size, " bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."]),
         (tf.minimum(header.width, header.height) < 1, [_BROKEN]),
         (
-            header.width > max_pixels // tf.maximum(header.height, 1),  # Their product may not fit into int64.
+            header.width > max_pixels // tf.maximum(header.height, 1),  # the product may exceed int64
             [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
         ),
     )
@@ -68,7 +68,7 @@ def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tup
 
 
 def _first_reason(*reasons):
-    """The text of the first `(condition, parts of text)` that holds, else an empty string."""
+    """The text of the first `(condition, parts of the text)` whose condition holds; empty if none does."""
     found = tf.constant("")
     for condition, parts in reversed(reasons):
         text = tf.strings.join([part if isinstance(part, str) else tf.strings.as_string(part) for part in parts])
@@ -89,7 +89,7 @@ def _kind(data):
 
 
 def _pixels(still, data):
-    """RGB of one image."""
+    """RGB pixels of one image."""
 
     def decode(channels):
         image = tf.io.decode_image(still, channels=channels, expand_animations=False)
@@ -98,7 +98,7 @@ def _pixels(still, data):
 
     webp = spells(data, 0, b"RIFF")  # TensorFlow does not drop the alpha of a WebP when asked for three channels.
     image = tf.cond(webp, lambda: decode(0), lambda: decode(3))
-    indexed = spells(data, 0, b"BM") & (little(data, 28, 2) == 8)  # TensorFlow takes the places in a palette for grey.
+    indexed = spells(data, 0, b"BM") & (little(data, 28, 2) == 8)  # TensorFlow reads palette indexes as gray.
     return tf.cond(indexed, lambda: tf.gather(_bmp_palette(data), tf.cast(image[..., 0], tf.int32)), lambda: image)
 
 
@@ -108,25 +108,28 @@ def _bmp_palette(data):
 
 
 def _is_cut(image, file, data, frame):
-    """Whether the data of a JPEG end before the image does.
+    """Whether the data of a JPEG end before its image is complete.
 
-    Before an end mark libjpeg fills what is missing with grey. Bytes put in front of the end mark tell that from grey
-    in the image: they change it only if the decoder still waits for data. A whole image would not need a second look,
-    and would be called corrupt in the log, for those bytes.
+    libjpeg fills the missing part before an end mark with gray. To tell it from gray in the image, the file is decoded
+    again with bytes inserted before the end mark: they change the image only if the decoder still expects data. Images
+    that do not end in gray are not decoded again: it would take time, and log the inserted bytes as corrupt data.
     """
-    grey = tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))  # RGB and grey; CMYK; YCCK.
+    gray = tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))  # RGB and gray; CMYK; YCCK
 
     def changes():
         end = headers.jpeg_end(*headers.jpeg_markers(data, frame))
         padded = tf.strings.join([between(file, 0, end), _PADDING, between(file, end, size_of(data))])
         return tf.reduce_any(tf.io.decode_image(padded, channels=3, expand_animations=False) != image)
 
-    return tf.cond((frame >= 0) & grey, changes, lambda: False)
+    return tf.cond((frame >= 0) & gray, changes, lambda: False)
 
 
 def fitted(image: tf.Tensor, height: int, width: int, channels: int) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(height, width, channels)`: resized bilinearly with antialiasing, without
-    regard to the aspect ratio; one channel is the luma 0.299 R + 0.587 G + 0.114 B."""
+    """RGB pixels `(any, any, 3)` as uint8 `(height, width, channels)`.
+
+    Resized bilinearly with antialiasing to the given height and width; the aspect ratio is not kept. A single channel
+    is the luma 0.299 R + 0.587 G + 0.114 B.
+    """
     same = tf.reduce_all(tf.shape(image)[:2] == [height, width])
     pixels = tf.cond(
         same,
@@ -144,8 +147,8 @@ def load_batch(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Image files `(batch,)` as pixels `(batch, height, width, channels)` and reasons `(batch,)`; see `decoded`.
 
-    A file that cannot be decoded is black, and its reason says why; the reason of the others is empty. Only a dataset
-    passes over what raises an error in a graph; it is run whole, and leaves out the rows that failed.
+    A file that cannot be decoded is black, and its reason says why; all other reasons are empty. In a graph only a
+    dataset can skip elements that raise an error: a dataset of all rows runs here and leaves out the rows that failed.
     """
     batch = tf.size(files, out_type=tf.int64)
 
@@ -153,9 +156,10 @@ def load_batch(
         problem, image = decoded(files[row], max_bytes, max_pixels)
         return row, problem, fitted(image, height, width, channels)
 
-    rows = tf.data.Dataset.range(batch).map(one, num_parallel_calls=_AT_ONCE).ignore_errors()
+    rows = tf.data.Dataset.range(batch).map(one, num_parallel_calls=_PARALLEL_FILES).ignore_errors()
+    # The batch is never empty, even if every row fails.
     last = tf.data.Dataset.from_tensors((batch, "", tf.zeros((height, width, channels), tf.uint8)))
-    done, problems, images = rows.concatenate(last).batch(batch + 1).get_single_element()  # Never without a row.
+    done, problems, images = rows.concatenate(last).batch(batch + 1).get_single_element()
     black = tf.zeros((batch + 1, height, width, channels), tf.uint8)
     return (
         tf.tensor_scatter_nd_update(black, done[:, None], images)[:-1],

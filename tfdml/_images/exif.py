@@ -1,4 +1,4 @@
-"""Orientation of a photograph: the Exif tag 0x0112, and the turn that it asks for.
+"""Orientation of a photograph: the Exif tag 0x0112, and the rotation that it asks for.
 
 Source: CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2.
 """
@@ -8,18 +8,18 @@ import tensorflow as tf
 from tfdml._images.bytes import big, little, read_at, size_of, spells
 
 _ORIENTATION, _SHORT, _ENTRY = 0x0112, 3, 12
-# For each value 0 to 8: swap the axes first, then reverse rows (from top to bottom), then columns.
+# For each value 0 to 8: first swap the axes, then reverse the order of rows, then of columns.
 _SWAP = (False, False, False, False, False, True, True, True, True)
 _REVERSE_ROWS = (False, False, False, True, True, False, False, True, True)
 _REVERSE_COLUMNS = (False, False, True, True, False, False, True, True, False)
 
 
 def orientation(data: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """The orientation, 1 to 8, int64; 1 where there is none or where it is not readable.
+    """The orientation, 1 to 8, int64; 1 if there is none or it cannot be read.
 
     Args:
-        data: bytes, of `to_bytes`.
-        start: place of the TIFF header inside an Exif block, negative for none.
+        data: bytes from `to_bytes`.
+        start: position of the TIFF header in an Exif block, negative for none.
     """
     return tf.cond(start < 0, lambda: tf.constant(1, tf.int64), lambda: _tag(data, start))
 
@@ -42,11 +42,11 @@ def _tag(data, start):
 
 
 def upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """An image `(height, width, channels)` turned as its orientation says."""
+    """An image `(height, width, channels)` rotated according to its orientation."""
 
-    def turned():
+    def rotated():
         swapped = tf.cond(tf.gather(_SWAP, orientation), lambda: tf.transpose(image, (1, 0, 2)), lambda: image)
         reverse = tf.stack([tf.gather(_REVERSE_ROWS, orientation), tf.gather(_REVERSE_COLUMNS, orientation)])
         return tf.reverse(swapped, tf.where(reverse)[:, 0])
 
-    return tf.cond(orientation == 1, lambda: image, turned)
+    return tf.cond(orientation == 1, lambda: image, rotated)

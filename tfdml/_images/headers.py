@@ -1,7 +1,7 @@
-"""What the header of an image file says, by kind, and the part of the file that holds the image.
+"""Headers of image files by format, and the part of the file that holds the image.
 
-Of an animation the first frame is cut out before it is decoded: to return it, TensorFlow 2.20 decodes every frame of a
-GIF, and writes beyond its memory with an animated WebP.
+The first frame of an animation is cut out before it is decoded: TensorFlow 2.20 decodes all frames of a GIF to return
+the first one, and writes out of bounds for an animated WebP.
 
 Sources: W3C, PNG (third edition), sections 5 and 11; CompuServe, GIF89a; Microsoft, BITMAPINFOHEADER; RFC 9649 (WebP);
 ITU-T T.81 (JPEG), annex B.
@@ -13,20 +13,20 @@ import tensorflow as tf
 
 from tfdml._images.bytes import between, big, little, read, read_at, size_of, spells
 
-_NONE = 2**62  # Place of what has not been found.
-_MOST_BLOCKS = 10_000  # Blocks that are walked through: a file of millions of empty blocks must not take minutes.
-_RUN = 64  # Blocks of one length that are passed at once.
-_BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # Where a walk through a GIF is: in no chain of blocks, or in that of these.
+_NOT_FOUND = 2**62  # position of a block that has not been found
+_MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
+_BLOCKS_PER_STEP = 64  # number of blocks of equal length that are skipped in one step
+_BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
 
 
 class Header(typing.NamedTuple):
-    """What a header says.
+    """Contents of a header.
 
     Attributes:
-        width, height: pixels, int64; 0 where the header cannot be read.
+        width, height: pixels, int64; 0 if the header cannot be read.
         still: string, the bytes to decode.
-        exif: place of the TIFF header in the Exif block, int64; -1 for none.
-        frame: place of the frame header of a JPEG, int64; -1 for none.
+        exif: position of the TIFF header in the Exif block, int64; -1 for none.
+        frame: position of the frame header of a JPEG, int64; -1 for none.
     """
 
     width: tf.Tensor
@@ -42,19 +42,17 @@ def _header(width, height, still, exif=-1, frame=-1):
 
 
 def unknown(file, data):
-    """Of a kind that is not read here."""
+    """A file of a format that is not read."""
     return _header(0, 0, file)
 
 
 def _walk(condition, step, *start):
-    """`tf.while_loop` over int64 numbers, in at most `_MOST_BLOCKS` steps."""
-    return tf.while_loop(
-        condition, step, [tf.cast(value, tf.int64) for value in start], maximum_iterations=_MOST_BLOCKS
-    )
+    """`tf.while_loop` over int64 numbers, with at most `_MAX_BLOCKS` steps."""
+    return tf.while_loop(condition, step, [tf.cast(value, tf.int64) for value in start], maximum_iterations=_MAX_BLOCKS)
 
 
 def png(file, data):
-    """IHDR is first. An eXIf chunk counts where it comes before the image data."""
+    """IHDR comes first. An eXIf chunk is read if it precedes the image data."""
 
     def step(place, exif):
         length, name = big(data, place, 4), place + 4
@@ -68,7 +66,7 @@ def png(file, data):
 
 
 def jpeg(file, data):
-    """The size is read by libjpeg, which decodes the image: the two cannot differ."""
+    """The size is read by libjpeg, which also decodes the image, so the two cannot differ."""
 
     def step(place, exif, frame):
         head = read(data, place, 10)
@@ -88,21 +86,21 @@ def jpeg(file, data):
 
 
 def jpeg_markers(data, frame):
-    """Places and codes of the markers behind the frame header of a JPEG, of restarts and of 0xFF in the data too."""
+    """Positions and codes of the markers after the frame header of a JPEG, with restarts and 0xFF in the data."""
     frame = tf.maximum(frame, 0)
     places = frame + tf.where(data[frame:-1] == 0xFF)[:, 0]
     return places, tf.gather(data, places + 1)
 
 
 def jpeg_end(places, codes):
-    """Place of the first end mark (EOI); 0 if there is none."""
+    """Position of the first end mark (EOI); 0 if there is none."""
     return tf.concat([places[codes == 0xD9], [0]], 0)[0]
 
 
 def _has_all_scans(data, frame):
-    """Whether every component has scans of its 64 coefficients to their last bit (Al = 0) before the first end mark.
+    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0) before the first end mark.
 
-    One scan may hold all of them; of a progressive file the later scans may have been cut off.
+    One scan may hold all of them; in a progressive file the last scans may be missing.
     """
     places, codes = jpeg_markers(data, frame)
     scans = places[(codes == 0xDA) & (places < jpeg_end(places, codes))]
@@ -114,10 +112,10 @@ def _has_all_scans(data, frame):
 
 
 def gif(file, data):
-    """The size of the first frame, which is decoded without the screen around it.
+    """The size of the first frame, which is decoded without the surrounding screen.
 
-    A GIF is a list of blocks: extensions and frames, each with a chain of smaller ones. One loop walks through both, so
-    that its steps are limited.
+    A GIF is a list of blocks, extensions and frames, each with a chain of smaller blocks. A single loop visits both, so
+    that the number of its steps is bounded.
     """
 
     def step(place, chain, frame, end):
@@ -144,16 +142,16 @@ def _color_table(flags):
 
 
 def _run_of_blocks(data, place, length):
-    """Bytes of the blocks of one length from `place`, in practice 255; 1 for the empty block, which ends a chain."""
-    ahead = place + (length + 1) * tf.range(_RUN, dtype=tf.int64)
+    """Bytes in the run of blocks of one length, usually 255, from `place`; 1 for the empty block that ends a chain."""
+    ahead = place + (length + 1) * tf.range(_BLOCKS_PER_STEP, dtype=tf.int64)
     same = tf.cast(read_at(data, ahead) == length, tf.int64)
     return tf.where(length == 0, tf.ones_like(length), (length + 1) * tf.reduce_sum(tf.math.cumprod(same)))
 
 
 def bmp(file, data):
-    """Uncompressed, of 8, 24 or 32 bits; TensorFlow refuses what lies behind the rows."""
+    """Uncompressed, with 8, 24 or 32 bits; the file is cut after its rows, since TensorFlow refuses further bytes."""
     begin, width, height = little(data, 10, 4), little(data, 18, 4), little(data, 22, 4)
-    height = tf.minimum(height, 2**32 - height)  # Negative where the rows are stored from top to bottom.
+    height = tf.minimum(height, 2**32 - height)  # negative if the rows are stored from top to bottom
     bits, compression = little(data, 28, 2), little(data, 30, 4)
     row = (bits // 8 * width + 3) // 4 * 4
     known = ((bits == 8) | (bits == 24) | (bits == 32)) & ((compression == 0) | (compression == 3))
@@ -162,18 +160,18 @@ def bmp(file, data):
 
 
 def webp(file, data):
-    """The first or only frame is put into a file of its own, without the canvas around it."""
+    """The first frame is copied to a separate file, without the surrounding canvas."""
 
     def step(place, frame, exif):
         length = little(data, place + 4, 4)
         image = spells(data, place, b"VP8 ") | spells(data, place, b"VP8L")
-        into_frame = spells(data, place, b"ANMF") & (frame == _NONE)
+        into_frame = spells(data, place, b"ANMF") & (frame == _NOT_FOUND)
         after = place + 8 + tf.where(into_frame, tf.constant(16, tf.int64), length + length % 2)
         exif = tf.where(spells(data, place, b"EXIF"), place + 8, exif)
         return after, tf.where(image, tf.minimum(frame, place), frame), exif
 
     riff = 8 + little(data, 4, 4)
-    _, frame, exif = _walk(lambda place, frame, exif: place < riff, step, 12, _NONE, -1)
+    _, frame, exif = _walk(lambda place, frame, exif: place < riff, step, 12, _NOT_FOUND, -1)
     length = little(data, frame + 4, 4)
     end = frame + 8 + length + length % 2
     width, height = _webp_size(data, frame)
@@ -191,6 +189,6 @@ def _webp_size(data, frame):
 
 
 def _four_bytes(number):
-    """A number as a string of four bytes, the least significant first."""
+    """A number as a string of four bytes, the least significant byte first."""
     digits = number // [1, 2**8, 2**16, 2**24] % 256
     return tf.strings.reduce_join(tf.gather([bytes([k]) for k in range(256)], digits))

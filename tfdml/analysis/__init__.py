@@ -1,4 +1,4 @@
-"""Looking into losses: the weight that a loss gives to each pair, its value on a whole training set, and its pairs."""
+"""Analysis of losses: pair weights, active pairs, distances of pairs, and the loss on a whole training set."""
 
 from tfdml.analysis.active_pairs import ActivePairs, active_pairs
 from tfdml.analysis.full_loss import full_loss

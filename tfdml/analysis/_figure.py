@@ -1,4 +1,4 @@
-"""Figures, where matplotlib is there."""
+"""Figures, which need matplotlib."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def new_figure(name: str, **options: Any) -> Figure:
     """An empty matplotlib figure for the function of this name.
 
     Raises:
-        ImportError: matplotlib is not there.
+        ImportError: matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure

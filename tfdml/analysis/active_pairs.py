@@ -1,4 +1,4 @@
-"""How many pairs of a batch teach anything."""
+"""Share of pairs with a nonzero gradient."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,29 +8,28 @@ import numpy.typing as npt
 
 from tfdml.analysis.pair_weights import pair_weights, positives_of
 
-# As a share of the largest weight. Losses of euclidean distances shorten squared norms by 1e-6, which gives pairs
-# without weight up to 1e-6 of the largest.
+# Relative to the largest weight. Rounding of distances gives pairs without a gradient up to 1e-6 of it.
 _TOLERANCE = 1e-5
 
 
 class ActivePairs(NamedTuple):
-    """The share of the positive and of the negative pairs that have a weight, in [0, 1]."""
+    """Shares of the positive and of the negative pairs with a nonzero weight, in [0, 1]."""
 
     positive: float
     negative: float
 
 
-def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> ActivePairs:
-    """The shares of the positive and of the negative pairs of a batch whose weight under a loss is not 0.
+def active_pairs(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> ActivePairs:
+    """Shares of the positive and of the negative pairs of a batch with a nonzero weight under a loss.
 
-    #{ij positive: w_ij != 0} / #{ij positive}, and the same of negatives, with the weights w of `pair_weights`
+    #{ij positive: w_ij != 0} / #{ij positive}, and the same for negatives, with the weights w of `pair_weights`
 
-    A weight is 0 up to 1e-5 of the largest weight of the batch. Pairs that the loss's miner drops or its `pairing`
-    passes over are not active, and a hinge leaves out the pairs that stand well.
+    Weights up to 1e-5 of the largest in the batch count as 0. Pairs that the loss's miner drops, that its `pairing`
+    skips, or that satisfy the margin of a hinge are not active.
 
     Args:
-        loss, embeddings, labels: as in `pair_weights`; embeddings are scaled to norm 1. A loss that chooses by chance
-            draws once, as in a step of training.
+        loss, labels, embeddings: as in `pair_weights`; embeddings are scaled to norm 1. A loss that samples at
+            random draws once, as in a training step.
 
     Returns:
         `ActivePairs(positive, negative)`; a share is 0 where there are no such pairs.
@@ -38,9 +37,9 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
     Raises:
         ValueError: as `pair_weights`.
     """
-    weights = np.abs(pair_weights(loss, embeddings, labels))
+    weights = np.abs(pair_weights(loss, labels, embeddings))
     active = weights > _TOLERANCE * weights.max(initial=0.0)
-    positive = positives_of(loss, embeddings, labels)
+    positive = positives_of(loss, labels, embeddings)
     negative = ~positive & ~np.eye(len(weights), dtype=bool)
     return ActivePairs(_share(active, positive), _share(active, negative))
 

@@ -1,4 +1,4 @@
-"""The loss that batches estimate: all ordered pairs of a training set, exactly and in chunks."""
+"""The loss on all ordered pairs of a training set, exactly and in chunks."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml.analysis._batch import require_matrix
 from tfdml.pairs import Pairs, pairs_with
 
-_CELLS = 2**23  # Pairs at a time: a few matrices of 32 MiB.
+_PAIRS_PER_CHUNK = 2**23  # A few matrices of 32 MiB at the same time.
 
 
 def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> float:
@@ -19,21 +20,21 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
 
     1 / (N (N - 1)) sum_ij Y_ij g(d_ij) + (1 - Y_ij) eta_ij h(d_ij)
 
-    which is what the loss of a batch estimates without bias when it has the importance weights of its sampler.
+    of which the loss of a batch with the importance weights of its sampler is an unbiased estimate.
 
     Args:
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
-            multi-similarity, NCA, ... Losses that divide by what they find in the batch (triplet, lifted structure) are
-            not means over anchors. Its `importance` is left out, as the set is no sample; a miner it must not have.
+            multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not
+            means over anchors. Its `importance` is ignored, as the set is not a sample. It must not have a miner.
         labels: `(examples,)` integer class ids, or what the loss's `match` takes.
         embeddings: `(examples, dim)` array.
 
     Returns:
-        A float; 0 where there are no pairs. Time grows with the square of the examples; memory does not, as chunks of
+        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not, as
         2^23 pairs are compared at a time. Chunks are computed in float32 and summed in float64.
 
     Raises:
-        ValueError: a loss with a miner, or with references of its own pairing (consecutive pairs train on all pairs).
+        ValueError: a loss with a miner, or embeddings that are not a matrix.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (10) as the mean of eq. (23).
     """
@@ -42,6 +43,7 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
             f"Received a loss with miner={loss.miner!r}, expected one of all pairs: pass it without miner."
         )
     labels, embeddings = np.asarray(labels), np.asarray(embeddings)
+    require_matrix(embeddings, "loss, labels, embeddings")
     total = 0.0
     for pairs in pairs_in_chunks(labels, embeddings, loss.match):
         total += np.sum(ops.convert_to_numpy(loss.values(pairs)), dtype="float64")
@@ -51,11 +53,11 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
 def pairs_in_chunks(
     labels: np.ndarray, embeddings: np.ndarray, match: Callable[..., Any] | None = None
 ) -> Iterator[Pairs]:
-    """All ordered pairs of a set of arrays, as `Pairs` of some anchors at a time against the whole set."""
-    chunk = max(1, _CELLS // max(1, len(labels)))
+    """All ordered pairs of a set of arrays, as `Pairs` of a chunk of anchors against the whole set."""
+    chunk = max(1, _PAIRS_PER_CHUNK // max(1, len(labels)))
     for start in range(0, len(labels), chunk):
         rows = slice(start, start + chunk)
         pairs = pairs_with(labels[rows], embeddings[rows], labels, embeddings, match=match)
         others = np.ones(tuple(pairs.positive.shape), dtype="float32")
         np.fill_diagonal(others[:, start:], 0.0)
-        yield pairs._replace(positive=pairs.positive * others, negative=pairs.negative * others)
+        yield pairs.scale(positive=others, negative=others)

@@ -1,4 +1,4 @@
-"""How much of a negative pair's gradient is noise, by the distance of the pair."""
+"""Variance of the gradient of a negative pair under noise, by the distance of the pair."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def gradient_variance(
     Args:
         distances: array of distances in [0, 2], any shape.
         dim: number of dimensions of the space, 3 or more.
-        noise: standard deviation sigma of each coordinate of z, above 0: a number or an array. z has the norm
-            sigma sqrt(dim) or so.
+        noise: standard deviation sigma of each coordinate of z, above 0: a number or an array. The norm of z is
+            about sigma sqrt(dim).
         draws: number of draws of z, the same for all distances, so that curves are smooth. The standard error of a
-            result is at most 1 / sqrt(draws) or so.
+            result is at most about 1 / sqrt(draws).
         seed: whole number of at least 0.
 
     Returns:
@@ -38,7 +38,7 @@ def gradient_variance(
     Raises:
         ValueError: a distance outside [0, 2], noise that is not above 0, a dimension below 3, or no draws.
 
-    E[h' / |h'|] lies in the plane of a and n, as all other directions are alike. So three numbers a draw are enough:
+    E[h' / |h'|] lies in the plane of a and n, as all other directions are alike. So three numbers per draw are enough:
     the two coordinates of z in this plane, and its norm outside, which has a chi distribution of dim - 2 degrees of
     freedom. Time and memory do not grow with `dim`; memory grows with `draws` alone.
 
@@ -58,7 +58,7 @@ def gradient_variance(
 def plot_gradient_variance(
     *, dim: int = 128, noise: npt.ArrayLike = (0.01, 0.03, 0.1), draws: int = 10_000, seed: int = 0
 ) -> Figure:
-    """Draw `gradient_variance` over the distance, one line a noise level.
+    """Draw `gradient_variance` over the distance, one line per noise level.
 
     Args:
         dim, noise, draws, seed: as in `gradient_variance`.
@@ -68,7 +68,7 @@ def plot_gradient_variance(
 
     Raises:
         ValueError: as `gradient_variance`.
-        ImportError: matplotlib is not there.
+        ImportError: matplotlib is not installed.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 3a.
     """

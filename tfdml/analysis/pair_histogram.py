@@ -1,4 +1,4 @@
-"""Distances of the pairs of a set, or of those that a miner draws, beside those of random points on the sphere."""
+"""Histograms of the distances of pairs, with or without a miner, and the density for random points on the sphere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis._figure import new_figure
 from tfdml.analysis.full_loss import pairs_in_chunks
-from tfdml.analysis.pair_weights import directions
 from tfdml.miners import log_sphere_density
 from tfdml.pairs import Pairs, all_pairs, euclidean
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class PairHistogram(NamedTuple):
-    """How many pairs there are at each distance.
+    """Number of pairs at each distance.
 
-    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches, as a random miner needs
-    them, add up: `a.negative + b.negative`.
+    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches, which a random miner
+    needs, can be added: `a.negative + b.negative`.
 
     Attributes:
         edges: `(bins + 1,)` distances from 0 to 2.
@@ -44,19 +44,19 @@ def pair_histogram(
     miner: Callable[[Pairs], Pairs] | None = None,
     match: Callable[..., Any] | None = None,
 ) -> PairHistogram:
-    """How many positive and negative pairs of a set there are at each euclidean distance.
+    """Number of positive and negative pairs of a set at each euclidean distance.
 
     Args:
         embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
         labels: `(examples,)` integer class ids, or what `match` takes.
         bins: number of bins of equal width.
-        miner: a function `Pairs -> Pairs`; each pair counts with the weight it gives. The set is then one batch, whose
-            pairs are all made at once. None counts every ordered pair of two examples once.
+        miner: a function `Pairs -> Pairs`; each pair counts with its weight. The set is then one batch, and all its
+            pairs are in memory. None counts every ordered pair of two examples once.
         match: as in `tfdml.pairs.all_pairs`.
 
     Returns:
-        `PairHistogram`, 0 everywhere where there are no pairs. Without a miner time grows with the square of the
-        examples and memory does not: chunks of 2^23 pairs are compared at a time, in float32.
+        `PairHistogram`, all 0 for a set without pairs. Without a miner, time grows with the square of the number of
+        examples. Memory does not: 2^23 pairs are compared at a time, in float32.
 
     Raises:
         ValueError: an embedding of norm 0 or not finite, no bins, or labels that do not fit the embeddings.
@@ -66,7 +66,8 @@ def pair_histogram(
     """
     if bins < 1:
         raise ValueError(f"Received bins={bins}, expected at least 1.")
-    labels, x = np.asarray(labels), directions(embeddings).astype("float32")
+    require_matrix(embeddings, "embeddings, labels")
+    labels, x = np.asarray(labels), l2_normalize(embeddings).astype("float32")
     chunks = pairs_in_chunks(labels, x, match) if miner is None else [miner(all_pairs(labels, x, match=match))]
     positive, negative = np.zeros(bins), np.zeros(bins)
     for pairs in chunks:
@@ -77,7 +78,7 @@ def pair_histogram(
 
 
 def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.ArrayLike | None = None) -> Figure:
-    """Draw the densities of the distances of negative and of positive pairs, one line a histogram.
+    """Draw the densities of the distances of negative and of positive pairs, one line per histogram.
 
     Args:
         histograms: dict of title to `PairHistogram`: epochs of a training, or sampling strategies.
@@ -90,7 +91,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
     Raises:
         ValueError: no histograms, or a dimension below 3.
-        ImportError: matplotlib is not there.
+        ImportError: matplotlib is not installed.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
     """

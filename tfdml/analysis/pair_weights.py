@@ -1,4 +1,4 @@
-"""A loss as weights of pairs: how hard it pulls each positive and pushes each negative."""
+"""Pair weights of a loss: how strongly it pulls each positive and pushes each negative."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis._figure import new_figure
 from tfdml.pairs import all_pairs
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _JITTER = 1e-6
 
 
-def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> np.ndarray:
+def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> np.ndarray:
     """The weight that a loss gives to each pair of a batch.
 
     For fixed weights w, the loss
@@ -33,70 +34,65 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: np
 
     Args:
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
-            `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the type
+            `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
             of its embeddings, float64.
-        embeddings: `(batch, dim)` array. It is scaled to norm 1, so that similarities are cosines.
-        labels: what the loss takes. A `match` of the loss says which pairs are positive.
+        labels: what the loss takes. A `match` of the loss decides which pairs are positive.
+        embeddings: `(batch, dim)` array, scaled to norm 1 here, so that similarities are cosines.
 
     Returns:
         `(batch, batch)` float64 array, symmetric, 0 on the diagonal. Weights of positives that are pulled and of
         negatives that are pushed are above 0.
 
     Raises:
-        ValueError: an embedding of norm 0 or not finite, or a Keras backend other than TensorFlow and JAX.
+        ValueError: embeddings that are not a matrix, an embedding of norm 0 or not finite, or a Keras backend other
+            than TensorFlow and JAX.
 
-    The derivatives by similarities come from those by embeddings of as many dimensions as rows, which a Cholesky factor
-    makes of the similarities: time grows with the cube of the batch. The loss's miner and its chooser of negatives see
-    `embeddings`, scaled, as some go by the number of dimensions; no derivative is taken through what they choose.
+    The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
+    these determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's miner and
+    its selector of negatives see the normalized `embeddings` instead, as some depend on the number of dimensions. Their
+    choice is held constant.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, theorem 3.1.
     """
-    x = directions(embeddings)
-    factor = _embeddings_of(x @ x.T)
+    require_matrix(embeddings, "loss, labels, embeddings")
+    x = l2_normalize(embeddings)
+    factor = _cholesky_factor(x @ x.T)
     with _float64():
-        gradient = _gradient(_choosing_by(loss, labels, x), factor)
+        gradient = _gradient(_with_fixed_choice(loss, labels, x), factor)
     # The gradient by embeddings V is (D + D^T) V, with D the derivatives by s = V V^T.
-    slopes = np.linalg.solve(factor.T, gradient.T)
-    np.fill_diagonal(slopes, 0.0)
-    return np.where(positives_of(loss, x, labels), -1.0, 1.0) * (slopes + slopes.T) / 4
+    derivatives = np.linalg.solve(factor.T, gradient.T)
+    np.fill_diagonal(derivatives, 0.0)
+    return np.where(positives_of(loss, labels, x), -1.0, 1.0) * (derivatives + derivatives.T) / 4
 
 
 def plot_pair_weights(
-    losses: Mapping[str, Callable[..., Any]], embeddings: npt.ArrayLike, labels: npt.ArrayLike
+    losses: Mapping[str, Callable[..., Any]], labels: npt.ArrayLike, embeddings: npt.ArrayLike
 ) -> Figure:
-    """Draw the weight of each pair over its cosine similarity, one panel a loss.
+    """Draw the weight of each pair over its cosine similarity, one panel per loss.
 
     Args:
         losses: dict of title to loss.
-        embeddings, labels: a batch, as in `pair_weights`.
+        labels, embeddings: a batch, as in `pair_weights`.
 
     Returns:
         A matplotlib figure; `figure.savefig("weights.png")` writes it. Weights are shown as shares of the largest.
 
     Raises:
-        ValueError: no losses.
-        ImportError: matplotlib is not there.
+        ValueError: no losses, and the errors of `pair_weights`.
+        ImportError: matplotlib is not installed.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, figure 1.
     """
     if not losses:
         raise ValueError("Received no losses, expected a dict of title to loss.")
-    x = directions(embeddings)
-    upper = np.triu_indices(len(x), k=1)
+    require_matrix(embeddings, "losses, labels, embeddings")
+    x = l2_normalize(embeddings)
     columns = min(len(losses), 4)
     rows = -(-len(losses) // columns)
     figure = new_figure("plot_pair_weights", figsize=(3.2 * columns, 2.8 * rows))
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, (title, loss) in zip(panels, losses.items(), strict=False):
-        weights = pair_weights(loss, x, labels)
-        share = weights[upper] / max(np.abs(weights).max(), 1e-300)
-        is_positive = positives_of(loss, x, labels)[upper]
-        similarity = (x @ x.T)[upper]
-        for kind, which, marker, color in (
-            ("positive", is_positive, "o", "tab:green"),
-            ("negative", ~is_positive, "x", "tab:blue"),
-        ):
-            panel.plot(similarity[which], share[which], marker, color=color, markersize=3, label=kind)
+        _plot_weights(panel, loss, labels, x)
         panel.set_title(title, fontsize=10)
     for panel in panels[len(losses) :]:
         panel.remove()
@@ -106,34 +102,34 @@ def plot_pair_weights(
     return figure
 
 
-def directions(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Embeddings scaled to norm 1, in float64.
-
-    Raises:
-        ValueError: an embedding of norm 0 or not finite.
-    """
-    x = np.asarray(embeddings, dtype="float64")
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    if not (np.isfinite(norms).all() and norms.all()):
-        raise ValueError("Received an embedding of norm 0, NaN or infinity, expected vectors that have a direction.")
-    return x / norms
-
-
-def positives_of(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> np.ndarray:
+def positives_of(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> np.ndarray:
     """Which pairs of a batch are positive by the labels and a `match` of the loss: `(batch, batch)` booleans."""
     with _float64():
         pairs = all_pairs(labels, embeddings, match=getattr(loss, "match", None))
         return ops.convert_to_numpy(pairs.positive) > 0
 
 
-def _choosing_by(loss, labels, embeddings):
-    """The loss as a function of embeddings v, whose miner and chooser of negatives see `embeddings` instead of v."""
+def _plot_weights(panel, loss, labels, x):
+    """Draw the weight of each unordered pair of unit vectors as a share of the largest."""
+    weights = pair_weights(loss, labels, x)
+    upper = np.triu_indices(len(x), k=1)
+    share = weights[upper] / max(np.abs(weights).max(), 1e-300)
+    similarity, positive = (x @ x.T)[upper], positives_of(loss, labels, x)[upper]
+    for kind, members, marker, color in (
+        ("positive", positive, "o", "tab:green"),
+        ("negative", ~positive, "x", "tab:blue"),
+    ):
+        panel.plot(similarity[members], share[members], marker, color=color, markersize=3, label=kind)
+
+
+def _with_fixed_choice(loss, labels, embeddings):
+    """The loss as a function of embeddings v, with the pairs and negatives that it chooses at `embeddings`."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
     chosen, settings = loss.reweight(loss.pair(labels, embeddings)), loss.settings
     if settings.get("negatives") is not None:
-        choose = settings["negatives"]
-        settings = {**settings, "negatives": lambda pairs, d: choose(_with_embeddings(chosen, pairs), d)}
+        select = settings["negatives"]
+        settings = {**settings, "negatives": lambda pairs, d: select(_with_embeddings(chosen, pairs), d)}
 
     def value(v):
         pairs = _with_embeddings(loss.pair(labels, v), chosen)
@@ -143,17 +139,17 @@ def _choosing_by(loss, labels, embeddings):
 
 
 def _with_embeddings(source, pairs):
-    """These pairs, with the embeddings of others."""
+    """`pairs` with the embeddings of `source`."""
     return pairs._replace(anchors=source.anchors, references=source.references)
 
 
-def _embeddings_of(similarities):
-    """As many dimensions as rows, with these inner products."""
+def _cholesky_factor(similarities):
+    """Embeddings `(batch, batch)` with these inner products."""
     return np.linalg.cholesky((similarities + _JITTER * np.eye(len(similarities))) / (1.0 + _JITTER))
 
 
 def _float64():
-    """JAX computes in float64 only where it is told to."""
+    """A context with float64, which JAX has only where it is enabled."""
     if keras.backend.backend() == "jax":
         import jax
 

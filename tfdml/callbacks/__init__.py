@@ -1,13 +1,20 @@
-"""Keras callbacks: measure retrieval and pairs while a model trains, export the best, go on after an interruption."""
+"""Keras callbacks: measure retrieval and pairs during training, export the best model, resume interrupted runs."""
 
-from tfdml.callbacks.checkpoint import Checkpoint
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
-from tfdml.callbacks.refresh_centres import RefreshCentres
-from tfdml.callbacks.refresh_neighbours import RefreshNeighbours
+from tfdml.callbacks.refresh_centers import RefreshCenters
+from tfdml.callbacks.refresh_mined_pairs import RefreshMinedPairs
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
+from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
-__all__ = ["Checkpoint", "ExportBest", "PairDiagnostics", "RefreshCentres", "RefreshNeighbours", "RetrievalEvaluation"]
+__all__ = [
+    "ExportBest",
+    "PairDiagnostics",
+    "RefreshCenters",
+    "RefreshMinedPairs",
+    "RetrievalEvaluation",
+    "TrainingCheckpoint",
+]
 
 
 def __dir__():

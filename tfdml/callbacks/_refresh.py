@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import keras
-import numpy as np
-
-from tfdml.callbacks._base import Callback, embed
+from tfdml.callbacks._base import Callback
 
 
 class Refresh(Callback):
@@ -18,12 +15,6 @@ class Refresh(Callback):
         self.refresh(self.model)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Refresh, where it is this epoch's turn and another one follows."""
+        """Refresh every `every` epochs, unless this epoch is the last one."""
         if (epoch + 1) % self.every == 0 and epoch + 1 < self.params["epochs"]:
             self.refresh(self.model)
-
-
-def embedded(model: keras.Model, images: Any, rows: np.ndarray, batch_size: int) -> np.ndarray:
-    """Embeddings `(rows, dim)` of some rows of a source of images, in batches."""
-    parts = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
-    return np.concatenate([embed(model, images[part], len(part)) for part in parts])

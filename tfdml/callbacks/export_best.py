@@ -1,4 +1,4 @@
-"""A SavedModel of the best epoch so far, which knows its value."""
+"""SavedModel of the best epoch so far, stored together with its value."""
 
 import json
 import math
@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple
 import keras
 
 from tfdml._atomic import recovered
-from tfdml.export.saved_model import check_export_path, check_options, saved_model
+from tfdml.export.saved_model import as_export_path, require_export_options, saved_model
 
-RECORD = "best.json"  # in assets.extra, the folder that TensorFlow leaves to others
+RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software
+_ADVICE = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
 
 
 class _Best(NamedTuple):
@@ -22,13 +23,13 @@ class _Best(NamedTuple):
 class ExportBest(keras.callbacks.Callback):
     """Write a SavedModel whenever the monitored value improves.
 
-    Put it after the callback that makes the value (`RetrievalEvaluation`). The model is written whole to a temporary
-    name and renamed: a run that dies leaves the last good export in place. See `tfdml.export.saved_model` for its
-    signatures. Epochs in which the value is not measured (`every=` above 1) are passed over.
+    List it after the callback that writes the value (`RetrievalEvaluation`). The model is written to a temporary name
+    and renamed, so a run that dies leaves the previous export in place. See `tfdml.export.saved_model` for the
+    signatures. Epochs without the value (`every=` above 1) are skipped.
 
-    The value is kept inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two
-    always agree. A run resumes with it: an export is only ever replaced by a better one. When a run begins at an epoch
-    that the export has behind it, as a new run over an old folder does, a warning says which value has to be beaten.
+    The value is stored inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two
+    always agree. A resumed run reads it: an export is only replaced by a better one. A run that begins at or before the
+    epoch of the export, such as a new run over an old folder, warns and names the value to beat.
 
     Example:
 
@@ -37,18 +38,18 @@ class ExportBest(keras.callbacks.Callback):
     Args:
         path: folder of the SavedModel.
         monitor: key of the logs to watch.
-        mode: "max" where larger is better, "min" where smaller is.
-        best: a value to beat beside that of the export at `path`; None for no other.
-        start_over: replace an export that is at `path` already by the first one measured, or the first that beats
-            `best`. Leave it out in a run that resumes: `start_over=step == 0`.
-        **options: of `tfdml.export.saved_model`, such as `on_error`.
+        mode: "max" if larger is better, "min" if smaller is better.
+        best: a value to beat in addition to that of the export at `path`; None for no other value.
+        start_over: replace an existing export at `path` at the first measured value, or the first that beats `best`.
+            Must be False in a run that resumes: `start_over=step == 0`.
+        **options: options of `tfdml.export.saved_model`, such as `on_error`.
 
     Attributes:
         best: the best value so far, or None.
 
     Raises:
-        ValueError: an unknown mode; `best` is NaN; a path that holds something else, or, unless `start_over`, an export
-            of another monitor or mode, or of an unknown value; or, at the end of the first epoch, a monitor that is not
+        ValueError: the mode is unknown; `best` is NaN; the path holds something else or, unless `start_over`, an export
+            with another monitor or mode or with an unknown value; or, at the end of the first epoch, the monitor is not
             in the logs.
         OSError: `path` cannot be written.
     """
@@ -67,10 +68,10 @@ class ExportBest(keras.callbacks.Callback):
         if mode not in ("max", "min"):
             raise ValueError(f"Received mode={mode!r}, expected 'max' or 'min'.")
         if best is not None and math.isnan(best):
-            raise ValueError(f"Received best={best}, expected a number, which another can be better than, or None.")
-        check_options(**options)
+            raise ValueError(f"Received best={best}, expected a number or None.")
+        require_export_options(**options)
         self.options = options
-        self.path = check_export_path(path)
+        self.path = as_export_path(path)
         self.monitor = monitor
         self.mode = mode
         self.best = best
@@ -79,27 +80,27 @@ class ExportBest(keras.callbacks.Callback):
         self._resume()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Read the value to beat; another run may have exported since."""
+        """Read the value to beat: another run may have exported in the meantime."""
         self._earlier = self._resume()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Warn a run that begins before the epoch of the export."""
+        """Warn if the run begins at or before the epoch of the export."""
         if self._earlier and not self._exported and epoch <= self._earlier.epoch:
             warnings.warn(
                 f"{str(self.path)!r} holds an export with {self.monitor}={self._earlier.value:.6g} of epoch "
                 f"{self._earlier.epoch + 1}, and this run begins with epoch {epoch + 1}: only a better value replaces "
-                "it. To replace it by the first one pass start_over=True, or choose another path.",
+                "it. To replace it in any case pass start_over=True, or choose another path.",
                 stacklevel=2,
             )
         self._earlier = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Export if the value is the best so far."""
+        """Export if this value is the best so far."""
         value = (logs or {}).get(self.monitor)
         if value is None and not self._seen:
             raise ValueError(
                 f"Received monitor={self.monitor!r}, which is not in the logs; expected one of {sorted(logs or {})}. "
-                "ExportBest has to stand after the callback that writes it in the list."
+                "List ExportBest after the callback that writes it."
             )
         self._seen = True
         if value is not None and self._improves(float(value)):
@@ -112,7 +113,7 @@ class ExportBest(keras.callbacks.Callback):
         self.best, self._exported = best.value, True
 
     def _resume(self):
-        """Take the value of the export that is there as the one to beat, if it is better than the one known."""
+        """Make the value of the export at `path` the value to beat, if it is better than the current one."""
         stored = None if self.start_over else _stored(self.path, self.monitor, self.mode)
         if stored and self._improves(stored.value):
             self.best = stored.value
@@ -125,22 +126,26 @@ class ExportBest(keras.callbacks.Callback):
 
 
 def _stored(path, monitor, mode):
-    """Value and epoch of the export at `path`, or None where none is."""
+    """Value and epoch of the export at `path`, or None if there is no export."""
     folder = recovered(path)
     if not (folder / "saved_model.pb").exists():
         return None
-    advice = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
-    try:
-        record = json.loads((folder / "assets.extra" / RECORD).read_text())
-        found, best = (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"Received path={str(path)!r}, which holds an export without a readable assets.extra/{RECORD}, so that its "
-            f"value is not known; expected one that ExportBest wrote. {advice}"
-        ) from error
+    found, best = _read_record(path, folder)
     if found != (monitor, mode):
         raise ValueError(
-            f"Received monitor={monitor!r} and mode={mode!r}, but the export in {str(path)!r} is the best by "
-            f"{found[0]!r} and {found[1]!r}; expected the same. {advice}"
+            f"Received monitor={monitor!r} and mode={mode!r}, but the export in {str(path)!r} was selected by "
+            f"{found[0]!r} and {found[1]!r}; expected the same. {_ADVICE}"
         )
     return best
+
+
+def _read_record(path, folder):
+    """`(monitor, mode)`, and value and epoch, of an export."""
+    try:
+        record = json.loads((folder / "assets.extra" / RECORD).read_text())
+        return (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"Received path={str(path)!r}, which holds an export without a readable assets.extra/{RECORD}, so its "
+            f"value is not known; expected an export written by ExportBest. {_ADVICE}"
+        ) from error

@@ -1,4 +1,4 @@
-"""What the pairs of a set are like while a model trains."""
+"""Statistics of the pairs of a set while a model trains."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -9,30 +9,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml._atomic import check_writable
+from tfdml._atomic import as_writable_path
 from tfdml._checks import require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks._base import Callback
-from tfdml.callbacks._refresh import embedded
+from tfdml.callbacks._embedding import embed_rows
 from tfdml.layers.base import unchanged
 from tfdml.pairs import all_pairs, euclidean, normalized
 
 
 class PairDiagnostics(Callback):
-    """Embed some examples when training begins and after epochs, and write for TensorBoard what their pairs are like.
+    """Embed some examples when training begins and after epochs, and write statistics of their pairs for TensorBoard.
 
     Scalars, under `pairs/` and in the logs:
-    `active_positives`, `active_negatives`: the shares of pairs that have a weight, as `tfdml.analysis.active_pairs`;
-    `positive_distance`, `negative_distance`: means of euclidean distances of embeddings scaled to norm 1, in [0, 2];
-    `negative_distance_std`: the standard deviation of those of negatives.
-    All distances are in the histograms `pairs/positive_distances` and `pairs/negative_distances`. Steps are epochs that
-    have ended, so that a run that resumes goes on in the same graphs.
+    `active_positives`, `active_negatives`: shares of pairs with a nonzero weight, as in `tfdml.analysis.active_pairs`;
+    `positive_distance`, `negative_distance`: mean euclidean distances of embeddings scaled to norm 1, in [0, 2];
+    `negative_distance_std`: standard deviation of the distances of negative pairs.
+    The histograms `pairs/positive_distances` and `pairs/negative_distances` hold all distances. The step is the number
+    of finished epochs, so a resumed run continues the same graphs.
 
-    Few active negatives mean that batches teach little: take a miner, or a larger margin. Where both distances fall
-    together to 0, the embedding collapses.
+    Few active negatives mean that batches teach little: use a miner or a larger margin. If both distances fall to 0
+    together, the embedding collapses.
 
-    Looking changes nothing: the layers that the loss holds, such as a random miner, are afterwards in the state they
-    were in. Randomness from Keras' global seed is the exception.
+    The diagnostics have no side effects: the state of the loss's layers, such as a random miner, is restored. Random
+    numbers drawn from Keras' global seed are the exception.
 
     Example:
 
@@ -40,18 +40,18 @@ class PairDiagnostics(Callback):
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[diagnostics])
 
     Args:
-        images: `(examples, ...)` array; a few hundred examples, as time grows with the cube of their number.
-        labels: `(examples,)` integer class ids, or what the `match` of the loss takes.
-        log_dir: folder for the event file; it is made if it is not there.
-        loss: which loss says what is active and, by its `match`, positive; None for the loss the model is compiled
-            with.
-        every: look after every so many epochs.
-        batch_size: examples embedded at a time.
+        images: `(examples, ...)` array; a few hundred examples, since time grows with the cube of their number.
+        labels: `(examples,)` integer class ids, or whatever the `match` of the loss takes.
+        log_dir: folder of the event file; created if it does not exist.
+        loss: the loss that decides which pairs are active and, by its `match`, positive; None for the loss that the
+            model is compiled with.
+        every: number of epochs between two measurements.
+        batch_size: number of examples embedded at the same time.
 
     Raises:
-        ValueError: images and labels of different lengths, or a number that is not positive; when training begins, a
-            model compiled with a loss that is not a function, examples without a positive or without a negative pair,
-            or embeddings as in `tfdml.analysis.pair_weights`.
+        ValueError: images and labels differ in length, or a number is not positive; when training begins, the model is
+            compiled with a loss that is not a function, the examples have no positive or no negative pair, or
+            the embeddings are refused by `tfdml.analysis.pair_weights`.
         OSError: `log_dir` cannot be written.
     """
 
@@ -69,9 +69,9 @@ class PairDiagnostics(Callback):
         require_whole("every", every, 1)
         require_whole("batch_size", batch_size, 1)
         if len(images) != len(labels):
-            raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected as many.")
+            raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected one label per image.")
         self.images, self.labels = images, np.asarray(labels)
-        self.log_dir = check_writable(Path(log_dir) / "events").parent
+        self.log_dir = as_writable_path(Path(log_dir) / "events").parent
         self.loss, self.every, self.batch_size = loss, every, batch_size
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -80,24 +80,24 @@ class PairDiagnostics(Callback):
         self._first = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Look, before the first batch."""
+        """Measure before the first batch."""
         if self._first:
-            self._look(epoch)
+            self._measure(epoch)
         self._first = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Look, where it is this epoch's turn."""
+        """Measure after every `every` epochs."""
         if (epoch + 1) % self.every == 0:
-            found = self._look(epoch + 1)
+            scalars = self._measure(epoch + 1)
             if logs is not None:
-                logs.update(found)
+                logs.update(scalars)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the event file."""
         self._writer.close()
 
-    def _look(self, step):
-        """Write the event file, and return the scalars."""
+    def _measure(self, step):
+        """Write the current statistics, and return the scalars."""
         scalars, distances = self._diagnose(self.model)
         with self._writer.as_default(step=step):
             for name, value in scalars.items():
@@ -107,21 +107,24 @@ class PairDiagnostics(Callback):
         return scalars
 
     def _diagnose(self, model):
-        """The scalars, and the distances of each kind of pairs."""
+        """Scalars by name, and the distances of the positive and of the negative pairs."""
         loss = _loss_of(model) if self.loss is None else self.loss
         rows = np.arange(len(self.labels))
-        embeddings = embedded(model, self.images, rows, self.batch_size).astype("float32")
+        embeddings = embed_rows(model, self.images, rows, self.batch_size).astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
-            active = active_pairs(loss, embeddings, self.labels)
-        scalars = {
-            "active_positives": active.positive,
-            "active_negatives": active.negative,
-            "positive_distance": float(np.mean(distances["positive"])),
-            "negative_distance": float(np.mean(distances["negative"])),
-            "negative_distance_std": float(np.std(distances["negative"])),
-        }
-        return scalars, distances
+            active = active_pairs(loss, self.labels, embeddings)
+        return _scalars(active, **distances), distances
+
+
+def _scalars(active, positive, negative):
+    return {
+        "active_positives": active.positive,
+        "active_negatives": active.negative,
+        "positive_distance": float(np.mean(positive)),
+        "negative_distance": float(np.mean(negative)),
+        "negative_distance_std": float(np.std(negative)),
+    }
 
 
 def _loss_of(model):
@@ -135,14 +138,14 @@ def _loss_of(model):
 
 
 def _distances(embeddings, labels, match):
-    """Euclidean distances of the ordered positive and negative pairs, of embeddings scaled to norm 1."""
+    """Euclidean distances of the ordered positive and negative pairs; embeddings are scaled to norm 1."""
     pairs = normalized(all_pairs(labels, embeddings, match=match))
     d = keras.ops.convert_to_numpy(euclidean(pairs)).astype("float64")
-    found = {kind: d[keras.ops.convert_to_numpy(getattr(pairs, kind)) > 0] for kind in ("positive", "negative")}
-    for kind, values in found.items():
+    distances = {kind: d[keras.ops.convert_to_numpy(getattr(pairs, kind)) > 0] for kind in ("positive", "negative")}
+    for kind, values in distances.items():
         if not len(values):
             raise ValueError(
                 f"Received {len(d)} examples without a {kind} pair, expected examples of several classes, and several "
-                "of a class."
+                "examples per class."
             )
-    return found
+    return distances

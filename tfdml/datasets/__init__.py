@@ -1,14 +1,14 @@
-"""Labelled image sets: the embedded glyphs, and folders of image files."""
+"""Labeled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.glyph_set import glyphs
 from tfdml.datasets.image_folder import folder, load_image
 from tfdml.datasets.photo_patches import PhotoPatches, photo_patches
-from tfdml.datasets.records import LabelledFiles, LabelledImages
+from tfdml.datasets.records import LabeledFiles, LabeledImages
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
 __all__ = [
-    "LabelledFiles",
-    "LabelledImages",
+    "LabeledFiles",
+    "LabeledImages",
     "PhotoPatches",
     "StereoPair",
     "folder",

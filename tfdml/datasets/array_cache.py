@@ -1,4 +1,4 @@
-"""A small cache of named arrays in one file, checked when read and replaced in one step when written."""
+"""Cache of named arrays in one file, with a checksum and atomic writes."""
 
 import hashlib
 import os
@@ -8,15 +8,15 @@ import zipfile
 
 import numpy as np
 
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 
 
 def cache_folder(cache):
-    """The folder to keep arrays in.
+    """The folder of the cache.
 
     Args:
-        cache: a folder; None for the user's own (`TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`);
-            False for none.
+        cache: a folder; None for the default (`TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`);
+            False for no cache.
 
     Returns:
         pathlib.Path, or None for no cache.
@@ -24,7 +24,7 @@ def cache_folder(cache):
     if cache is False:
         return None
     if cache is True:
-        raise ValueError("Received cache=True, expected a folder, None for the user's cache folder, or False for none.")
+        raise ValueError("Received cache=True, expected a folder, None for the default folder, or False for no cache.")
     if cache is not None:
         return pathlib.Path(cache)
     if os.environ.get("TFDML_CACHE"):
@@ -33,15 +33,15 @@ def cache_folder(cache):
 
 
 def cached(path, build):
-    """The arrays of a file, or those that `build` makes, which are then written to it.
+    """The arrays in a file; if there is no file, those that `build` returns, which are then written to it.
 
-    A file that does not match its checksum is rebuilt, with a warning; so is one of another format. Where the file
-    cannot be written, a warning says so and the arrays are returned all the same. Several processes may build the same
-    file: each returns what it built, and the file is whole at any time.
+    A file that does not match its checksum, or has another format, is rebuilt with a warning. If the file cannot be
+    written, the arrays are returned with a warning. Several processes may build the same file: each returns what it
+    built, and the file is complete at all times.
 
     Args:
         path: pathlib.Path of an .npz file, or None to build without a cache.
-        build: function of nothing that returns a dict of arrays.
+        build: function without arguments that returns a dict of arrays.
 
     Returns:
         dict of arrays.
@@ -58,7 +58,7 @@ def cached(path, build):
         _write(path, arrays)
     except OSError as error:
         warnings.warn(
-            f"The arrays could not be kept in {path} ({error}); next time they are rebuilt. "
+            f"The arrays could not be kept in {path} ({error}); they will be rebuilt next time. "
             "Set TFDML_CACHE or pass cache= to name a folder that can be written, or cache=False to keep none.",
             stacklevel=4,
         )
@@ -66,13 +66,13 @@ def cached(path, build):
 
 
 def digest(arrays):
-    """Hex sha256 over names, types, shapes and bytes of a dict of arrays."""
-    total = hashlib.sha256()
+    """Hex sha256 of the names, dtypes, shapes and bytes of a dict of arrays."""
+    checksum = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        total.update(array.data)
-    return total.hexdigest()
+        checksum.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        checksum.update(array.data)
+    return checksum.hexdigest()
 
 
 def _read(path):
@@ -86,5 +86,5 @@ def _read(path):
 
 
 def _write(path, arrays):
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         np.savez(partial, sha256=np.array(digest(arrays)), **arrays)

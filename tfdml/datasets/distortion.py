@@ -1,4 +1,4 @@
-"""Small deterministic distortions of glyph drawings: the same pixels on every machine, in any order, in any chunk.
+"""Small deterministic distortions of glyph drawings: pixels do not depend on the machine, the order or the chunk.
 
 The random numbers of an image are a function of its key alone. They come from SplitMix64 (Steele, Lea, Flood, Fast
 Splittable Pseudorandom Number Generators, 2014), written out below in integer arithmetic, so that no release of NumPy
@@ -8,20 +8,20 @@ can change them.
 import numpy as np
 import numpy.typing as npt
 
-ROTATION = 8.0  # degrees, either way
+ROTATION = 8.0  # degrees, in either direction
 SHEAR = 0.10
 SCALE = 0.06
 ASPECT = 0.08
 SHIFT = 1.0  # pixels of the result
-CONTRAST = 0.5  # the lowest
-BLUR = 0.6  # pixels of the result, the widest
-TEXTURE = 0.15  # of full scale, the strongest
-NOISE = 0.10  # of full scale, the strongest
-WEAKEST = 0.25  # texture and noise lie between this share of the strongest and the strongest
+CONTRAST = 0.5  # minimum
+BLUR = 0.6  # maximum standard deviation, pixels of the result
+TEXTURE = 0.15  # maximum, share of full scale
+NOISE = 0.10  # maximum, share of full scale
+WEAKEST = 0.25  # minimum of texture and noise, share of their maximum
 
 SIDE = 32
-_GRID = 4  # the background texture is a 4 x 4 grid of random heights, interpolated
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+_GRID = 4  # side of the grid of random heights that the background texture interpolates
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(x: np.ndarray) -> np.ndarray:
@@ -37,7 +37,7 @@ def image_keys(code_points: npt.ArrayLike, face_ids: npt.ArrayLike, view: int) -
     Args:
         code_points: `(n,)` integers.
         face_ids: `(n,)` integers below 2^32, crc32 of the name of the face.
-        view: which distortion, an integer from 0.
+        view: number of the distortion, an integer from 0.
 
     Returns:
         `(n,)` uint64.
@@ -49,16 +49,16 @@ def image_keys(code_points: npt.ArrayLike, face_ids: npt.ArrayLike, view: int) -
 def words(keys: np.ndarray, start: int, count: int) -> np.ndarray:
     """Words `start` to `start + count` of the stream of each key: `(n,)` -> `(n, count)` uint64."""
     places = np.arange(start + 1, start + count + 1, dtype=np.uint64)
-    return mix(keys[:, None] + places * _STEP)
+    return mix(keys[:, None] + places * _GOLDEN_GAMMA)
 
 
 def uniform(w: np.ndarray) -> np.ndarray:
-    """Words to float32 in [0, 1)."""
+    """Maps words to float32 in [0, 1)."""
     return (w >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
 
 
 def gaussian(w: np.ndarray) -> np.ndarray:
-    """Words to nearly normal float32: the sum of four 16-bit uniform parts, mean 0, deviation 1, within +-3.47."""
+    """Maps words to nearly normal float32: sum of four 16-bit uniform parts, mean 0, deviation 1, within +-3.47."""
     part = np.uint64(0xFFFF)
     total = (w & part) + (w >> np.uint64(16) & part) + (w >> np.uint64(32) & part) + (w >> np.uint64(48))
     deviation = np.sqrt((65536.0**2 - 1) / 3)  # four times the variance (65536^2 - 1) / 12
@@ -88,7 +88,7 @@ def distort(drawings: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def _warp(drawings, p):
-    """Rotates, shears, scales and shifts about the centre: `(n, 64, 64)`, `(n, 6)` in [-1, 1] -> `(n, 32, 32)`.
+    """Rotates, shears, scales and shifts about the center: `(n, 64, 64)`, `(n, 6)` in [-1, 1] -> `(n, 32, 32)`.
 
     Each pixel of the result is the mean of the 2 x 2 window of the drawing around its origin, bilinear between windows.
     """
@@ -97,7 +97,7 @@ def _warp(drawings, p):
     windows = (padded[:, 1:, 1:] + padded[:, :-1, 1:] + padded[:, 1:, :-1] + padded[:, :-1, :-1]) * np.float32(0.25)
     side = windows.shape[1]
     x, y = _origins(p.astype(np.float64))
-    # Drawing coordinate t is the centre of window t + margin - 1/2.
+    # Drawing coordinate t is the center of window t + margin - 1/2.
     x = np.clip(x + (margin - 0.5), 0, side - 1.001).astype(np.float32)
     y = np.clip(y + (margin - 0.5), 0, side - 1.001).astype(np.float32)
     column, row = x.astype(np.int32), y.astype(np.int32)
@@ -110,9 +110,9 @@ def _warp(drawings, p):
 
 
 def _origins(p):
-    """Where in the 64 px drawing each pixel of the result comes from: `(n, 6)` -> two `(n, 32, 32)`.
+    """Coordinates in the 64 px drawing of each pixel of the result: `(n, 6)` -> two `(n, 32, 32)`.
 
-    The drawing is scaled by (sx, sy), sheared by k, turned by the angle, shifted; this is the inverse:
+    The drawing is scaled by (sx, sy), sheared by k, rotated by the angle, then shifted. The inverse is
     diag(1/sx, 1/sy) [[1, -k], [0, 1]] [[cos, sin], [-sin, cos]] (point - shift).
     """
     angle = np.deg2rad(ROTATION) * p[:, 0, None, None]
@@ -120,16 +120,16 @@ def _origins(p):
     k = SHEAR * p[:, 1, None, None]
     scale = 1 + SCALE * p[:, 2, None, None]
     aspect = np.sqrt(1 + ASPECT * p[:, 3, None, None])
-    centred = np.arange(SIDE) - (SIDE - 1) / 2
-    x = centred[None, None, :] - SHIFT * p[:, 4, None, None]
-    y = centred[None, :, None] - SHIFT * p[:, 5, None, None]
-    turned_x, turned_y = cos * x + sin * y, -sin * x + cos * y
-    source_x, source_y = (turned_x - k * turned_y) / (scale * aspect), turned_y / (scale / aspect)
+    centered = np.arange(SIDE) - (SIDE - 1) / 2
+    x = centered[None, None, :] - SHIFT * p[:, 4, None, None]
+    y = centered[None, :, None] - SHIFT * p[:, 5, None, None]
+    rotated_x, rotated_y = cos * x + sin * y, -sin * x + cos * y
+    source_x, source_y = (rotated_x - k * rotated_y) / (scale * aspect), rotated_y / (scale / aspect)
     return 2 * source_x + 31.5, 2 * source_y + 31.5
 
 
 def _blur(x, sigma):
-    """Gaussian blur with three taps each way: `(n, 32, 32)`, `(n,)` pixels -> `(n, 32, 32)`; nothing lies outside."""
+    """Gaussian blur with three taps each way: `(n, 32, 32)`, `(n,)` pixels -> `(n, 32, 32)`; zero outside the image."""
     tap = np.exp(-0.5 / np.maximum(sigma.astype(np.float64), 1e-3) ** 2)
     side = (tap / (1 + 2 * tap)).astype(np.float32)[:, None, None]
     for axis in (1, 2):
@@ -140,7 +140,7 @@ def _blur(x, sigma):
 
 
 def _texture(heights):
-    """Heights on a 4 x 4 grid, corner to corner, bilinear between: `(n, 16)` -> `(n, 32, 32)`."""
+    """Bilinear interpolation of heights on a 4 x 4 grid, corner to corner: `(n, 16)` -> `(n, 32, 32)`."""
     x = heights.reshape(-1, _GRID, _GRID)
     place = np.linspace(0, _GRID - 1, SIDE)
     low = np.minimum(place.astype(np.int64), _GRID - 2)

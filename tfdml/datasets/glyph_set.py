@@ -11,11 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from tfdml._checks import require_whole
 from tfdml.datasets import distortion, selection, typefaces
 from tfdml.datasets.array_cache import cache_folder, cached, digest
-from tfdml.datasets.records import LabelledImages
+from tfdml.datasets.records import LabeledImages
 
-VERSION = "v1"  # of the manifest, the drawing and the distortion together
+VERSION = "v1"  # covers the manifest, the drawing and the distortion
 _MANIFEST = pathlib.Path(__file__).with_name("glyphs_manifest.npz")
 _CHUNK = 512
 
@@ -27,35 +28,34 @@ def glyphs(
     views: int = 1,
     fonts: Sequence[str | os.PathLike[str]] | None = None,
     cache: str | os.PathLike[str] | Literal[False] | None = None,
-) -> tuple[LabelledImages, ...]:
-    """Characters drawn by type designers: 32 x 32 grey images whose train and test classes are disjoint.
+) -> tuple[LabeledImages, ...]:
+    """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
 
-    A class is a character, an example is that character in one typeface under a small deterministic distortion. The
-    typefaces are the 21 inside matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call
-    draws for about ten seconds; later calls read the cache.
+    A class is a character. An example is that character in one typeface with a small deterministic distortion. The
+    typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
+    for about ten seconds; later calls read the cache.
 
     Args:
-        split: "class" puts a class into the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
-            is odd); "script" trains on Latin letters and tests on all other scripts and numbers, which is harder.
-        validation: also carve a validation part of about one class in five from the training classes, by a hash again
-            (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part stays the same.
-        views: distortions of every drawing. The images of view 0 come first in every part and are those of `views=1`.
-        fonts: paths of font files to draw from instead. The selection is then made from them by the same rules, and
-            the protocol id names them.
-        cache: folder to keep the arrays in. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in
-            `~/.cache`; False keeps nothing. A folder that cannot be written is a warning.
+        split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
+            is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.
+        validation: whether to split a validation part of about every fifth class from the training classes, also by a
+            hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
+        views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
+        fonts: paths of font files to draw instead. Drawings are selected from them by the same rules, and the protocol
+            id names them.
+        cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
+            for no cache. A folder that cannot be written is a warning.
 
     Returns:
-        `(train, test)`, or `(train, validation, test)`, each a `LabelledImages`.
+        `(train, test)`, or `(train, validation, test)`, each a `LabeledImages`.
 
     Raises:
-        ImportError: Pillow or matplotlib is not installed and the arrays are not in the cache.
-        ValueError: an argument is wrong, a font file is not the expected one, or `fonts` make no class.
+        ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
+        ValueError: an argument is wrong, a font file is not the expected one, or `fonts` give no class.
     """
     if split not in ("class", "script"):
         raise ValueError(f"Received split={split!r}, expected 'class' or 'script'.")
-    if not isinstance(views, (int, np.integer)) or isinstance(views, bool) or views < 1:
-        raise ValueError(f"Received views={views!r}, expected a positive integer.")
+    require_whole("views", views, 1)
     name, face_names, designs, arrays = _default_set(views, cache) if fonts is None else _own_set(fonts, views, cache)
     if views > 1:
         name += f"-views{views}"
@@ -70,7 +70,7 @@ def glyphs(
 
 
 def _protocol(name, kind, part):
-    """Numbers are reported on the test part, so its id has no suffix."""
+    """Protocol id of a part. Numbers are reported on the test part, so its id has no suffix."""
     return f"{name}/{kind if part == 'test' else f'{kind}-{part}'}/exact-cosine/{VERSION}"
 
 
@@ -101,7 +101,7 @@ def _cache_file(cache, name, chosen, views):
 
 
 def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
-    """Draws every letter and number of the faces once and chooses by the rules of `tfdml.datasets.selection`.
+    """Draws every letter and number of the faces once, and selects by the rules of `tfdml.datasets.selection`.
 
     Args:
         faces: list of `Face`.
@@ -110,23 +110,23 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
         `selection.Selection`.
 
     Raises:
-        ValueError: no class has enough images.
+        ValueError: no letter or number can be drawn, or no class has enough images.
     """
     pictures: list[np.ndarray] = []
     code_points: list[int] = []
     places: list[int] = []
     for place, face in enumerate(faces):
         _progress("Looking at the fonts", place, len(faces))
-        font = typefaces.open_font(face)
-        drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
-        drawn = {c: drawing for c, drawing in drawings if drawing is not None}
+        drawn = _drawn_characters(face)
         if drawn:
             pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
             code_points += drawn
             places += [place] * len(drawn)
     _progress("Looking at the fonts", len(faces), len(faces))
     if not pictures:
-        raise ValueError("Received fonts without a letter or number that fits. Pass other fonts.")
+        raise ValueError(
+            "Received fonts without a letter or number that fits, expected at least one. Pass other fonts."
+        )
     chosen = selection.select(np.concatenate(pictures).reshape(len(places), -1), code_points, places)
     if len(chosen.classes) == 0:
         raise ValueError(
@@ -136,8 +136,15 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
     return chosen
 
 
+def _drawn_characters(face):
+    """Drawings of all letters and numbers of a face that have ink and fit: dict of code point -> `(128, 128)`."""
+    font = typefaces.open_font(face)
+    drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
+    return {c: drawing for c, drawing in drawings if drawing is not None}
+
+
 def _render(faces, chosen, views):
-    """Draws the chosen glyphs: dict of arrays, view by view, each view in the order of the selection."""
+    """Draws the selected glyphs: dict of arrays, view by view, each view in the order of the selection."""
     n = len(chosen.classes)
     fonts = [typefaces.open_font(face) for face in faces]
     face_ids = np.array([face.id for face in faces])[chosen.faces]
@@ -165,7 +172,7 @@ def _drawings(fonts, code_points, faces):
 
 
 def _parts(classes, split, validation):
-    """Rows of each part, in the order they are returned: dict of name -> `(n,)` bool."""
+    """Rows of each part, in the order in which parts are returned: dict of name -> `(n,)` bool."""
     names, place = np.unique(classes, return_inverse=True)
     held_out = np.array([_is_test(c, split) for c in names.tolist()], bool)[place]
     if not validation:
@@ -184,7 +191,7 @@ def _records(arrays, rows, face_names, designs, protocol):
     class_code_points, labels = np.unique(arrays["classes"][rows], return_inverse=True)
     design_names = tuple(dict.fromkeys(designs))
     faces = arrays["faces"][rows]
-    return LabelledImages(
+    return LabeledImages(
         images=arrays["images"][rows],
         labels=labels.astype(np.int64),
         code_points=arrays["code_points"][rows],
@@ -199,6 +206,6 @@ def _records(arrays, rows, face_names, designs, protocol):
 
 
 def _progress(what, done, total):
-    """One line on a terminal that counts up; nothing where the output is a file."""
+    """Shows progress in one line of a terminal; does nothing if the output is a file."""
     if sys.stderr.isatty():
         print(f"\r{what}: {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -8,53 +8,44 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfdml._checks import require_whole
 from tfdml._images import MAX_BYTES, MAX_PIXELS
-from tfdml.datasets.records import LabelledFiles
+from tfdml.datasets.records import LabeledFiles
 
-EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # Kinds that `load_image` reads.
-_OTHER_IMAGES = (
+EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `load_image` reads
+_UNREAD_IMAGE_SUFFIXES = (
     *(".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".j2k", ".jpx", ".svg", ".ico", ".psd", ".tga"),
     *(".pbm", ".pgm", ".ppm", ".pnm", ".exr", ".hdr", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2"),
 )
 
 
-def folder(path: str | os.PathLike) -> LabelledFiles:
-    """Lists an image folder with one subfolder for each class.
+def folder(path: str | os.PathLike) -> LabeledFiles:
+    """Lists an image folder with one subfolder per class.
 
-    Classes and files are in sorted order; images may lie at any depth inside the folder of their class. A file is taken
-    by its suffix, in any case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. What is inside does not matter, so
-    a PNG that is named .jpg is read as a PNG. All else is listed in `skipped` with the reason: other suffixes, hidden
-    files, hidden folders and links to folders (without what is inside), files outside the folders of classes. A warning
-    counts those whose suffix is of another image format, such as .tiff or .heic.
+    Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
+    their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
+    with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: other
+    suffixes, hidden files, hidden folders and links to folders (without their contents), files outside the class
+    folders. A warning counts files whose suffix is that of another image format, such as .tiff or .heic.
 
     Args:
         path: the folder.
 
     Returns:
-        `LabelledFiles`.
+        `LabeledFiles`.
 
     Raises:
-        ValueError: the folder does not exist, has no subfolder, or some subfolders hold no image.
+        ValueError: the folder does not exist or has no subfolder, or a subfolder has no image.
     """
-    root = pathlib.Path(path)
-    if not root.is_dir():
-        raise ValueError(f"Received path={str(path)!r}, which is no folder. Expected one subfolder of images a class.")
-    classes = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
-    if not classes:
-        raise ValueError(f"Received path={str(path)!r}, which has no subfolder. Expected one subfolder a class.")
-    found = [list(_sorted_files(root / name)) for name in classes]
-    files = [[file for file, reason in listed if not reason] for listed in found]
-    empty = [name for name, images in zip(classes, files, strict=True) if not images]
-    if empty:
-        raise ValueError(
-            f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}): "
-            f"{', '.join(empty)}. Fill or remove their folders."
-        )
-    skipped = [(child, _reason(child) or "outside the folders of classes") for child in sorted(root.iterdir())]
+    root, classes = pathlib.Path(path), _class_names(path)
+    listed = [list(_sorted_files(root / name)) for name in classes]
+    files = [[file for file, reason in entries if not reason] for entries in listed]
+    _require_images(path, classes, files)
+    skipped = [(child, _reason(child) or "outside the class folders") for child in sorted(root.iterdir())]
     skipped = [entry for entry in skipped if entry[0].name not in classes]
-    skipped += [entry for listed in found for entry in listed if entry[1]]
+    skipped += [entry for entries in listed for entry in entries if entry[1]]
     _warn_of_images(path, [file for file, _ in skipped])
-    return LabelledFiles(
+    return LabeledFiles(
         paths=np.array([str(image) for images in files for image in images]),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(images) for images in files]),
         class_names=tuple(classes),
@@ -62,8 +53,31 @@ def folder(path: str | os.PathLike) -> LabelledFiles:
     )
 
 
+def _class_names(path):
+    """Names of the subfolders, sorted."""
+    root = pathlib.Path(path)
+    if not root.is_dir():
+        raise ValueError(
+            f"Received path={str(path)!r}, which is not a folder. Expected one subfolder of images per class."
+        )
+    names = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
+    if not names:
+        raise ValueError(f"Received path={str(path)!r}, which has no subfolder. Expected one subfolder per class.")
+    return names
+
+
+def _require_images(path, classes, files):
+    """Raise a ValueError that names the classes without images."""
+    empty = [name for name, images in zip(classes, files, strict=True) if not images]
+    if empty:
+        raise ValueError(
+            f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}): "
+            f"{', '.join(empty)}. Fill or remove their folders."
+        )
+
+
 def _sorted_files(parent):
-    """Files at any depth with the reasons why they are skipped, empty for those that are not."""
+    """Files at any depth, each with the reason why it is skipped; the reason is empty if it is not."""
     for child in sorted(parent.iterdir()):
         if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
             yield from _sorted_files(child)
@@ -84,10 +98,10 @@ def _reason(child):
 def _warn_of_images(path, skipped):
     """One warning that counts the files of other image formats by suffix."""
     counts = collections.Counter(file.suffix.lower() for file in skipped)
-    counts = [f"{counts[suffix]} {suffix}" for suffix in sorted(_OTHER_IMAGES) if counts[suffix]]
+    counts = [f"{counts[suffix]} {suffix}" for suffix in sorted(_UNREAD_IMAGE_SUFFIXES) if counts[suffix]]
     if counts:
         message = (
-            f"Received path={str(path)!r} with image files that are not read: {', '.join(counts)}. Expected "
+            f"Received path={str(path)!r} with image files in formats that are not read: {', '.join(counts)}. Expected "
             f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them."
         )
         warnings.warn(message, stacklevel=3)
@@ -96,25 +110,25 @@ def _warn_of_images(path, skipped):
 def load_image(
     size: int | tuple[int, int], *, channels: int = 3, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
 ) -> Callable:
-    """A function that loads one image file inside a `tf.data` graph, for `sampler.batches(paths, labels, load=...)`.
+    """A function that loads one image file in a `tf.data` graph, for `sampler.batches(paths, labels, load=...)`.
 
-    JPEG, PNG, GIF, BMP and WebP are read, whatever the file is named. The image is turned upright by its Exif
-    orientation (of JPEG, WebP, and PNG where it comes before the pixels), then resized bilinearly with antialiasing,
-    without regard to its aspect ratio. Alpha is dropped; of 16 bits the upper 8 are taken; palettes, grey and CMYK
-    become RGB; color profiles are ignored. Grey is 0.299 R + 0.587 G + 0.114 B. Of an animation the first frame is
-    taken. Bytes behind the image are ignored, and a file that is cut is an error, also a JPEG that is cut and given an
-    end mark, unless no more is missing than its last block of pixels or whole scans of a progressive one.
+    Reads JPEG, PNG, GIF, BMP and WebP, whatever the suffix. The image is rotated by its Exif orientation (of JPEG, WebP
+    and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect ratio
+    is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
+    converted to RGB; color profiles are ignored. Gray is 0.299 R + 0.587 G + 0.114 B. Only the first frame of an
+    animation is read. Bytes after the image are ignored. A truncated file is an error, also a truncated JPEG to which
+    an end mark was added, unless only its last block of pixels or complete scans of a progressive file are missing.
 
     Exported models read files by the same operations; see `tfdml.export.saved_model`.
 
     Args:
         size: side of the square result in pixels, or `(height, width)`.
-        channels: 1 for grey, 3 for colour.
-        max_bytes: largest size of a file, by default 20 MiB as in exported models.
-        max_pixels: largest width times height, checked in the header, by default 8192 x 8192 as in exported models.
+        channels: 1 for gray, 3 for color.
+        max_bytes: maximum size of a file, by default 20 MiB as in exported models.
+        max_pixels: maximum of width times height, checked in the header, by default 8192 x 8192 as in exported models.
 
     Returns:
-        function of a string tensor `()`, a path, that returns a uint8 tensor `(height, width, channels)`. It raises
+        Function from a path, a string tensor `()`, to a uint8 tensor `(height, width, channels)`. It raises
         `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit.
 
     Raises:
@@ -124,10 +138,9 @@ def load_image(
     if min(height, width) < 1:
         raise ValueError(f"Received size={size!r}, expected a positive side or (height, width).")
     if channels not in (1, 3):
-        raise ValueError(f"Received channels={channels!r}, expected 1 (grey) or 3 (colour).")
-    for name, limit in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
-        if limit < 1:
-            raise ValueError(f"Received {name}={limit!r}, expected at least 1.")
+        raise ValueError(f"Received channels={channels!r}, expected 1 (gray) or 3 (color).")
+    require_whole("max_bytes", max_bytes, 1)
+    require_whole("max_pixels", max_pixels, 1)
 
     def load(path):
         import tensorflow as tf

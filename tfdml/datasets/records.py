@@ -1,4 +1,4 @@
-"""What the data sets return: plain frozen records of arrays."""
+"""Records that the data sets return: frozen dataclasses of arrays."""
 
 import dataclasses
 
@@ -6,17 +6,17 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LabelledImages:
+class LabeledImages:
     """One part (train, validation or test) of a set of character images; row i of every array is image i.
 
     Attributes:
-        images: `(n, 32, 32, 1)` uint8, grey.
+        images: `(n, 32, 32, 1)` uint8, gray.
         labels: `(n,)` int64, dense from 0 within this part.
-        code_points: `(n,)` int64, the Unicode code point that was drawn.
+        code_points: `(n,)` int64, the Unicode code point of the drawing.
         faces: `(n,)` int64, the typeface, an index into `face_names`.
         designs: `(n,)` int64, the type design (family) of that typeface, an index into `design_names`.
-        views: `(n,)` int64, which distortion of the drawing; 0 is the default set.
-        class_code_points: `(classes,)` int64, the code point that names each class.
+        views: `(n,)` int64, the number of the distortion; 0 is the default set.
+        class_code_points: `(classes,)` int64, the code point that identifies each class.
         face_names, design_names: tuples of str.
         protocol: the id under which numbers measured on this part are reported.
     """
@@ -38,14 +38,14 @@ class LabelledImages:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LabelledFiles:
+class LabeledFiles:
     """Image files with their classes.
 
     Attributes:
         paths: `(n,)` array of str.
         labels: `(n,)` int64, dense from 0, an index into `class_names`.
         class_names: tuple of str.
-        skipped: tuple of `(path, reason)`, both str: what lies in the folder and is not in `paths`.
+        skipped: tuple of `(path, reason)`, both str: files in the folder that are not in `paths`.
     """
 
     paths: np.ndarray

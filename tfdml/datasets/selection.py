@@ -1,7 +1,7 @@
-"""Which drawings make up the glyphs, and which characters are one class.
+"""Selection of the drawings of the glyphs, and of the characters that form one class.
 
-The rules need the pictures themselves, and rasterizers differ by a few grey levels, so the default set's selection is
-made once (`tools/make_glyphs_manifest.py`) and ships with the package. `glyphs(fonts=...)` makes its own.
+The rules compare pixels, and rasterizers differ by a few gray levels. The selection of the default set is therefore
+made once (`tools/make_glyphs_manifest.py`) and ships with the package. `glyphs(fonts=...)` makes its own selection.
 """
 
 import collections
@@ -12,22 +12,22 @@ import unicodedata
 import numpy as np
 import numpy.typing as npt
 
-TOLERANCE = 0.3  # of full scale: no pixel of two pictures of the same drawing differs by more
-SHARE = 0.4  # of the faces that have both characters
-FACES = 3  # at least so many, unless it is every face of the rarer character
-INK = 10.0  # full pixels; a character fainter than this in every face is left out
-IMAGES = 8  # the smallest class
+TOLERANCE = 0.3  # maximum difference of a pixel between two pictures of the same drawing, share of full scale
+SHARE = 0.4  # minimum share of the faces with both characters in which characters of one class look the same
+FACES = 3  # minimum number of such faces, unless they are all faces of the rarer character
+INK = 10.0  # full pixels; a character with less ink than this in every face is left out
+IMAGES = 8  # minimum size of a class
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Selection:
-    """The chosen drawings, ordered by class, code point and face.
+    """The selected drawings, ordered by class, code point and face.
 
     Attributes:
-        classes: `(n,)` int64, the code point that names the class.
+        classes: `(n,)` int64, the code point that identifies the class.
         code_points: `(n,)` int64, the code point to draw.
-        faces: `(n,)` int64, index of the face to draw it in.
-        counts: dict of what the rules did, in their order; empty when read from a manifest.
+        faces: `(n,)` int64, index of the face to draw.
+        counts: numbers of drawings and classes after each rule; empty for a manifest.
     """
 
     classes: np.ndarray
@@ -37,19 +37,20 @@ class Selection:
 
 
 def select(pictures: np.ndarray, code_points: npt.ArrayLike, faces: npt.ArrayLike) -> Selection:
-    """Chooses classes and images.
+    """Selects classes and images.
 
-    1. A character whose ink is below `INK` pixels in every face is left out.
-    2. Characters that Unicode folds (`<font>` variants, singletons) are one class; so are characters that look the
-       same in at least `SHARE` of the faces that have both and in `FACES` of them, or in every face of the rarer.
-    3. Of pictures that look the same within a class one stays, that of the smallest code point and first face.
-    4. Pictures that look the same as a picture of another class are dropped, on both sides.
+    1. Characters with less than `INK` pixels of ink in every face are left out.
+    2. Characters that Unicode folds (`<font>` variants, singletons) form one class. So do characters that look the
+       same in at least `SHARE` of the faces that have both and in at least `FACES` faces, or in every face of the
+       rarer character.
+    3. Of pictures in a class that look the same, the one with the smallest code point and first face is kept.
+    4. Pictures that look the same as a picture of another class are dropped, in both classes.
     5. Classes with fewer than `IMAGES` pictures are dropped.
 
     Args:
         pictures: `(n, pixels)` float32 in [0, 1].
         code_points: `(n,)` integers.
-        faces: `(n,)` integers; a code point comes at most once a face.
+        faces: `(n,)` integers; a code point occurs at most once per face.
 
     Returns:
         `Selection`, which may be empty.
@@ -82,7 +83,7 @@ def select(pictures: np.ndarray, code_points: npt.ArrayLike, faces: npt.ArrayLik
 
 
 def fold(code_point: int) -> int:
-    """The code point that Unicode says is the same letter: through `<font>` variants and singletons, or itself."""
+    """The code point that Unicode folds this one to, through `<font>` variants and singletons; or itself."""
     while True:
         parts = unicodedata.decomposition(chr(code_point)).split()
         if parts[:1] == ["<font>"]:
@@ -93,7 +94,7 @@ def fold(code_point: int) -> int:
 
 
 def same_pairs(pictures: np.ndarray) -> np.ndarray:
-    """All pairs of pictures of which no pixel differs by more than `TOLERANCE`.
+    """All pairs of pictures in which no pixel differs by more than `TOLERANCE`.
 
     Args:
         pictures: `(n, pixels)` float32 in [0, 1].
@@ -101,7 +102,7 @@ def same_pairs(pictures: np.ndarray) -> np.ndarray:
     Returns:
         `(pairs, 2)` int64, the smaller index first.
     """
-    # The pixels that vary most tell most pairs apart, so they are looked at first, the rest only where these agree.
+    # The pixels with the largest variance separate most pairs: compare them first, and the others only if these agree.
     by_variance = np.argsort(-pictures.var(axis=0), kind="stable")
     first = np.ascontiguousarray(pictures[:, by_variance[:200:25]].T)
     then = np.ascontiguousarray(pictures[:, by_variance[:400:8]])
@@ -116,7 +117,7 @@ def same_pairs(pictures: np.ndarray) -> np.ndarray:
 
 
 def _has_ink(pictures, code_points):
-    """`(n,)` bool: the character reaches `INK` pixels in one face at least."""
+    """`(n,)` bool: the character has `INK` pixels in at least one face."""
     _, place = np.unique(code_points, return_inverse=True)
     most = np.zeros(place.max(initial=-1) + 1)
     np.maximum.at(most, place, pictures.sum(axis=1))
@@ -139,7 +140,7 @@ def _root(parents, c):
 
 
 def _folded(code_points):
-    """Pairs of code points that Unicode folds to one letter, whether or not a face has the letter itself."""
+    """Pairs of code points that Unicode folds to the same letter, whether or not a face has that letter."""
     first = {}
     return [(first.setdefault(fold(c), c), c) for c in sorted(code_points)]
 
@@ -155,13 +156,13 @@ def _alike(code_points, faces, same):
 
 
 def _enough(alike, faces_a, faces_b):
-    # A face that both happen to share decides nothing: one font draws Greek Iota with vrachy as a plain Iota.
+    # One shared face is not enough: one font draws Greek Iota with vrachy as a plain Iota.
     rarer = min(len(faces_a), len(faces_b))
     return alike == rarer or (alike >= FACES and alike >= SHARE * len(faces_a & faces_b))
 
 
 def _without_repeats(classes, same):
-    """`(n,)` bool: not the same as an earlier picture that stays in its class."""
+    """`(n,)` bool: differs from all earlier pictures that are kept in its class."""
     kept = np.ones(len(classes), bool)
     pairs = same[classes[same[:, 0]] == classes[same[:, 1]]]
     for earlier, later in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
@@ -179,7 +180,7 @@ def _in_two_classes(classes, kept, same):
 
 
 def save_manifest(path: str | os.PathLike[str], selection: Selection) -> None:
-    """Writes a selection as label, code point and bit mask of faces, without pickle.
+    """Writes a selection as labels, code points and bit masks of faces, without pickle.
 
     Args:
         path: file to write, ending in .npz.
@@ -193,7 +194,7 @@ def save_manifest(path: str | os.PathLike[str], selection: Selection) -> None:
 
 
 def load_manifest(path: str | os.PathLike[str]) -> Selection:
-    """Reads what `save_manifest` wrote: `Selection`."""
+    """Reads the `Selection` that `save_manifest` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         labels, code_points, masks = arrays["labels"], arrays["code_points"], arrays["faces"]
     rows, faces = np.nonzero((masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1)

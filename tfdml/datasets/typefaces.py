@@ -1,4 +1,4 @@
-"""Typefaces: the font files inside matplotlib's wheel, and drawing their characters with Pillow."""
+"""Typefaces: the font files in matplotlib's wheel, and their characters drawn with Pillow."""
 
 import dataclasses
 import hashlib
@@ -20,8 +20,8 @@ X_HEIGHT = 44  # pixels
 _LETTERS = string.ascii_letters
 _ALPHANUMERIC = _LETTERS + string.digits
 
-# Design, the characters that may be drawn (None: all letters and numbers that the file maps), and sha256 of each file.
-# The Computer Modern files do not map Unicode, except for ASCII; the digits of cmmi10 are old style.
+# Design, characters to draw (None: all letters and numbers that the file maps), and sha256 of each file.
+# The Computer Modern files map only ASCII to Unicode; the digits of cmmi10 are old style.
 _WHEEL = (
     (
         "DejaVu Sans",
@@ -90,10 +90,10 @@ class Face:
     """One font file.
 
     Attributes:
-        name: file name without its ending; it seeds the distortions.
+        name: file name without the suffix; it seeds the distortions.
         design: the type design (family) it belongs to.
         path: pathlib.Path of the file.
-        characters: str of the characters that may be drawn, or None for all letters and numbers.
+        characters: str of the characters to draw, or None for all letters and numbers.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Face:
 
     @property
     def id(self) -> int:
-        """crc32 of the name: the part of an image's key that stands for the face."""
+        """crc32 of the name: the part of an image's key that identifies the face."""
         return zlib.crc32(self.name.encode())
 
 
@@ -113,7 +113,7 @@ def sha256(path: str | os.PathLike[str]) -> str:
 
 
 def wheel_folder() -> pathlib.Path:
-    """The folder of font files inside the installed matplotlib, which is located and not imported."""
+    """The folder of font files of the installed matplotlib, which is located but not imported."""
     spec = importlib.util.find_spec("matplotlib")
     if spec is None or spec.origin is None:
         raise ImportError(
@@ -127,7 +127,7 @@ def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
     """The 21 faces of the default set, each file checked.
 
     Args:
-        folder: folder of font files; by default the one inside matplotlib.
+        folder: folder of font files; by default that of matplotlib.
 
     Returns:
         list of `Face`.
@@ -141,23 +141,22 @@ def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
     for design, characters, files in _WHEEL:
         for name, digest in files.items():
             path = folder / f"{name}.ttf"
-            _check(path, digest)
+            _require_digest(path, digest)
             faces.append(Face(name=name, design=design, path=path, characters=characters))
     return faces
 
 
-def _check(path, digest):
+def _require_digest(path, digest):
     found = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
     if found != f"sha256 {digest}":
         raise ValueError(
             f"Received the font file {path}: {found}, expected sha256 {digest}. The glyphs are drawn from the files "
-            "that matplotlib 3.6 to 3.11 carry. Reinstall matplotlib from its wheel; a system package may put other "
-            "fonts in their place."
+            "in matplotlib 3.6 to 3.11. Reinstall matplotlib from its wheel; a system package may replace its fonts."
         )
 
 
 def file_faces(paths: Sequence[str | os.PathLike[str]]) -> list[Face]:
-    """Faces of any font files; the design is the family name that the file states.
+    """Faces of any font files; the design is the family name in the file.
 
     Args:
         paths: sequence of paths of font files that Pillow can read, with distinct file names.
@@ -166,11 +165,11 @@ def file_faces(paths: Sequence[str | os.PathLike[str]]) -> list[Face]:
         list of `Face`.
 
     Raises:
-        ValueError: no path, a missing file, a file that is no font, or two files of one name.
+        ValueError: no path, a missing file, a file that is not a font, or two files with the same name.
     """
     files = [] if isinstance(paths, (str, bytes, pathlib.PurePath)) else [pathlib.Path(path) for path in paths]
     if not files:
-        raise ValueError("Received fonts that are no list of files, expected such as fonts=['a.ttf', 'b.otf'].")
+        raise ValueError("Received fonts that are not a list of files, expected for example fonts=['a.ttf', 'b.otf'].")
     names = [path.stem for path in files]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -184,7 +183,7 @@ def _family(path):
     try:
         return image_font().truetype(path, 10).getname()[0]
     except OSError as error:
-        raise ValueError(f"Received {path}, which is no font file that Pillow can read ({error}).") from error
+        raise ValueError(f"Received {path}, which is not a font file that Pillow can read ({error}).") from error
 
 
 def image_font() -> ModuleType:
@@ -199,11 +198,11 @@ def image_font() -> ModuleType:
 
 
 def code_points(face: Face) -> list[int]:
-    """Letters and numbers (Unicode categories L and N) that a face maps, in order: list of int.
+    """Letters and numbers (Unicode categories L and N) that a face maps, in ascending order.
 
     Raises:
         ImportError: fontTools is not installed.
-        ValueError: the face has no letter x, from which it takes its size.
+        ValueError: the face has no letter x, which defines its size.
     """
     try:
         from fontTools.ttLib import TTFont
@@ -220,7 +219,7 @@ def code_points(face: Face) -> list[int]:
 
 
 def open_font(face: Face) -> Any:
-    """The face as a Pillow font, sized so that its `x` is 44 pixels high, laid out without shaping."""
+    """The face as a Pillow font, scaled so that its `x` is 44 pixels high, laid out without shaping."""
     fonts = image_font()
     basic = fonts.Layout.BASIC
     top = fonts.truetype(face.path, 1000, layout_engine=basic).getbbox("x", anchor="ls")[1]
@@ -228,14 +227,14 @@ def open_font(face: Face) -> Any:
 
 
 def draw(font: Any, code_point: int) -> np.ndarray | None:
-    """Draws one character, its ink centred sideways and its baseline at row 88.
+    """Draws one character, with its ink centered horizontally and its baseline at row 88.
 
     Args:
         font: from `open_font`.
         code_point: int.
 
     Returns:
-        `(128, 128)` uint8, ink is 255; or None where there is no ink or the ink does not fit.
+        `(128, 128)` uint8, ink is 255; None if there is no ink or it does not fit.
     """
     from PIL import Image, ImageDraw
 

@@ -1,4 +1,4 @@
-"""Export: models as SavedModels for serving."""
+"""Export of models as SavedModels for serving."""
 
 from tfdml.export.saved_model import saved_model
 

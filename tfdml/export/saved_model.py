@@ -1,4 +1,4 @@
-"""SavedModels that TensorFlow Serving runs as they are."""
+"""SavedModels that TensorFlow Serving runs without further code."""
 
 import os
 from pathlib import Path, PurePosixPath
@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath
 import keras
 import tensorflow as tf
 
-from tfdml._atomic import check_writable, replacing
+from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._checks import require_whole
 from tfdml._images import MAX_BYTES, MAX_PIXELS
 from tfdml._images.decode import load_batch
 
@@ -23,26 +24,26 @@ def saved_model(
     """Write a model of images as a SavedModel with two signatures.
 
     * `serving_default(images)`: `(batch, height, width, channels)` uint8 pixels.
-    * `serve_bytes(images)`: `(batch,)` strings, each a JPEG, PNG, GIF, BMP or WebP file; read as
-      `tfdml.datasets.load_image` reads it, by the same operations, then as above.
+    * `serve_bytes(images)`: `(batch,)` strings, each the content of a JPEG, PNG, GIF, BMP or WebP file, read by the
+      same operations as in `tfdml.datasets.load_image`.
 
-    Both return `{"embedding": (batch, dim) float32}`, `(0, dim)` for an empty batch. A string that is not a whole
-    image, or is larger than a limit, is an error of that request that names its place in the batch; the model keeps
-    serving. With `on_error="mark"`, `serve_bytes` answers the other rows and returns `"error"` too: `(batch,)` strings,
-    empty for a good row, the reason for a bad one, whose embedding is zeros.
+    Both return `{"embedding": (batch, dim) float32}`, `(0, dim)` for an empty batch. If a string is not a complete
+    image or exceeds a limit, its request fails with an error that names its position in the batch; the model keeps
+    serving. With `on_error="mark"`, `serve_bytes` answers the other rows and also returns `"error"`: `(batch,)`
+    strings, empty for a valid image, otherwise the reason; the embedding of an invalid image is zero.
 
-    Only what leads from the model's input to its output is written, neither the optimizer nor the layers of a loss. The
-    folder loads with `tf.saved_model.load` where neither tfdml nor Keras is installed. It is written to a temporary
-    name and renamed, so `path` is a whole model at all times.
+    Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
+    `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
+    temporary name and renamed, so `path` is a complete model at all times.
 
     Args:
-        model: a functional Keras model of one input `(batch, height, width, channels)`, with fixed height, width and
-            1 or 3 channels, that takes raw pixels in [0, 255], and of one output `(batch, dim)`.
+        model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
+            fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`.
         path: folder to write; an older SavedModel there is replaced.
-        max_bytes: largest size of an image file; 20 MiB hold the largest photos of phones.
-        max_pixels: largest width times height, checked in the header before anything is decoded; 8192 x 8192 hold the
-            photos of 64 megapixel cameras, and take 200 MB once decoded. Up to 8 files are decoded at a time.
-        on_error: "fail" or "mark": whether a bad image fails its request.
+        max_bytes: maximum size of an image file; 20 MiB hold the largest photos of phones.
+        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 hold
+            the photos of 64 megapixel cameras and take 200 MB decoded. Up to 8 files are decoded at the same time.
+        on_error: "fail" if an invalid image fails its request, "mark" if it is only marked.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
     Returns:
@@ -52,63 +53,73 @@ def saved_model(
         ValueError: a model of another form, a limit below 1, another `on_error`, a name outside `assets.extra`, or a
             folder at `path` that holds something other than a SavedModel.
         OSError: `path` cannot be written.
-        RuntimeError: Keras does not run on TensorFlow.
+        RuntimeError: the Keras backend is not TensorFlow.
     """
-    height, width, channels = _image_shape(model)
-    check_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
-    folder = check_export_path(path)
-    network = keras.Model(model.inputs, model.outputs)
-    dtype = model.inputs[0].dtype
-
-    def embed(images):
-        batch = tf.shape(images)[0]
-        # Optimized graphs of some layers (batch normalization) fail on no rows.
-        rows = tf.cond(batch == 0, lambda: tf.zeros((1, height, width, channels), images.dtype), lambda: images)
-        output = network(tf.cast(rows, dtype), training=False)
-        return {"embedding": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
-
-    def embed_bytes(images):
-        pixels, problems = load_batch(
-            images, height=height, width=width, channels=channels, max_bytes=max_bytes, max_pixels=max_pixels
-        )
-        if on_error == "fail":
-            return embed(_all_good(pixels, problems))
-        embedding = embed(pixels)["embedding"]
-        return {"embedding": tf.where(problems[:, None] == "", embedding, 0.0), "error": problems}
-
-    archive = keras.export.ExportArchive()
-    archive.track(network)
-    pixels = tf.TensorSpec((None, height, width, channels), "uint8", name="images")
-    archive.add_endpoint("serving_default", embed, [pixels])
-    archive.add_endpoint("serve_bytes", embed_bytes, [tf.TensorSpec((None,), "string", name="images")])
-    with replacing(folder) as partial:
+    shape = _image_shape(model)
+    require_export_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
+    folder = as_export_path(path)
+    archive = _archive(model, shape, on_error, max_bytes=max_bytes, max_pixels=max_pixels)
+    with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", assets_extra or {})
     return folder
 
 
-def check_export_path(path: str | os.PathLike) -> Path:
-    """`path` as a `pathlib.Path` that a SavedModel can be written to without losing anything else.
+def _archive(model, shape, on_error, **limits):
+    """The network from the model's input to its output, with both signatures."""
+    network = keras.Model(model.inputs, model.outputs)
+    embed = _embedding_of_pixels(network, shape)
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    archive.add_endpoint("serving_default", embed, [tf.TensorSpec((None, *shape), "uint8", name="images")])
+    strings = tf.TensorSpec((None,), "string", name="images")
+    archive.add_endpoint("serve_bytes", _embedding_of_files(embed, shape, on_error, limits), [strings])
+    return archive
+
+
+def _embedding_of_pixels(network, shape):
+    def embed(images):
+        batch = tf.shape(images)[0]
+        # Optimized graphs of some layers (batch normalization) fail without rows.
+        rows = tf.cond(batch == 0, lambda: tf.zeros((1, *shape), images.dtype), lambda: images)
+        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
+        return {"embedding": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
+
+    return embed
+
+
+def _embedding_of_files(embed, shape, on_error, limits):
+    height, width, channels = shape
+
+    def embed_bytes(images):
+        pixels, problems = load_batch(images, height=height, width=width, channels=channels, **limits)
+        if on_error == "fail":
+            return embed(_all_good(pixels, problems))
+        embedding = embed(pixels)["embedding"]
+        return {"embedding": tf.where(problems[:, None] == "", embedding, 0.0), "error": problems}
+
+    return embed_bytes
+
+
+def as_export_path(path: str | os.PathLike) -> Path:
+    """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files.
 
     Raises:
         OSError: it cannot be written.
         ValueError: something other than a SavedModel is there.
     """
-    path = check_writable(path)
+    path = as_writable_path(path)
     if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / "saved_model.pb").is_file()):
         raise ValueError(
             f"Received path={str(path)!r}, which holds something other than a SavedModel; expected a new or empty "
-            "folder, or an earlier export. Choose another path, or move away what is there."
+            "folder, or an earlier export. Choose another path, or move its contents."
         )
     return path
 
 
 def _image_shape(model):
-    if keras.backend.backend() != "tensorflow":
-        raise RuntimeError(
-            f"Received a model on the {keras.backend.backend()!r} backend, expected 'tensorflow': a SavedModel holds "
-            "TensorFlow operations. Save with model.save('model.keras') and load it with KERAS_BACKEND=tensorflow."
-        )
+    """Height, width and channels of the model's input."""
+    _require_tensorflow()
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 2:
         raise ValueError(
@@ -119,22 +130,29 @@ def _image_shape(model):
     if len(shape) != 3 or None in shape or shape[2] not in (1, 3):
         raise ValueError(
             f"Received a model of inputs (batch, {', '.join(map(str, shape))}), expected images "
-            "(batch, height, width, channels) of fixed size and 1 or 3 channels. Give keras.Input the whole shape."
+            "(batch, height, width, channels) of fixed size and 1 or 3 channels. Pass the full shape to keras.Input."
         )
     return shape
 
 
-def check_options(
+def _require_tensorflow():
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            f"Received a model on the {keras.backend.backend()!r} backend, expected 'tensorflow': a SavedModel holds "
+            "TensorFlow operations. Save with model.save('model.keras') and load it with KERAS_BACKEND=tensorflow."
+        )
+
+
+def require_export_options(
     *,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> None:
-    """Raise the error of an option of `saved_model` that is wrong, or that it does not have."""
-    for name, value in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
-        if value < 1:
-            raise ValueError(f"Received {name}={value!r}, expected at least 1.")
+    """Raise the error of an invalid or unknown option of `saved_model`."""
+    require_whole("max_bytes", max_bytes, 1)
+    require_whole("max_pixels", max_pixels, 1)
     if on_error not in ("fail", "mark"):
         raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
     for name in assets_extra or {}:
@@ -149,9 +167,9 @@ def _write_extra(folder, contents):
 
 
 def _all_good(pixels, problems):
-    """The pixels; an error that names the first bad image, if there is one."""
+    """The pixels; raises an error that names the first invalid image, if there is one."""
     bad = tf.cast(problems != "", tf.int32)
-    place = tf.argmax(tf.concat([bad, [1]], 0))  # One behind the last if all are good.
+    place = tf.argmax(tf.concat([bad, [1]], 0))  # the last one is past the end, for a batch without invalid images
     reason = tf.concat([problems, [""]], 0)[place]
     message = tf.strings.join(["Received at place ", tf.strings.as_string(place), " of the batch ", reason])
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(bad == 0), [message])]):

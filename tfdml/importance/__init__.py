@@ -1,8 +1,8 @@
-"""How likely a batch design draws each pair, and the weights that undo it.
+"""Pair probabilities of batch designs, and the importance weights that correct for them.
 
-A batch design draws the ordered pair (i, j) with probability Q(i, j); the full loss counts all pairs alike, with
-P_U = 1 / (N (N - 1)). Pairs weighed by W = P_U / Q make the loss of a batch an unbiased estimate of the full loss.
-Samplers know their Q: `sampler.importance(labels)` gives the weights to hand to a loss.
+A batch design draws the ordered pair (i, j) with probability Q(i, j); the full loss takes all pairs with the same
+probability P_U = 1 / (N (N - 1)). Weights W = P_U / Q make the loss of a batch an unbiased estimate of the full loss.
+Samplers know their Q: `sampler.importance(labels)` returns the weights to pass to a loss.
 """
 
 from tfdml.importance.probabilities import (

@@ -8,25 +8,25 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml.pairs.class_values import known_counts
 
 
 class PairProbabilities(NamedTuple):
-    """Q: the probability of each ordered pair of different examples, when a pair is drawn from the batches of a design.
+    """Q: the probability of each ordered pair of different examples among the pairs of the batches of a design.
 
-    Examples of a class are alike, so Q depends on their classes only:
+    Q depends on the classes of the examples only:
 
         Q(i, j) = within[y_i]                    where y_i = y_j
         Q(i, j) = left[y_i] . right[y_j]         otherwise
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
-        counts: `(classes,)` int64, N_c: the examples of each class that may be drawn.
-        within: `(classes,)` float64; 0 for a class of one example, which has no pair.
-        left, right: `(classes, terms)` float64. One term is enough where classes are drawn alike.
-        within_error, between_error: standard errors of a Q that was estimated, `(classes,)` and `(classes, classes)`;
-            None where Q is exact.
+        counts: `(classes,)` int64, N_c: number of examples of each class that can be drawn.
+        within: `(classes,)` float64; 0 for a class of one example, which has no pairs.
+        left, right: `(classes, terms)` float64. One term is enough if all classes are drawn alike.
+        within_error, between_error: standard errors of an estimated Q, `(classes,)` and `(classes, classes)`;
+            None if Q is exact.
     """
 
     ids: np.ndarray
@@ -39,19 +39,19 @@ class PairProbabilities(NamedTuple):
 
     @property
     def uniform(self) -> float:
-        """P_U = 1 / (N (N - 1)), the probability of every pair when all are alike."""
+        """P_U = 1 / (N (N - 1)), the probability of every pair under uniform sampling."""
         total = int(self.counts.sum())
         return 1.0 / (total * (total - 1))
 
     def of(self, labels: npt.ArrayLike) -> np.ndarray:
         """Q of every ordered pair of the examples with `labels` `(examples,)`: `(examples, examples)`, diagonal 0."""
-        labels = unmasked("labels", labels)
+        labels = as_unmasked(labels, "labels")
         place = np.searchsorted(self.ids, labels)
         place = np.minimum(place, len(self.ids) - 1)
         if (self.ids[place] != labels).any():
             unknown = np.asarray(labels)[self.ids[place] != labels][0]
             raise ValueError(
-                f"Received label {unknown}, expected one of the {len(self.ids)} classes that may be drawn."
+                f"Received label {unknown}, expected one of the {len(self.ids)} classes that can be drawn."
             )
         same = place[:, None] == place
         q = np.where(same, self.within[place], self.left[place] @ self.right[place].T)
@@ -67,12 +67,13 @@ def group(
         Q(i, j) = (m - 1) / (L (mn - 1) N_yi (N_yi - 1))        where y_i = y_j
         Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
 
-    Of a class with fewer than m examples, as short_classes="repeat" keeps it, every example is repeated
-    a = floor(m / N_c) times and r = m - a N_c of them once more; then m - 1 in the first line becomes
-    (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with its own copy are left out.
+    where L is the number of classes and N_c the number of examples of class c. In a class with fewer than m examples,
+    which short_classes="repeat" keeps, every example occurs a = floor(m / N_c) times and r = m - a N_c of them once
+    more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with its own
+    copy are left out.
 
     Args:
-        class_counts: examples of each class that may be drawn: an array indexed by class id, or a dict of id to count.
+        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         classes_per_batch: n.
         examples_per_class: m.
 
@@ -93,15 +94,15 @@ def group(
 
 
 def p_random(class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction: float) -> PairProbabilities:
-    """Q of p-random pairs: with probability p both of one class, else of two.
+    """Q of p-random pairs: both examples of one class with probability p, else of two classes.
 
         Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
         Q(i, j) = (1 - p) / (L (L - 1) N_yi N_yj)        otherwise
 
-    L_2 counts the classes with at least two examples, which is all of them in the paper.
+    where L is the number of classes and L_2 the number of classes with two or more examples, all of them in the paper.
 
     Args:
-        class_counts: examples of each class that may be drawn: an array indexed by class id, or a dict of id to count.
+        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         positive_fraction: p, in (0, 1).
 
     Returns:
@@ -122,10 +123,10 @@ def p_random(class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction:
 
 
 def uniform(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
-    """Q of uniform batches: P_U itself, 1 / (N (N - 1)) for every pair.
+    """Q of uniform batches: P_U = 1 / (N (N - 1)) for every pair.
 
     Args:
-        class_counts: examples of each class: an array indexed by class id, or a dict of class id to count.
+        class_counts: number of examples per class: an array indexed by class id, or a dict of class id to count.
 
     Returns:
         `PairProbabilities`.
@@ -136,7 +137,7 @@ def uniform(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
     ids, counts = _counts(class_counts, at_least=1)
     total = int(counts.sum())
     if total < 2:
-        raise ValueError(f"Received {total} example, expected two at least: there is no pair.")
+        raise ValueError(f"Received {total} example, expected two or more: there is no pair.")
     alike = np.ones((len(ids), 1))
     return PairProbabilities(
         ids, counts, np.where(counts > 1, 1, 0) / (total * (total - 1)), alike / total, alike / (total - 1)
@@ -157,11 +158,11 @@ def hierarchical(
         Q(i, j) = S/G  C (C - 1) / (L_g (L_g - 1))  m/N_yi  m/N_yj / (B (B - 1))            in one super-class g
         Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
 
-    where B = S C m, G counts the super-classes, and L_g the classes of one. Classes with fewer than m examples are as
-    in `group`.
+    where B = S C m, G is the number of super-classes, and L_g that of the classes of super-class g. Classes with fewer
+    than m examples are treated as in `group`.
 
     Args:
-        class_counts: examples of each class that may be drawn: an array indexed by class id, or a dict of id to count.
+        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
         super_classes_per_batch: S.
         classes_per_super_class: C.
@@ -185,8 +186,8 @@ def hierarchical(
     within = scale * s / total * c / classes[place] * pairs_inside(counts, m)
     drawn = scale * m * m * s * (s - 1) / max(total * (total - 1), 1) * np.outer(c / classes, c / classes)
     np.fill_diagonal(drawn, scale * m * m * s / total * c * (c - 1) / np.maximum(classes * (classes - 1), 1))
-    of_class = np.eye(total)[place]
-    return PairProbabilities(ids, counts, within, of_class @ drawn / counts[:, None], of_class / counts[:, None])
+    memberships = np.eye(total)[place]
+    return PairProbabilities(ids, counts, within, memberships @ drawn / counts[:, None], memberships / counts[:, None])
 
 
 def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, int]) -> np.ndarray:
@@ -197,9 +198,9 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
         super_classes: an array of super-class ids indexed by class id, or a dict of class id to super-class id.
 
     Raises:
-        ValueError: a class that `super_classes` does not know.
+        ValueError: a class that is not in `super_classes`.
     """
-    super_classes = unmasked("super_classes", super_classes)
+    super_classes = as_unmasked(super_classes, "super_classes")
     if not isinstance(super_classes, dict):
         super_classes = dict(enumerate(np.asarray(super_classes).tolist()))
     unknown = [label for label in ids.tolist() if label not in super_classes]
@@ -212,17 +213,17 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 
 
 def mixed(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
-    """Q of a design that draws each batch from one of several designs: the weighted sum of theirs.
+    """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
 
     Args:
-        parts: sequence of `PairProbabilities`. They may know different classes; P_U is over all of them.
+        parts: sequence of `PairProbabilities` Q_k. They may have different classes; P_U is over all of them.
         weights: probability of each part; they sum to 1.
 
     Returns:
         `PairProbabilities`.
 
     Raises:
-        ValueError: parts that hold different numbers of examples of a class.
+        ValueError: parts with different numbers of examples of a class.
     """
     ids = np.unique(np.concatenate([part.ids for part in parts]))
     counts = np.zeros(len(ids), dtype="int64")
@@ -245,27 +246,27 @@ def mixed(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairP
 def induced_lambda(
     anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int, eta: float = 1.0
 ) -> np.ndarray:
-    """The number of negatives that a weighted contrastive loss compares with each positive pair, per class pair.
+    """Effective number of negatives per positive pair in a weighted contrastive loss, for each pair of classes.
 
-    lambda = eta N_j (L - 1) / (N_i - 1): the `negatives_per_positive` at which the balanced contrastive loss gives a
-    negative the weight eta. With eta = 1 it is that of the contrastive loss.
+    lambda = eta N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
+    negative the weight eta; eta = 1 is the contrastive loss.
 
     Args:
-        anchor_count: N_i, examples in the class of the anchor, at least 2; a number or an array.
-        negative_count: N_j, examples in the class of the negative; a number or an array that broadcasts with it.
+        anchor_count: N_i, number of examples in the class of the anchor, at least 2; a number or an array.
+        negative_count: N_j, number of examples in the class of the negative; broadcast against `anchor_count`.
         classes: L.
         eta: weight of the negative.
 
     Returns:
-        float64 of the broadcast shape: `induced_lambda(n[:, None], n, len(n))` is that of all pairs of classes.
+        float64 of the broadcast shape: `induced_lambda(n[:, None], n, len(n))` covers all pairs of classes.
 
     Raises:
-        ValueError: a class of anchors with fewer than two examples.
+        ValueError: an anchor class with fewer than two examples.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (17).
     """
-    anchor_count = unmasked("anchor_count", anchor_count)
-    negative_count = unmasked("negative_count", negative_count)
+    anchor_count = as_unmasked(anchor_count, "anchor_count")
+    negative_count = as_unmasked(negative_count, "negative_count")
     anchor_count = np.asarray(anchor_count, dtype="float64")
     if (anchor_count < 2).any():
         raise ValueError(f"Received a class of {anchor_count.min():g} examples as anchors, expected 2 or more.")
@@ -273,13 +274,13 @@ def induced_lambda(
 
 
 def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:
-    """Ordered pairs of different examples per pair that a class has, where `examples` of each class are drawn.
+    """Expected number of times that each ordered pair of examples of a class occurs in a batch with the class.
 
-    examples (examples - 1) / (N (N - 1)), or fewer where a class has too few examples and they are repeated evenly.
+    m (m - 1) / (N (N - 1)), or less if a class has fewer than m examples and they are repeated evenly.
 
     Args:
         counts: `(classes,)` N.
-        examples: m.
+        examples: m, number of examples drawn per class.
 
     Returns:
         `(classes,)` float64, 0 for a class of one example.

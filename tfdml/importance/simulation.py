@@ -1,4 +1,4 @@
-"""Pair probabilities of any sampler, estimated from the batches that it draws."""
+"""Simulation: pair probabilities of any sampler, estimated from its batches."""
 
 from typing import Any
 
@@ -6,34 +6,32 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked, require_whole
 from tfdml.importance.probabilities import PairProbabilities
 
 
 def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
-    """Q of any sampler, estimated from the batches that it draws.
+    """Q of any sampler, estimated from its batches.
 
-    The pairs of a batch are those that `sampler.pairing` makes, and Q of two classes is the share of their pairs, in
-    the mean over batches, divided among their examples. It is right for designs that treat the examples of a class
-    alike.
+    The pairs of a batch are those of `sampler.pairing`. Q of two classes is the mean share of their pairs over batches,
+    divided by their number of pairs of examples. The design must treat all examples of a class alike.
 
     Args:
-        sampler: a `tfdml.samplers.Sampler`; its seed says which batches.
-        labels: `(examples,)` integer class ids of the examples that may be drawn, without classes that the sampler
+        sampler: a `tfdml.samplers.Sampler`; its seed determines the batches.
+        labels: `(examples,)` integer class ids of the examples that can be drawn, without classes that the sampler
             leaves out.
-        batches: how many batches are drawn. The standard error falls with its square root.
+        batches: number of batches to draw. The standard error falls with its square root.
 
     Returns:
-        `PairProbabilities` with standard errors, which take batches as independent. Memory grows with the square of
-        the number of classes: 16 bytes for each pair of classes.
+        `PairProbabilities` with standard errors that assume independent batches. Memory grows with the square of the
+        number of classes: 16 bytes for each pair of classes.
 
     Raises:
-        ValueError: some pair never came. Either the design can never draw it, and no weight can make up for that, or
-            the batches were too few.
+        ValueError: some pair was never drawn. Either the design can never draw it, and no weight can correct for that,
+            or there were too few batches.
     """
-    if batches < 2:
-        raise ValueError(f"Received batches={batches}, expected a whole number of at least 2.")
-    labels = unmasked("labels", labels)
+    require_whole("batches", batches, 2)
+    labels = as_unmasked(labels, "labels")
     ids, place, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
     first, second, share = _pairs_of_a_batch(sampler)
     cells = len(ids) ** 2
@@ -55,7 +53,7 @@ def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> 
 
 
 def _pairs_of_a_batch(sampler):
-    """Which places of a batch are pairs, and the share of each in the loss: a mean over pairs, then over anchors."""
+    """Places of the pairs of a batch, and the share of each in a loss that is a mean over pairs, then over anchors."""
     places = np.arange(sampler.batch_size)
     pairs = sampler.pairing(places, np.zeros((len(places), 1), dtype="float32"))
     anchors, references, pair = (

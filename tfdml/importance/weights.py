@@ -1,4 +1,4 @@
-"""Importance weights: what makes the loss of a batch an unbiased estimate of the full loss."""
+"""Importance weights, which make the loss of a batch an unbiased estimate of the full loss."""
 
 from typing import Any, Self
 
@@ -11,16 +11,16 @@ from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs
 from tfdml.pairs.class_values import look_up
 
-_ROWS = 1024  # Classes compared with all others at once.
+_CLASSES_PER_CHUNK = 1024  # Classes compared with all others at once.
 
 
 @serializable
 class ImportanceWeights:
     """Multiplies the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
 
-    A loss that is a mean over pairs, such as the contrastive losses, then has in the mean over batches the value and
-    the gradient that it has on all pairs of the training set. Losses that are not linear in their pairs are corrected
-    inside their sums.
+    For a loss that is a mean over pairs, such as the contrastive losses, the expected value and gradient over batches
+    then equal those over all pairs of the training set. Losses that are not linear in their pairs are corrected inside
+    their sums.
 
     Example:
 
@@ -31,34 +31,31 @@ class ImportanceWeights:
         delta: exponent of the weights: 1 removes the bias, 0 turns the weights off.
 
     Raises:
-        ValueError: Q is 0 for a pair that the training set has: no weight can make up for that.
+        ValueError: Q is 0 for some pair of the training set: no weight can correct for that.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eqs. (21) to (25) and section 6.2.
     """
 
     def __init__(self, probabilities: PairProbabilities, delta: float = 1.0):
         _require_possible(probabilities)
-        self.probabilities = probabilities
+        self.probabilities = q = probabilities
         self.delta = float(delta)
+        w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)  # P_U / Q.
+        self._within = w**self.delta
+        self._left, self._right = q.left / q.uniform, q.right  # Their inner products are Q / P_U.
 
     def __call__(self, pairs: Pairs) -> Pairs:
-        """Pairs with weights multiplied; a class that was not counted is an error, or NaN in a compiled function."""
-        q = self.probabilities
+        """`pairs` with reweighted positives and negatives; unknown classes raise, or give NaN if compiled."""
+        within = self._look_up(self._within, pairs, pairs.anchor_labels)[:, None]
+        left = self._look_up(self._left, pairs, pairs.anchor_labels)
+        right = self._look_up(self._right, pairs, pairs.reference_labels)
+        between = ops.where(pairs.negative > 0, _inner_products(left, right), 1.0)
+        return pairs.scale(positive=within, negative=between**-self.delta)
+
+    def _look_up(self, table, pairs, labels):
+        """The values of the classes of `labels`, in the dtype of the weights of `pairs`."""
         dtype = keras.backend.standardize_dtype(pairs.positive.dtype)
-        w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)
-
-        def values(table, labels):
-            return look_up(q.ids, table.astype(dtype), labels, source="the importance of the sampler")
-
-        left = values(q.left / q.uniform, pairs.anchor_labels)
-        right = values(q.right, pairs.reference_labels)
-        if len(right.shape) == 3:
-            between = ops.sum(left[:, None] * right, axis=-1)
-        else:
-            between = ops.matmul(left, ops.transpose(right))
-        negative = ops.where(pairs.negative > 0, between, 1.0) ** -self.delta
-        positive = values(w**self.delta, pairs.anchor_labels)[:, None]
-        return pairs._replace(positive=pairs.positive * positive, negative=pairs.negative * negative)
+        return look_up(self.probabilities.ids, table.astype(dtype), labels, source="the importance of the sampler")
 
     def get_config(self) -> dict[str, Any]:
         """The probabilities and delta as plain values."""
@@ -72,20 +69,27 @@ class ImportanceWeights:
         return cls(PairProbabilities(**arrays), config["delta"])
 
 
+def _inner_products(left, right):
+    """`(A, R)` inner products of `(A, terms)` and `(R, terms)`, or `(A, R, terms)` of the references of each anchor."""
+    if len(right.shape) == 3:
+        return ops.sum(left[:, None] * right, axis=-1)
+    return ops.matmul(left, ops.transpose(right))
+
+
 def _require_possible(q):
-    """Raise a ValueError where a pair of the training set is never drawn."""
+    """Raise a ValueError if some pair of the training set is never drawn."""
     impossible = (q.counts > 1) & (q.within <= 0)
     if impossible.any():
         raise ValueError(
             f"Received a batch design that never draws two examples of class {q.ids[impossible][0]}, expected one that "
-            "can draw every pair: no weight can make up for pairs that never come."
+            "can draw every pair: no weight can make up for pairs that are never drawn."
         )
-    for start in range(0, len(q.ids), _ROWS):
-        never = q.left[start : start + _ROWS] @ q.right.T <= 0
-        never &= q.ids[start : start + _ROWS, None] != q.ids
+    for start in range(0, len(q.ids), _CLASSES_PER_CHUNK):
+        never = q.left[start : start + _CLASSES_PER_CHUNK] @ q.right.T <= 0
+        never &= q.ids[start : start + _CLASSES_PER_CHUNK, None] != q.ids
         if never.any():
             a, b = np.argwhere(never)[0]
             raise ValueError(
                 f"Received a batch design that never draws class {q.ids[start + a]} together with class {q.ids[b]}, "
-                "expected one that can draw every pair: no weight can make up for pairs that never come."
+                "expected one that can draw every pair: no weight can make up for pairs that are never drawn."
             )

@@ -1,4 +1,4 @@
-"""Keras layers that a loss holds, for what it learns or remembers."""
+"""Keras layers that a loss holds: its learned weights and its state."""
 
 from tfdml.layers.boundaries import Boundaries
 

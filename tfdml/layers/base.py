@@ -1,4 +1,4 @@
-"""Keras layers that a loss holds, for what it learns or remembers."""
+"""Base classes of the layers that a loss holds: its learned weights and its state."""
 
 import contextlib
 import sys
@@ -9,32 +9,32 @@ import keras
 
 
 class LossLayer(keras.layers.Layer):
-    """A layer that computes in the types it is given, whatever the policy, and that is whole from the start."""
+    """A layer that ignores the dtype policy and is built on construction."""
 
     def __init__(self, **options: Any):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})
         self.built = True
 
     def get_build_config(self) -> None:
-        """Nothing: there is nothing to build."""
+        """None: the layer is built on construction."""
 
 
 class Seeded(LossLayer):
-    """A layer with a random state of its own, which `EmbeddingModel` keeps.
+    """A layer with its own random state, which `EmbeddingModel` saves.
 
     Args:
         seed: an integer; None for a fresh one.
-        draws: False for a layer that draws nothing with its settings, and so has no state.
+        draws: False for a layer that draws nothing with its settings and needs no state.
     """
 
-    def __init__(self, seed: int | None = None, *, draws: bool = True, **options: Any):
+    def __init__(self, *, seed: int | None = None, draws: bool = True, **options: Any):
         super().__init__(**options)
         self.seed = seed
         if draws:
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def uniform(self, shape: Sequence[int], dtype: str) -> Any:
-        """Random numbers in [0, 1), the next ones of this layer's stream."""
+        """The next random numbers in [0, 1) of this layer's stream."""
         return keras.random.uniform(shape, dtype=dtype, seed=self.seed_generator)
 
     def get_config(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Seeded(LossLayer):
 
 @contextlib.contextmanager
 def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
-    """Restore what the layers of a loss remember after the block: seeds, memories.
+    """Restore the state of a loss's layers after the block: seeds, memories.
 
     Works in compiled functions of every backend, and on replicas.
     """
@@ -58,9 +58,9 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
 
 
 def require_owner(loss):
-    """Raise the ValueError of a loss with state in a Keras model that does not know of it.
+    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them.
 
-    Keras tells a loss nothing of the model that it is computed for, which is found among its callers.
+    Keras has no hook that gives a loss its model, so the model is found on the call stack.
     """
     kept = [layer for layer in loss.layers if layer.variables]
     model = _model_that_calls() if kept else None
@@ -73,7 +73,7 @@ def require_owner(loss):
 
 
 def _model_that_calls():
-    """The Keras model whose `compute_loss` is being called, or None."""
+    """The Keras model whose `compute_loss` is on the call stack, or None."""
     frame = sys._getframe()
     while frame is not None:
         caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None

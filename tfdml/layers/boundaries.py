@@ -1,4 +1,4 @@
-"""Boundaries between positive and negative distances that the margin loss learns."""
+"""Learned boundaries of the margin loss."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tfdml.pairs.class_values import look_up
 
 @serializable
 class Boundaries(LossLayer):
-    """Boundaries that the margin loss learns: beta_i = beta_0 + beta_class(i) + beta_example(i).
+    """Learned boundaries of the margin loss: beta_i = beta_0 + beta_class(i) + beta_example(i).
 
     A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
 
@@ -26,11 +26,11 @@ class Boundaries(LossLayer):
         loss = tfdml.losses.MarginLoss(boundary=tfdml.losses.Boundaries(class_ids=train_labels))
 
     Args:
-        initial: the distance where all boundaries start, in [0, 2].
-        class_ids: class ids, in any order and as often as you like; each of them gets a boundary of its own. None for
-            no boundary by class.
-        examples: number of training examples, for a boundary of each; 0 for none. Labels are then `(batch, 2)`: the
-            class id and the number of the example, 0 to examples - 1.
+        initial: initial value of all boundaries, in [0, 2].
+        class_ids: class ids, in any order and with repetitions; each class gets its own boundary. None for no
+            boundaries per class.
+        examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
+            class id and the index of the example, 0 to examples - 1.
 
     Raises:
         ValueError: a boundary out of range; when called, a class that is not among `class_ids`, where labels can be
@@ -69,14 +69,14 @@ class Boundaries(LossLayer):
         return beta
 
     def get_config(self) -> dict[str, Any]:
-        """The settings, for Keras."""
+        """The constructor arguments."""
         class_ids = None if self.class_ids is None else self.class_ids.tolist()
         return {**super().get_config(), "initial": self.initial, "class_ids": class_ids, "examples": self.examples}
 
 
 @serializable
 def same_class(labels: Tensor, others: Tensor) -> Tensor:
-    """Whether the first numbers of two arrays of labels, `(A, 2)` and `(R, 2)`, are equal: `(A, R)`.
+    """Whether class ids are equal, the first columns of labels `(A, 2)` and `(R, 2)`: `(A, R)`.
 
     Raises:
         ValueError: labels of another shape.
@@ -89,5 +89,5 @@ def _require_examples(labels):
     require(
         len(labels.shape) == 2 and labels.shape[1] == 2,
         f"labels of shape {tuple(labels.shape)}",
-        "(batch, 2), class ids and numbers of examples: the boundaries are of examples",
+        "(batch, 2), class ids and indices of examples: there is a boundary per example",
     )

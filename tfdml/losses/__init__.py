@@ -1,6 +1,7 @@
 """Losses: pure functions of `Pairs` that return one value per anchor, and the Keras losses over them."""
 
 from tfdml.layers.boundaries import Boundaries
+from tfdml.losses import uncertainty
 from tfdml.losses.angular import AngularLoss, angular
 from tfdml.losses.base import PairLoss
 from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
@@ -116,6 +117,7 @@ __all__ = [
     "sup_con",
     "triplet",
     "tuplet_margin",
+    "uncertainty",
     "weighted_contrastive",
 ]
 

@@ -1,13 +1,13 @@
-"""What every loss over pairs shares: labels that keep every digit, and sums over pairs that never overflow."""
+"""Base classes of the losses, and reductions over pairs that do not overflow."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, get_args
 
 import keras
 from keras import ops
 
-from tfdml._checks import require, require_function_or_none
+from tfdml._checks import require, require_function_or_none, require_miner_or_none
 from tfdml._serialization import serializable
 from tfdml.layers.base import require_owner
 from tfdml.pairs import Pairs, all_pairs
@@ -35,13 +35,14 @@ class PairOptions(LossOptions, total=False):
 
 
 class FunctionLoss(keras.losses.Loss):
-    """A Keras loss over a function with settings, whose labels are never cast to a float type.
+    """Base class: a Keras loss over a function with settings, which never casts labels to a float type.
 
-    A cast would merge large class ids. A subclass has `call(y_true, y_pred)`, which returns the values to reduce.
+    Keras casts `y_true` to the dtype of the loss, which would merge large class ids. A subclass defines
+    `call(y_true, y_pred)`, which returns the values to reduce.
 
     Args:
-        function: the function that computes the values.
-        settings: keyword arguments of `function`, which are options of the loss in its config.
+        function: computes the values.
+        settings: keyword arguments of `function`, saved in the config as options of the loss.
         name, reduction, dtype: as in `keras.losses.Loss`.
     """
 
@@ -58,11 +59,11 @@ class FunctionLoss(keras.losses.Loss):
         return self.reduce(self.call(y_true, y_pred), sample_weight)
 
     def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The Keras reduction of values that are computed already."""
+        """Values after the Keras reduction, with optional weights of the anchors."""
         return self._reduce(values, values, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """All constructor arguments as plain values."""
+        """The constructor arguments, serialized."""
         return {**_serialized(self.settings), **super().get_config(), "dtype": self.dtype}
 
     @classmethod
@@ -72,7 +73,7 @@ class FunctionLoss(keras.losses.Loss):
 
 
 class _Reduce(keras.losses.Loss):
-    """The reduction of Keras alone: `call` returns the values that it is given as `y_pred`."""
+    """Only the reduction of Keras: `call` returns `y_pred`, so values are not computed and labels not cast."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return y_pred
@@ -86,11 +87,11 @@ def _serialized(parts):
 class PairLoss(FunctionLoss):
     """A Keras loss over a pure function of `Pairs`.
 
-    `loss(labels, embeddings)` takes three steps, and gives one value per anchor to the Keras reduction:
+    `loss(labels, embeddings)` takes three steps and passes one value per anchor to the Keras reduction:
 
     * `pair(labels, embeddings)`: the batch becomes `Pairs`;
-    * `reweight(pairs)`: the miner, then the importance weights, change the weights of the pairs;
-    * `on_pairs(pairs)`: the function of the reweighted pairs, one value per anchor.
+    * `reweight(pairs)`: the miner and then the importance weights change the weights of the pairs;
+    * `on_pairs(pairs)`: the function is evaluated on the reweighted pairs.
 
     Example:
 
@@ -102,20 +103,20 @@ class PairLoss(FunctionLoss):
         loss = tfdml.losses.PairLoss(hinge, margin=0.5, miner=tfdml.miners.ValidTriplets())
 
     Args:
-        function: `function(pairs, **settings)`, returns `(anchors,)`. Register it with Keras to save the loss.
+        function: `function(pairs, **settings)` that returns `(anchors,)`. Register it with Keras to save the loss.
         pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or your own function
-            `(labels, embeddings)`, with a third argument `match` if it is used with one.
+            `(labels, embeddings)`, with a third argument `match` if that option is used.
         miner: a function `Pairs -> Pairs` that selects or reweights pairs; None for all pairs.
         importance: a function `Pairs -> Pairs` that corrects for how the batch was drawn, applied after the miner:
             `sampler.importance(labels)`; None for no correction.
-        match: which labels belong together: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
+        match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         name: name of the loss; by default that of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.
 
     Raises:
-        TypeError: an option that neither the loss nor its function has.
+        TypeError: an option of neither the loss nor its function.
     """
 
     def __init_subclass__(cls, **options):
@@ -139,8 +140,8 @@ class PairLoss(FunctionLoss):
         _require_known_options(type(self), function, settings)
         super().__init__(function, settings, name=name or _name_of(function), reduction=reduction, dtype=dtype)
         require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
-        require_function_or_none("miner", miner)
-        require_function_or_none("importance", importance)
+        require_miner_or_none("miner", miner)
+        require_miner_or_none("importance", importance)
         require_function_or_none("match", match)
         self.pairing = pairing
         self.miner = miner
@@ -160,14 +161,14 @@ class PairLoss(FunctionLoss):
         """The `Pairs` of a batch, before any reweighting.
 
         Raises:
-            ValueError: masked entries, or class ids that the backend cannot hold.
+            ValueError: masked entries, or class ids that the backend cannot represent.
         """
         labels, embeddings = usable(labels, embeddings)
         matching = {} if self.match is None else {"match": self.match}
         return self.pairing(labels, embeddings, **matching)
 
     def reweight(self, pairs: Pairs) -> Pairs:
-        """The pairs with the weights that the miner and then the importance weights give them."""
+        """The pairs after the miner and then the importance weights."""
         return _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
 
     def on_pairs(self, pairs: Pairs) -> Tensor:
@@ -178,20 +179,20 @@ class PairLoss(FunctionLoss):
         return self.values(self.reweight(pairs))
 
     def values(self, pairs: Pairs) -> Tensor:
-        """One value per anchor, `(anchors,)`, of pairs as they are: neither mined nor given importance weights."""
+        """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
         return _with_what_is_not_finite(self.function(pairs, **self.settings), pairs)
 
     @property
     def layers(self) -> list[keras.Layer]:
         """The Keras layers that this loss holds; `tfdml.models.EmbeddingModel` trains and saves them.
 
-        In a plain `keras.Model` a loss that holds layers with state is a ValueError.
+        A loss that holds layers with variables raises ValueError in a plain `keras.Model`.
         """
         parts = [*vars(self).values(), *self.settings.values()]
         return [part for part in parts if isinstance(part, keras.Layer)]
 
     def get_config(self) -> dict[str, Any]:
-        """All constructor arguments as plain values."""
+        """The constructor arguments, serialized."""
         parts = {option: getattr(self, option) for option in PAIR_OPTIONS}
         if "function" in inspect.signature(type(self)).parameters:
             parts["function"] = self.function
@@ -199,9 +200,9 @@ class PairLoss(FunctionLoss):
 
 
 def _with_shared_options(signature):
-    """The signature of a constructor, without self, that names each of the options behind its `**options`.
+    """The signature of a constructor, without self, with its `**options` spelled out.
 
-    What they are is in the annotation, `Unpack[PairOptions]`; their defaults are those of `PairLoss`.
+    Their names come from the annotation, `Unpack[PairOptions]`, their defaults from `PairLoss`.
     """
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     if len(own) < len(signature.parameters):
@@ -213,7 +214,7 @@ def _with_shared_options(signature):
 
 
 def _require_known_options(loss_class, function, settings):
-    """Raise the TypeError of settings that neither the class nor the function has."""
+    """Raise a TypeError for settings of neither the class nor the function."""
     options = inspect.signature(loss_class).parameters.values()
     arguments = list(inspect.signature(function).parameters.values())[1:]
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
@@ -221,8 +222,8 @@ def _require_known_options(loss_class, function, settings):
         require_known_options(loss_class.__name__, settings, list(dict.fromkeys(known)))
 
 
-def require_known_options(name: str, received: dict[str, Any], known: Sequence[str]) -> None:
-    """Raise the TypeError of options that are not among those known."""
+def require_known_options(name: str, received: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raise a TypeError for options that are not known."""
     unknown = [f"{option}={value!r}" for option, value in received.items() if option not in known]
     if unknown:
         raise TypeError(f"Received {', '.join(unknown)} for {name}, expected options among {', '.join(known)}.")
@@ -233,10 +234,10 @@ def _name_of(function):
 
 
 def _with_what_is_not_finite(values, pairs):
-    """The values, NaN with a NaN gradient where they, their anchor or a reference are not finite.
+    """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
 
-    So loss and gradient are finite together, or both are not: the larger of NaN and 0 is 0 on some backends, which
-    would hide a model that has diverged. Embeddings whose squared distances may overflow count as not finite.
+    Loss and gradient are then finite together or not at all. On some backends max(NaN, 0) is 0, which would hide a
+    diverged model. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
     values = _nan_unless_finite(anchors, values) + values
@@ -253,7 +254,7 @@ def _nan_unless_finite(x, values):
 
 
 def _reweighted(option, function, pairs):
-    """The pairs that a miner or importance weights return, of the shape they had."""
+    """The pairs returned by a miner or importance weights, checked to have the same shape."""
     if function is None:
         return pairs
     reweighted = function(pairs)
@@ -263,17 +264,17 @@ def _reweighted(option, function, pairs):
             raise ValueError(
                 f"Received {weights} weights of shape {received} from {option}={function!r}, expected "
                 f"{tuple(expected)}. It takes Pairs and returns Pairs of the same shape: "
-                "pairs._replace(positive=..., negative=...)."
+                "pairs.scale(positive=..., negative=...)."
             )
     return reweighted
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
-    """Weighted sum of `values` over an anchor's pairs, divided by the number of its pairs.
+    """Weighted sum of `values` over the pairs of each anchor, divided by the number of its pairs.
 
     Args:
         values: `(anchors, references)` losses of the pairs.
-        pairs: `Pairs`; a pair is where a weight is not 0. Weights are not counted in the divisor, `counts` are.
+        pairs: `Pairs`; entries with a nonzero weight are pairs. The divisor is the sum of `counts`, not of weights.
 
     Returns:
         `(anchors,)`, 0 for an anchor without pairs.
@@ -288,7 +289,7 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
 
 
 def batch_mean_per_anchor(sums: Tensor, number: Tensor) -> Tensor:
-    """Per-anchor values whose mean is `sum(sums) / number`: what Keras' mean over anchors makes of a batch's mean.
+    """Per-anchor values whose mean over anchors is `sum(sums) / number`, the mean over the terms of the batch.
 
     Args:
         sums: `(anchors,)` sums over the terms of each anchor.
@@ -302,12 +303,12 @@ def batch_mean_per_anchor(sums: Tensor, number: Tensor) -> Tensor:
 
 
 def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
-    """A loss of the batch as a whole, given to every anchor: `(anchors,)`."""
+    """A loss of the batch as a whole, repeated for every anchor: `(anchors,)`."""
     return ops.broadcast_to(value, ops.shape(pairs.positive)[:1])
 
 
 def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
-    """How many pairs each row holds, `(anchors,)`, as floats: `counts`, or 1, for each weight that is not 0."""
+    """The number of pairs in each row, `(anchors,)`, as floats: `counts`, or 1, for each nonzero weight."""
     return ops.sum(ops.cast(weights > 0, weights.dtype) * (1.0 if counts is None else counts), axis=1)
 
 
@@ -324,7 +325,7 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
     """
     scores = ops.where(weights > 0, scores, -float("inf"))
     top = ops.stop_gradient(ops.max(scores, axis=axis, keepdims=True))
-    top = ops.where(ops.isfinite(top), top, 0.0)  # no NaN arises on the way, for those who trap it
+    top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
     total = ops.sum(weights * ops.exp(scores - top), axis=axis)
     empty = ops.max(weights, axis=axis) == 0
     return ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + ops.squeeze(top, axis))
@@ -346,12 +347,12 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
 
 
 def require_normalize(normalize: str) -> None:
-    """Raise the ValueError of an option that says what a sum is divided by."""
+    """Raise a ValueError unless `normalize` is valid."""
     require(normalize in ("all", "active"), f"normalize={normalize!r}", '"all" or "active"')
 
 
 def require_same_rows(pairs: Pairs, what: str) -> None:
-    """Raise the ValueError of a loss that compares references with each other."""
+    """Raise a ValueError for a loss that compares references with each other."""
     require(
         pairs.within,
         f"anchors against other references for {what}",
@@ -360,9 +361,9 @@ def require_same_rows(pairs: Pairs, what: str) -> None:
 
 
 def require_shared_references(pairs: Pairs, what: str) -> None:
-    """Raise the ValueError of a loss that needs more than one column of references."""
+    """Raise a ValueError for a loss whose anchors must share their references."""
     require(
         len(pairs.others.shape) == 2,
-        f"anchors with references of their own (consecutive pairs) for {what}",
+        f"anchors that do not share references (consecutive pairs) for {what}",
         "references that all anchors share (pairing=all_pairs)",
     )

@@ -1,4 +1,4 @@
-"""Losses against class centres estimated from the batch."""
+"""Losses on distances to class centers estimated from the batch."""
 
 from typing import Unpack
 
@@ -20,35 +20,36 @@ from tfdml.pairs.base import Tensor
 
 
 def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
-    """Coupled clusters loss, one value per anchor: nearer to its class centre than the nearest negative is.
+    """Coupled clusters loss, one value per anchor: each anchor nearer to its class center than the nearest negative.
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
 
     c is the mean of the anchor and its positives.
 
     Args:
-        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). A weight
-            only says whether the pair takes part.
-        margin: how much nearer the anchor has to be, in squared distance.
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). Only
+            whether a weight is 0 matters.
+        margin: how much nearer the anchor must be, in squared distance.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
-    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the centre, which they hold constant.
+    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the
+    paper holds constant.
     """
     require_shared_references(pairs, "the coupled clusters loss")
     anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.others))
     members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
-    centres = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
-    to_references = squared(pairs._replace(anchors=centres, references=references))
+    centers = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
+    to_references = squared(pairs._replace(anchors=centers, references=references))
     nearest_negative = ops.min(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
-    own = ops.sum(ops.square(anchors - centres), axis=1)
-    return ops.where(count(members) > 0, ops.maximum(own - nearest_negative + margin, 0.0) / 2, 0.0)
+    to_center = ops.sum(ops.square(anchors - centers), axis=1)
+    return ops.where(count(members) > 0, ops.maximum(to_center - nearest_negative + margin, 0.0) / 2, 0.0)
 
 
 def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
-    """Prototypical loss: a softmax over distances to class centres picks the class of each query.
+    """Prototypical loss: cross-entropy of a softmax over distances from each query to the class centers.
 
     (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
 
@@ -57,8 +58,8 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
 
     Args:
         pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 make a flat softmax, as their
-            squared distances end at 4; multiply them by a scale. What is positive to each other is a class, so `match`
-            has to be an equivalence. A weight only says whether the pair takes part.
+            squared distances are at most 4; multiply them by a scale. Rows that are positive to each other
+            form a class, so `match` must be an equivalence relation. Only whether a weight is 0 matters.
         shots: support examples of each class.
 
     Returns:
@@ -72,11 +73,11 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     earlier = ops.sum(ops.cast(member & (rows[:, None] > rows), "int32"), axis=1)
     support = ops.cast(member & (earlier < shots), pairs.positive.dtype)
     x = ops.cast(pairs.anchors, support.dtype)
-    centres = ops.matmul(support, x) / count(support)[:, None]
-    # The first row of each class stands for its centre.
-    stands = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
-    d = squared(pairs._replace(anchors=x, references=centres))
-    own, against_all = ops.diagonal(d), log_sum_exp(-d, stands)
+    centers = ops.matmul(support, x) / count(support)[:, None]
+    # The first row of each class represents its center.
+    is_first = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
+    d = squared(pairs._replace(anchors=x, references=centers))
+    own, against_all = ops.diagonal(d), log_sum_exp(-d, is_first)
     is_query = ops.cast(earlier >= shots, support.dtype)
     return batch_mean_per_anchor(is_query * (own + against_all), ops.sum(is_query))
 
@@ -90,7 +91,7 @@ class CoupledClustersLoss(PairLoss):
         loss = tfdml.losses.CoupledClustersLoss(margin=0.2)
 
     Args:
-        margin: how much nearer an anchor has to be to its centre than negatives, in squared distance; 0 or more.
+        margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -1,4 +1,4 @@
-"""Losses that pull each positive pair and push each negative pair by itself, up to a margin."""
+"""Contrastive losses: each positive pair is pulled and each negative pair pushed on its own, up to a margin."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,28 +25,29 @@ def contrastive(
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        positive_margin: distance under which a positive pair costs nothing.
-        negative_margin: distance beyond which a negative pair costs nothing.
+        positive_margin: positive pairs closer than this have zero loss.
+        negative_margin: negative pairs farther apart than this have zero loss.
         distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), or a
             function of `Pairs`.
 
     Returns:
-        `(A,)`. An anchor without pairs gives 0; duplicates of another class cost negative_margin^2 with gradient 0.
+        `(A,)`. An anchor without pairs gives 0; duplicates of another class have a loss of negative_margin^2 with
+        gradient 0.
 
     Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
     its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
     Contrastive Loss.
     """
-    costs = contrastive_pair_losses(
+    losses = contrastive_pair_losses(
         pairs, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance
     )
-    return mean_over_pairs(costs, pairs)
+    return mean_over_pairs(losses, pairs)
 
 
 def contrastive_pair_losses(
     pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance
 ) -> Tensor:
-    """What each pair costs in `contrastive`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+    """The loss of each pair in `contrastive`, `(A, R)`, by its sign."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
     return ops.square(ops.maximum(violation, 0.0))
@@ -66,9 +67,9 @@ def weighted_contrastive(
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are.
-        g: increasing function of an array of distances, the cost of a positive pair.
-        h: decreasing function of an array of distances, the cost of a negative pair.
-        eta: weight of negative pairs: a number of 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        g: increasing function of an array of distances, the loss of a positive pair.
+        h: decreasing function of an array of distances, the loss of a negative pair.
+        eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
@@ -76,10 +77,10 @@ def weighted_contrastive(
 
     Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
     """
-    return mean_over_pairs(weighted_costs(pairs, g=g, h=h, eta=eta, distance=distance), pairs)
+    return mean_over_pairs(weighted_pair_losses(pairs, g=g, h=h, eta=eta, distance=distance), pairs)
 
 
-def weighted_costs(
+def weighted_pair_losses(
     pairs: Pairs,
     *,
     g: Callable[[Tensor], Tensor],
@@ -87,9 +88,9 @@ def weighted_costs(
     eta: float | Callable[[Pairs], Tensor],
     distance: Distance,
 ) -> Tensor:
-    """What each pair costs in `weighted_contrastive`, `(A, R)`: as a positive where it is one, as a negative elsewhere.
+    """The loss of each pair in `weighted_contrastive`, `(A, R)`, by its sign.
 
-    The weight of negatives, eta, is part of their cost.
+    The loss of a negative includes its weight eta.
     """
     d = distance_function(distance)(pairs)
     weight = eta(pairs) if callable(eta) else eta
@@ -104,7 +105,7 @@ def balanced_contrastive(
     margin: float = 1.0,
     distance: Distance = "euclidean",
 ) -> Tensor:
-    """Balanced contrastive loss, one value per anchor: each positive pair meets as many negatives as you say.
+    """Balanced contrastive loss, one value per anchor: negatives are reweighted to a fixed number per positive pair.
 
     (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
@@ -116,7 +117,7 @@ def balanced_contrastive(
         pairs: `Pairs` of A anchors and R references with integer class ids, used as they are.
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
         negatives_per_positive: lambda.
-        margin: distance beyond which a negative pair costs nothing.
+        margin: negative pairs farther apart than this have zero loss.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
@@ -124,22 +125,22 @@ def balanced_contrastive(
         without a count makes the loss NaN.
 
     Raises:
-        ValueError: a label that `class_counts` does not cover, where labels can be read; labels that are no class ids.
+        ValueError: a label that `class_counts` does not cover, where labels can be read; labels that are not class ids.
 
     Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
     denominator; 15 and the derivation have N_n.
     """
-    costs = balanced_costs(
+    losses = balanced_pair_losses(
         pairs,
         class_counts=class_counts,
         negatives_per_positive=negatives_per_positive,
         margin=margin,
         distance=distance,
     )
-    return mean_over_pairs(costs, pairs)
+    return mean_over_pairs(losses, pairs)
 
 
-def balanced_costs(
+def balanced_pair_losses(
     pairs: Pairs,
     *,
     class_counts: Mapping[int, int] | ArrayLike,
@@ -147,14 +148,14 @@ def balanced_costs(
     margin: float,
     distance: Distance,
 ) -> Tensor:
-    """What each pair costs in `balanced_contrastive`, `(A, R)`; the weight of negatives, eta, is part of their cost."""
+    """The loss of each pair in `balanced_contrastive`, `(A, R)`. The loss of a negative includes its weight eta."""
     ids, counts = known_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
-    of_anchors, of_references = (
+    anchor_counts, reference_counts = (
         look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
     )
-    eta = negatives_per_positive / max(len(ids) - 1, 1) * (of_anchors[:, None] - 1.0) / of_references
-    return weighted_costs(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=distance)
+    eta = negatives_per_positive / max(len(ids) - 1, 1) * (anchor_counts[:, None] - 1.0) / reference_counts
+    return weighted_pair_losses(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=distance)
 
 
 def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
@@ -164,18 +165,18 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        threshold: similarity under which a negative pair costs nothing, in [-1, 1].
+        threshold: negative pairs less similar than this have zero loss, in [-1, 1].
 
     Returns:
         `(A,)`, down to -1 where positives coincide. An anchor without pairs gives 0.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
     """
-    return mean_over_pairs(cosine_contrastive_costs(pairs, threshold=threshold), pairs)
+    return mean_over_pairs(cosine_contrastive_pair_losses(pairs, threshold=threshold), pairs)
 
 
-def cosine_contrastive_costs(pairs: Pairs, *, threshold: float) -> Tensor:
-    """What each pair costs in `cosine_contrastive`, `(A, R)`: below 0 for a positive of similarity above 0."""
+def cosine_contrastive_pair_losses(pairs: Pairs, *, threshold: float) -> Tensor:
+    """The loss of each pair in `cosine_contrastive`, `(A, R)`: negative for a positive of positive similarity."""
     s = cosine(pairs)
     return ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0))
 
@@ -193,28 +194,28 @@ def cosine_regression(pairs: Pairs) -> Tensor:
 
     Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
     """
-    return mean_over_pairs(cosine_regression_costs(pairs), pairs)
+    return mean_over_pairs(cosine_regression_pair_losses(pairs), pairs)
 
 
-def cosine_regression_costs(pairs: Pairs) -> Tensor:
-    """What each pair costs in `cosine_regression`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+def cosine_regression_pair_losses(pairs: Pairs) -> Tensor:
+    """The loss of each pair in `cosine_regression`, `(A, R)`, by its sign."""
     s = cosine(pairs)
     return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2
 
 
 @serializable
 def square(d: Tensor) -> Tensor:
-    """g(d) = d^2, the cost of a positive pair in the contrastive loss."""
+    """g(d) = d^2, the loss of a positive pair in the contrastive loss."""
     return ops.square(d)
 
 
 @serializable
 @dataclass(frozen=True)
 class HingeSquared(Settings):
-    """h(d) = max(0, margin - d)^2, the cost of a negative pair in the contrastive loss.
+    """h(d) = max(0, margin - d)^2, the loss of a negative pair in the contrastive loss.
 
     Args:
-        margin: distance beyond which a negative pair costs nothing, above 0.
+        margin: negative pairs farther apart than this have zero loss, above 0.
     """
 
     margin: float = 1.0
@@ -223,7 +224,7 @@ class HingeSquared(Settings):
         require(self.margin > 0, f"margin={self.margin}", "a distance above 0")
 
     def __call__(self, d: Tensor) -> Tensor:
-        """The cost of each distance."""
+        """The loss of a negative pair at each distance."""
         return ops.square(ops.maximum(self.margin - d, 0.0))
 
 
@@ -239,8 +240,8 @@ class ContrastiveLoss(PairLoss):
         model.compile(optimizer="adam", loss=tfdml.losses.ContrastiveLoss(negative_margin=0.5))
 
     Args:
-        positive_margin: distance under which a positive pair costs nothing; 0 or more.
-        negative_margin: distance beyond which a negative pair costs nothing; above `positive_margin`.
+        positive_margin: positive pairs closer than this have zero loss; 0 or more.
+        negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -265,7 +266,7 @@ class ContrastiveLoss(PairLoss):
         )
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
+        """The loss of each pair, `(anchors, references)`."""
         return contrastive_pair_losses(pairs, **self.settings)
 
 
@@ -278,10 +279,10 @@ class WeightedContrastiveLoss(PairLoss):
         loss = tfdml.losses.WeightedContrastiveLoss(h=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
 
     Args:
-        g: cost of a positive pair, an increasing function of an array of distances; d^2 by default.
-        h: cost of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
-            Functions of your own are saved with the loss when they are registered with Keras.
-        eta: weight of negative pairs: a number of 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        g: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
+        h: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
+            Your own functions are saved with the loss if they are registered with Keras.
+        eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -302,8 +303,8 @@ class WeightedContrastiveLoss(PairLoss):
         super().__init__(weighted_contrastive, g=g, h=h, eta=eta, distance=distance, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return weighted_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return weighted_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -318,7 +319,7 @@ class BalancedContrastiveLoss(PairLoss):
     Args:
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
         negatives_per_positive: lambda, above 0; 256 in the paper.
-        margin: distance beyond which a negative pair costs nothing, above 0.
+        margin: negative pairs farther apart than this have zero loss, above 0.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -347,8 +348,8 @@ class BalancedContrastiveLoss(PairLoss):
         )
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return balanced_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return balanced_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -360,7 +361,7 @@ class CosineContrastiveLoss(PairLoss):
         loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
 
     Args:
-        threshold: similarity under which a negative pair costs nothing, in [-1, 1].
+        threshold: negative pairs less similar than this have zero loss, in [-1, 1].
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -369,8 +370,8 @@ class CosineContrastiveLoss(PairLoss):
         super().__init__(cosine_contrastive, threshold=threshold, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return cosine_contrastive_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return cosine_contrastive_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -385,5 +386,5 @@ class CosineRegressionLoss(PairLoss):
         super().__init__(cosine_regression, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return cosine_regression_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return cosine_regression_pair_losses(pairs, **self.settings)

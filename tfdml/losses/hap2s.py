@@ -1,4 +1,4 @@
-"""Point-to-set loss: an anchor against its positives as one point, and its negatives as another."""
+"""Point-to-set loss: weighted means of each anchor's similarities to positives and to negatives."""
 
 from typing import Unpack
 
@@ -19,8 +19,8 @@ def hap2s(pairs: Pairs, *, margin: float = 0.2, temperature: float = 0.5) -> Ten
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        margin: how much more similar the positives have to be.
-        temperature: small values look at the hardest pairs only.
+        margin: how much more similar the positives must be.
+        temperature: small values emphasize the hardest pairs.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
@@ -36,7 +36,7 @@ def hap2s(pairs: Pairs, *, margin: float = 0.2, temperature: float = 0.5) -> Ten
 
 
 def _soft_mean(values, logits, weights):
-    """Mean of each row weighed by w exp(logit), which are constants in the gradient; 0 where all weights are 0."""
+    """Mean of each row with weights w exp(logit), constant in the gradient; 0 where all weights are 0."""
     logits = ops.stop_gradient(logits)
     total = log_sum_exp(logits, weights)[:, None]
     share = weights * ops.exp(ops.where(weights > 0, logits - total, -float("inf")))
@@ -52,7 +52,7 @@ class HAP2SLoss(PairLoss):
         loss = tfdml.losses.HAP2SLoss(margin=0.2, temperature=0.5)
 
     Args:
-        margin: how much more similar the positives have to be, 0 or more.
+        margin: how much more similar the positives must be, 0 or more.
         temperature: above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -12,7 +12,7 @@ from tfdml.pairs.base import Tensor
 
 
 def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
-    """Histogram loss: the chance that a random negative pair is more similar than a random positive pair.
+    """Histogram loss: the probability that a random negative pair is more similar than a random positive pair.
 
     sum_r h_n[r] sum_{q <= r} h_p[q]
 
@@ -29,11 +29,11 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
     Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
     """
     s = cosine(pairs)
-    of_positives, of_negatives = (
+    positive_histogram, negative_histogram = (
         ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) / ops.maximum(ops.sum(weights), 1e-30)
         for weights in (pairs.positive, pairs.negative)
     )
-    return broadcast_to_anchors(ops.sum(of_negatives * ops.cumsum(of_positives)), pairs)
+    return broadcast_to_anchors(ops.sum(negative_histogram * ops.cumsum(positive_histogram)), pairs)
 
 
 def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
@@ -63,7 +63,7 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
 
 
 def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """Histogram of each row on evenly spaced nodes; a value between two nodes counts for both, linearly.
+    """Histogram of each row on evenly spaced nodes; a value between two nodes is split between them linearly.
 
     Args:
         values: `(anchors, references)`; those outside [low, high] count for the nearest node.
@@ -77,7 +77,7 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
     width = (high - low) / bins
 
     @ops.custom_gradient
-    def of(values, weights):
+    def histogram_of(values, weights):
         inside = ops.clip((values - low) / width, 0.0, float(bins))
         node = ops.clip(ops.cast(inside, "int32"), 0, bins - 1)
         rows = ops.arange(ops.shape(values)[0], dtype="int32")[:, None]
@@ -91,14 +91,14 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
         lower = total(weights) - upper
         counts = ops.pad(lower, [[0, 0], [0, 1]]) + ops.pad(upper, [[0, 0], [1, 0]])
 
-        def slope(upstream):
+        def grad(upstream):
             step = (upstream[:, 1:] - upstream[:, :-1]) / width
             moving = (values > low) & (values < high)
             return ops.where(moving, weights * ops.take_along_axis(step, node, axis=1), 0.0), ops.zeros_like(weights)
 
-        return counts, slope
+        return counts, grad
 
-    return of(values, weights)
+    return histogram_of(values, weights)
 
 
 @serializable

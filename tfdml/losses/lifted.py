@@ -1,4 +1,4 @@
-"""Lifted losses: each positive pair, or all positives of an anchor, against all negatives at once."""
+"""Lifted losses: each positive pair, or all positives of an anchor, against all negatives jointly."""
 
 from typing import Unpack
 
@@ -33,13 +33,13 @@ def lifted_structure(
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
             Negatives of p are the anchors that have p as a negative.
-        margin: distance up to which negatives count, softly.
+        margin: distance up to which negatives count, with a soft threshold.
         hard: the nested maximum that the smooth form bounds from above.
         squared: square the hinge, as in the paper.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `(A,)`. A positive pair of which neither end has a negative costs 0.
+        `(A,)`. A positive pair without negatives at either end has zero loss.
 
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
     eqs. 3 (hard) and 4; without the square, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 7.
@@ -48,14 +48,14 @@ def lifted_structure(
     d = distance_function(distance)(pairs)
     if hard:
         nearness = ops.where(pairs.negative > 0, margin - d, -float("inf"))
-        of_anchors, of_references = ops.max(nearness, axis=1), ops.max(nearness, axis=0)
-        push = ops.maximum(of_anchors[:, None], of_references)
+        from_anchor, from_positive = ops.max(nearness, axis=1), ops.max(nearness, axis=0)
+        push = ops.maximum(from_anchor[:, None], from_positive)
     else:
-        of_anchors, of_references = (log_sum_exp(margin - d, pairs.negative, axis) for axis in (1, 0))
-        push = _log_add_exp(of_anchors[:, None], of_references)
+        from_anchor, from_positive = (log_sum_exp(margin - d, pairs.negative, axis) for axis in (1, 0))
+        push = _log_add_exp(from_anchor[:, None], from_positive)
     violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
-    cost = ops.square(violation) / 2 if squared else violation
-    return batch_mean_per_anchor(ops.sum(pairs.positive * cost, axis=1), ops.sum(count(pairs.positive)))
+    losses = ops.square(violation) / 2 if squared else violation
+    return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), ops.sum(count(pairs.positive)))
 
 
 def _log_add_exp(a, b):
@@ -73,7 +73,7 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        margin: how much farther negatives have to be.
+        margin: how much farther negatives must be.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
@@ -88,7 +88,7 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 
 
 def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
-    """Circle loss, one value per anchor: similarities weighed by how far they are from their optimum.
+    """Circle loss, one value per anchor: similarities weighted by their distance from the optimum.
 
     log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
     w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
@@ -150,7 +150,7 @@ class GeneralizedLiftedLoss(PairLoss):
         loss = tfdml.losses.GeneralizedLiftedLoss(distance="cosine")
 
     Args:
-        margin: how much farther negatives have to be, 0 or more.
+        margin: how much farther negatives must be, 0 or more.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -1,4 +1,4 @@
-"""Losses that classify each pair by itself as positive or negative, with logistic costs."""
+"""Logistic losses: each pair is classified as positive or negative on its own."""
 
 from typing import Unpack
 
@@ -12,26 +12,26 @@ from tfdml.pairs.base import Distance, Tensor
 
 
 def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
-    """Distance-based logistic loss, one value per anchor: the cross-entropy of the probability that a pair belongs.
+    """Distance-based logistic loss, one value per anchor: cross-entropy of the probability that a pair is positive.
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        margin: distance around which the probability falls; P(0) = 1.
+        margin: distance around which the probability drops; P(0) = 1.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `(A,)`. An anchor without pairs gives 0. Duplicates of another class would cost infinity; they cost about 41,
-        with gradient 0.
+        `(A,)`. An anchor without pairs gives 0. The loss of coincident negatives is infinite; it is capped at about
+        41, with gradient 0.
 
     Source: Vo, Hays, Localizing and Orienting Street Views Using Overhead Imagery, ECCV 2016, eqs. 4 and 5.
     """
-    return mean_over_pairs(distance_logistic_costs(pairs, margin=margin, distance=distance), pairs)
+    return mean_over_pairs(distance_logistic_pair_losses(pairs, margin=margin, distance=distance), pairs)
 
 
-def distance_logistic_costs(pairs: Pairs, *, margin: float, distance: Distance) -> Tensor:
-    """What each pair costs in `distance_logistic`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+def distance_logistic_pair_losses(pairs: Pairs, *, margin: float, distance: Distance) -> Tensor:
+    """The loss of each pair in `distance_logistic`, `(A, R)`, by its sign."""
     d = distance_function(distance)(pairs)
     pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
     push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
@@ -55,12 +55,12 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
     Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpnesses and
     means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
     """
-    costs = binomial_costs(pairs, alpha=alpha, beta=beta, threshold=threshold)
-    return sum(weighted_mean(costs, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
+    losses = binomial_pair_losses(pairs, alpha=alpha, beta=beta, threshold=threshold)
+    return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
 
 
-def binomial_costs(pairs: Pairs, *, alpha: float, beta: float, threshold: float) -> Tensor:
-    """What each pair costs in `binomial_deviance`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: float) -> Tensor:
+    """The loss of each pair in `binomial_deviance`, `(A, R)`, by its sign."""
     s = cosine(pairs)
     return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
 
@@ -87,8 +87,8 @@ class DistanceLogisticLoss(PairLoss):
         super().__init__(distance_logistic, margin=margin, distance=distance, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return distance_logistic_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return distance_logistic_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -115,5 +115,5 @@ class BinomialDevianceLoss(PairLoss):
         super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`."""
-        return binomial_costs(pairs, **self.settings)
+        """The loss of each pair, `(anchors, references)`."""
+        return binomial_pair_losses(pairs, **self.settings)

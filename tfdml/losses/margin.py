@@ -26,41 +26,46 @@ def margin_loss(
 
     (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
 
-    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch whose cost is not 0, or of
+    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch with a nonzero loss, or of
     all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        margin: how far each pair has to stay from the boundary.
-        boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that gives
-            each anchor its own.
-        nu: what a boundary costs. At the optimum of a boundary that all anchors share, nu is the share of active
-            positives less that of active negatives among the N pairs.
+        margin: how far each pair must be from the boundary.
+        boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that returns
+            one for each anchor.
+        nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
+            share of active positives minus that of active negatives among the N pairs.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
-        normalize: "active" divides by the number of pairs that cost something, "all" by the number of pairs.
+        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by that of all pairs.
 
     Returns:
-        `(A,)`. An anchor without pairs, and every anchor where no pair costs anything, gives nu beta_a.
+        `(A,)`. An anchor without pairs, or every anchor if no pair has a nonzero loss, gives nu beta_a.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With
     `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
     of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
     """
-    beta = boundary(pairs) if callable(boundary) else None
-    cost = margin_pair_losses(
-        pairs, margin=margin, boundary=boundary if beta is None else beta[:, None], distance=distance
-    )
+    beta = _boundaries(boundary, pairs)
+    losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
     weights = pairs.positive + pairs.negative
-    counted = weights if normalize == "all" else weights * ops.cast(cost > 0, cost.dtype)
-    of_pairs = batch_mean_per_anchor(ops.sum(weights * cost, axis=1), ops.sum(count(counted, pairs.counts)))
-    return of_pairs if beta is None else of_pairs + nu * ops.cast(beta, of_pairs.dtype)
+    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
+    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), ops.sum(count(terms, pairs.counts)))
+    return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
 
 
-def margin_pair_losses(pairs: Pairs, *, margin: float, boundary: Tensor, distance: Distance) -> Tensor:
-    """What each pair costs in `margin_loss`, `(A, R)`: as a positive where it is one, as a negative elsewhere."""
+def margin_pair_losses(
+    pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
+) -> Tensor:
+    """The loss of each pair in `margin_loss`, `(A, R)`, by its sign."""
     d = distance_function(distance)(normalized(pairs))
-    boundary = ops.cast(boundary, d.dtype)
-    return ops.maximum(margin + ops.where(pairs.positive > 0, d - boundary, boundary - d), 0.0)
+    beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
+    return ops.maximum(margin + ops.where(pairs.positive > 0, d - beta, beta - d), 0.0)
+
+
+def _boundaries(boundary, pairs):
+    """The boundary of each anchor as a column, or the number that all of them share."""
+    return boundary(pairs)[:, None] if callable(boundary) else boundary
 
 
 @serializable
@@ -72,10 +77,10 @@ class MarginLoss(PairLoss):
         loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.losses.Boundaries(class_ids=train_labels))
 
     Args:
-        margin: how far each pair has to stay from the boundary, 0 or more.
+        margin: how far each pair must be from the boundary, 0 or more.
         boundary: the distance that separates positives from negatives: a number in [0, 2], or `Boundaries`, which
             `EmbeddingModel` trains and keeps in its files.
-        nu: what a learned boundary costs: nu times its value; 0 or more.
+        nu: regularization weight of a learned boundary, 0 or more.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`, of embeddings scaled to norm 1.
         normalize: "active" (the default) or "all".
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
@@ -105,8 +110,6 @@ class MarginLoss(PairLoss):
         )
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
-        """What each pair costs, `(anchors, references)`; without what the boundaries cost."""
-        boundary = self.settings["boundary"]
-        boundary = boundary(pairs)[:, None] if callable(boundary) else boundary
-        margin, distance = self.settings["margin"], self.settings["distance"]
-        return margin_pair_losses(pairs, margin=margin, boundary=boundary, distance=distance)
+        """The loss of each pair, `(anchors, references)`, without the term nu * beta."""
+        options = {option: self.settings[option] for option in ("margin", "boundary", "distance")}
+        return margin_pair_losses(pairs, **options)

@@ -1,4 +1,4 @@
-"""Multi-similarity loss, and RAW, which is that loss over valid triplets."""
+"""Multi-similarity loss, and RAW: the same loss with valid-triplet mining."""
 
 from typing import Unpack
 

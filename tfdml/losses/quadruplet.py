@@ -12,7 +12,7 @@ from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
-# Enough for any batch, where its size is not known while the function is traced.
+# Enough for any batch; used where the batch size is unknown during tracing.
 _MOST_BITS = 20
 
 
@@ -23,17 +23,17 @@ def quadruplet(
 
     mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
 
-    n and m are of different classes, and of other classes than a.
+    n and m have different classes, and neither has the class of a.
 
     Args:
         pairs: `Pairs` of a batch with itself, used as they are (not normalized).
-        margin: how much farther a negative of the anchor has to be than its positive.
-        second_margin: how much farther two negatives of the anchor have to be from each other; less than `margin`.
+        margin: how much farther a negative of the anchor must be than its positive.
+        second_margin: how much farther apart two negatives of the anchor must be; less than `margin`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `(A,)`, the triplets of each anchor and the quadruplets of the batch; 0 where there is neither. A quadruplet
-        weighs the product of the weights of the pairs (a, p) and (n, m).
+        `(A,)`, the triplets of each anchor and the quadruplets of the batch; 0 where there is neither. The weight
+        of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
 
     Quadruplets are summed by binary search of all distances among those of positive pairs, one positive per anchor at a
     time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
@@ -45,24 +45,24 @@ def quadruplet(
     d = distance_function(distance)(pairs)
     fixed = ops.stop_gradient(d)
     either_way = pairs.negative + ops.transpose(pairs.negative)
-    shares, pairs_apart = _outside_of_the_class(pairs)
+    shares, pairs_outside = _outside_of_the_class(pairs)
 
-    def add(p, found, value, slopes, number):
+    def add(p, found, total, gradient, number):
         weight = found * at(p, pairs.positive)[:, 0]
-        bound = at(p, fixed)[:, 0] + second_margin
-        loss, bound_slopes, pair_slopes = _sum_of_hinges(bound, shares * weight, fixed, either_way)
-        slopes = slopes + pair_slopes + put(p, bound_slopes[:, None], fixed)
-        return value + loss, slopes, number + ops.sum(ops.cast(weight > 0, fixed.dtype) * pairs_apart)
+        bounds = at(p, fixed)[:, 0] + second_margin
+        hinges, by_bounds, by_distances = _sum_of_hinges(bounds, shares * weight, fixed, either_way)
+        gradient = gradient + by_distances + put(p, by_bounds[:, None], fixed)
+        return total + hinges, gradient, number + ops.sum(ops.cast(weight > 0, fixed.dtype) * pairs_outside)
 
-    nothing = ops.zeros_like(fixed[0, 0])
-    some = pairs._replace(positive=ops.where(pairs_apart[:, None] > 0, pairs.positive, 0.0))
-    value, slopes, number = for_each_positive(some, add, (nothing, ops.zeros_like(fixed), nothing))
-    quadruplets = with_gradient(value, slopes, d) / ops.maximum(number, 1.0)
+    zero = ops.zeros_like(fixed[0, 0])
+    in_quadruplets = pairs.drop(positive=pairs_outside[:, None] == 0)
+    total, gradient, number = for_each_positive(in_quadruplets, add, (zero, ops.zeros_like(fixed), zero))
+    quadruplets = with_gradient(total, gradient, d) / ops.maximum(number, 1.0)
     return triplet(pairs, margin=margin, distance=lambda _: d) + broadcast_to_anchors(quadruplets, pairs)
 
 
 def _outside_of_the_class(pairs):
-    """How to sum over the pairs (n, m) of which neither is of the anchor's class, and how many they are.
+    """How to sum over the pairs (n, m) with neither end in the anchor's class, and the number of these pairs.
 
     A sum over all rows n of the sums over their pairs (n, m) and (m, n) meets each pair at both of its ends. With a
     share of 1/2 for each row, and 1 less for rows of the anchor's class, pairs with one end there cancel out.
@@ -71,35 +71,46 @@ def _outside_of_the_class(pairs):
         The shares, `(rows, anchors)`, and the number of pairs, `(anchors,)`, 0 where it is lost in rounding.
     """
     rows = ops.arange(ops.shape(pairs.positive)[0])
-    own_class = (pairs.positive > 0) | (rows[:, None] == rows)
-    shares = 0.5 - ops.cast(ops.transpose(own_class), pairs.positive.dtype)
+    same_class = (pairs.positive > 0) | (rows[:, None] == rows)
+    shares = 0.5 - ops.cast(ops.transpose(same_class), pairs.positive.dtype)
     per_row = count(pairs.negative) + count(ops.transpose(pairs.negative))
     number = ops.sum(per_row[:, None] * shares, axis=0)
     return shares, ops.where(number > 1e-6 * ops.sum(per_row), number, 0.0)
 
 
-def _sum_of_hinges(bounds, weights, d, apart):
-    """sum_nma weights_na apart_nm max(0, bound_a - d_nm), with its slopes by the bounds and by d.
+def _sum_of_hinges(bounds, weights, d, pair_weights):
+    """sum_nma w_na g_nm max(0, b_a - d_nm), and its derivatives by the bounds and by the distances.
+
+    With the bounds b in descending order and rank_nm the number of bounds above d_nm, it is
+
+    sum_nm g_nm (sum_{a < rank_nm} w_na b_a - d_nm sum_{a < rank_nm} w_na)
+
+    whose inner sums are running sums of w b and of w along a row, read off at the rank.
 
     Args:
-        bounds: `(anchors,)`.
-        weights: `(rows, anchors)`.
+        bounds: b, `(anchors,)`.
+        weights: w, `(rows, anchors)`.
         d: `(rows, rows)` distances.
-        apart: `(rows, rows)` weights of the pairs.
+        pair_weights: g, `(rows, rows)`.
 
     Returns:
         A scalar, `(anchors,)` and `(rows, rows)`.
     """
     order = ops.argsort(-bounds)
     bounds, weights = ops.take(bounds, order), ops.take(weights, order, axis=1)
-    above = _number_above(bounds, d)
-    weight_above, bound_above = (
-        ops.take_along_axis(ops.pad(ops.cumsum(part, axis=1), [[0, 0], [1, 0]]), above, axis=1)
-        for part in (weights, weights * bounds)
+    rank = _number_above(bounds, d)
+    weight_above, weighted_bound_above = (_running_sums_at(rank, terms) for terms in (weights, weights * bounds))
+    by_bounds = ops.sum(weights * _sums_above(pair_weights, rank), axis=0)
+    return (
+        ops.sum(pair_weights * (weighted_bound_above - weight_above * d)),
+        ops.take(by_bounds, ops.argsort(order)),
+        -pair_weights * weight_above,
     )
-    below = _sums_by_place(apart, above)
-    bound_slopes = ops.take(ops.sum(weights * below, axis=0), ops.argsort(order))
-    return ops.sum(apart * (bound_above - weight_above * d)), bound_slopes, -apart * weight_above
+
+
+def _running_sums_at(rank, terms):
+    """The sum of the first `rank` terms of each row."""
+    return ops.take_along_axis(ops.pad(ops.cumsum(terms, axis=1), [[0, 0], [1, 0]]), rank, axis=1)
 
 
 def _number_above(descending, values):
@@ -113,12 +124,12 @@ def _number_above(descending, values):
     return number
 
 
-def _sums_by_place(values, places):
-    """The sum of the values of each row whose place is above 0, above 1, ..., `(rows, columns)`."""
+def _sums_above(values, rank):
+    """For each row, the sum of the values whose rank is above 0, above 1, ..., `(rows, columns)`."""
     rows, columns = ops.shape(values)[0], ops.shape(values)[1]
-    slots = places + (columns + 1) * ops.arange(rows, dtype="int32")[:, None]
-    sums = ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(slots, (-1,)), num_segments=rows * (columns + 1))
-    up_to = ops.cumsum(ops.reshape(sums, (rows, columns + 1))[:, :-1], axis=1)
+    slots = rank + (columns + 1) * ops.arange(rows, dtype="int32")[:, None]
+    per_rank = ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(slots, (-1,)), num_segments=rows * (columns + 1))
+    up_to = ops.cumsum(ops.reshape(per_rank, (rows, columns + 1))[:, :-1], axis=1)
     return ops.sum(values, axis=1, keepdims=True) - up_to
 
 
@@ -131,8 +142,8 @@ class QuadrupletLoss(PairLoss):
         loss = tfdml.losses.QuadrupletLoss(margin=1.0, second_margin=0.5)
 
     Args:
-        margin: how much farther a negative of the anchor has to be than its positive, above 0.
-        second_margin: how much farther two negatives have to be from each other, in [0, margin].
+        margin: how much farther a negative of the anchor must be than its positive, above 0.
+        second_margin: how much farther apart two negatives must be, in [0, margin].
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -1,11 +1,11 @@
 """Losses over the ranking of all references: average precision, and ranked lists."""
 
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions, count
 from tfdml.pairs import Pairs, cosine, euclidean, normalized
 from tfdml.pairs.base import Tensor
@@ -20,12 +20,12 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: of the sigmoid that stands for a step.
+        temperature: of the sigmoid that replaces a step.
 
     Returns:
         `(A,)`, in [0, 1). An anchor without positives gives 0.
 
-    Time grows with A R K for up to K positives an anchor, memory with A R.
+    Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
     2020, eqs. 4 to 6. The anchor itself is not retrieved here.
@@ -33,7 +33,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
 
-    def add(p, found, sums, slopes):
+    def add(p, found, sums, gradient):
         weight = found[:, None] * at(p, pairs.positive)
         above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
         others = pairs.positive - put(p, at(p, pairs.positive), fixed)
@@ -42,11 +42,11 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
         by_rank = (others * (rank - rank_p) - pairs.negative * rank_p) / ops.square(rank)
         by_score = weight * by_rank * above * (1.0 - above) / temperature
         by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
-        return sums + (weight * rank_p / rank)[:, 0], slopes + by_score + put(p, by_own_score, fixed)
+        return sums + (weight * rank_p / rank)[:, 0], gradient + by_score + put(p, by_own_score, fixed)
 
-    sums, slopes = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
+    sums, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
     positives = count(pairs.positive)
-    precision = with_gradient(sums, slopes, s) / ops.maximum(positives, 1.0)
+    precision = with_gradient(sums, gradient, s) / ops.maximum(positives, 1.0)
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 
@@ -55,43 +55,43 @@ def ranked_list(
     *,
     margin: float = 0.4,
     boundary: float = 1.2,
-    temperature: float = 10.0,
-    positive_temperature: float = 0.0,
+    scale: float = 10.0,
+    positive_scale: float = 0.0,
     balance: float = 0.5,
 ) -> Tensor:
-    """Ranked list loss, one value per anchor: positives within a ball, negatives beyond its boundary.
+    """Ranked list loss, one value per anchor: positives inside a ball, negatives outside a boundary.
 
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
 
     over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
-    embeddings, w_n = exp(temperature (boundary - d_an)) and w_p = exp(positive_temperature (d_ap - boundary + margin)),
+    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
     both constants in the gradient.
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: width between positives and negatives.
-        boundary: distance beyond which a negative costs nothing, in [0, 2].
-        temperature: how much harder negatives weigh.
-        positive_temperature: how much harder positives weigh.
+        boundary: negatives farther away than this have zero loss, in [0, 2].
+        scale: sharpness of the weights of negatives; 0 for equal weights.
+        positive_scale: sharpness of the weights of positives.
         balance: weight of negatives, in [0, 1].
 
     Returns:
         `(A,)`. An anchor without violating pairs gives 0.
 
     Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
-    with its defaults; weights of positives are 1 there, as they are here by default.
+    with its defaults; the paper, too, weights positives equally.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
-    of_positives = _mean_of_violations(pull, positive_temperature, pairs.positive)
-    of_negatives = _mean_of_violations(push, temperature, pairs.negative)
-    return (1.0 - balance) * of_positives + balance * of_negatives
+    pull_mean = _mean_of_violations(pull, positive_scale, pairs.positive)
+    push_mean = _mean_of_violations(push, scale, pairs.negative)
+    return (1.0 - balance) * pull_mean + balance * push_mean
 
 
-def _mean_of_violations(violation, temperature, weights):
-    """Mean of the violations above 0 of each row, weighed by exp(temperature violation); 0 where there is none."""
+def _mean_of_violations(violation, scale, weights):
+    """Mean of the violations above 0 of each row, weighted by exp(scale violation); 0 where there is none."""
     violating = weights * ops.cast(violation > 0, weights.dtype)
-    weights = ops.stop_gradient(violating * ops.exp(temperature * violation))
+    weights = ops.stop_gradient(violating * ops.exp(scale * violation))
     total = ops.sum(weights, axis=1)
     return ops.sum(weights * violation, axis=1) / ops.where(total > 0, total, 1.0)
 
@@ -120,13 +120,13 @@ class RankedListLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, temperature=10.0)
+        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, scale=10.0)
 
     Args:
         margin: width between positives and negatives, from 0 to `boundary`.
-        boundary: distance of normalized embeddings beyond which a negative costs nothing, in [0, 2].
-        temperature: how much harder negatives weigh, 0 or more.
-        positive_temperature: how much harder positives weigh, 0 or more.
+        boundary: negatives farther away than this have zero loss, in [0, 2].
+        scale: sharpness of the weights of negatives, 0 or more.
+        positive_scale: sharpness of the weights of positives, 0 or more.
         balance: weight of negatives, in [0, 1].
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -136,22 +136,27 @@ class RankedListLoss(PairLoss):
         *,
         margin: float = 0.4,
         boundary: float = 1.2,
-        temperature: float = 10.0,
-        positive_temperature: float = 0.0,
+        scale: float = 10.0,
+        positive_scale: float = 0.0,
         balance: float = 0.5,
         **options: Unpack[PairOptions],
     ) -> None:
         require(0 <= boundary <= 2, f"boundary={boundary}", "a distance of normalized embeddings, in [0, 2]")
         require(0 <= margin <= boundary, f"margin={margin}", f"a distance from 0 to boundary={boundary}")
-        require(temperature >= 0, f"temperature={temperature}", "a number of 0 or more")
-        require(positive_temperature >= 0, f"positive_temperature={positive_temperature}", "a number of 0 or more")
+        require(scale >= 0, f"scale={scale}", "a number of 0 or more")
+        require(positive_scale >= 0, f"positive_scale={positive_scale}", "a number of 0 or more")
         require(0 <= balance <= 1, f"balance={balance}", "a share in [0, 1]")
         super().__init__(
             ranked_list,
             margin=margin,
             boundary=boundary,
-            temperature=temperature,
-            positive_temperature=positive_temperature,
+            scale=scale,
+            positive_scale=positive_scale,
             balance=balance,
             **options,
         )
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described, also where a file has temperatures."""
+        return super().from_config(renamed(config, temperature="scale", positive_temperature="positive_scale"))

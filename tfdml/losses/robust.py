@@ -1,4 +1,4 @@
-"""Distributionally robust losses: the worst weighting of the pairs of a batch, within what is plausible."""
+"""Distributionally robust losses: worst-case pair weights over an uncertainty set."""
 
 import inspect
 from collections.abc import Callable
@@ -19,25 +19,25 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
 
-    l are the costs of pairs by a base loss, times their weights; U is the uncertainty set, which says how far p may
-    be from the uniform weights. p* is held constant in the gradient, which is then that of the maximum. Pairs whose
-    cost is not above 0 are left out.
+    l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be
+    from uniform weights. p* is held constant in the gradient, which is then that of the maximum. Pairs whose loss is
+    not above 0 are left out.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        base: a loss with `pair_losses(pairs)`, which returns the cost of each pair, `(A, R)`.
-        uncertainty: function of the costs `(A, R)` and of `pairs` that returns p*, `(A, R)`: `TopK`, `TopKBalanced`,
-            `KL`, `GroupedKL`, `Variance`, `Maximal`, or one of your own.
+        base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.
+        uncertainty: function of the losses `(A, R)` and of `pairs` that returns p*, `(A, R)`: `TopK`, `TopKBalanced`,
+            `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own.
 
     Returns:
-        `(A,)`, whose mean is sum_ij p*_ij l_ij. A batch in which no pair costs anything gives 0.
+        `(A,)`, whose mean is sum_ij p*_ij l_ij. A batch in which no pair has a loss above 0 gives 0.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eq. 1 and lemma 1. Pairs of an example
-    with itself are left out.
+    with itself are left out here.
     """
-    costs = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
-    p = ops.stop_gradient(uncertainty(ops.stop_gradient(costs), pairs))
-    return batch_mean_per_anchor(ops.sum(p * costs, axis=1), 1.0)
+    losses = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
+    p = ops.stop_gradient(uncertainty(ops.stop_gradient(losses), pairs))
+    return batch_mean_per_anchor(ops.sum(p * losses, axis=1), 1.0)
 
 
 @serializable
@@ -52,10 +52,10 @@ class RobustLoss(PairLoss):
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
             `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
-            `MarginLoss`, or your own with `pair_losses(pairs)`. How it takes means does not matter. Its `pairing`,
+            `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`,
             `miner`, `importance` and `match` make the pairs.
-        uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or a function
-            `(costs, pairs) -> p*` of your own.
+        uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own
+            function `(losses, pairs) -> p*`.
         **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
     """
 
@@ -70,7 +70,7 @@ class RobustLoss(PairLoss):
         )
         require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
         nu = base.settings.get("nu", 0.0)
-        require(nu == 0, f"a base loss with nu={nu}", "nu=0: what boundaries cost is not a cost of pairs")
+        require(nu == 0, f"a base loss with nu={nu}", "nu=0: the regularization of boundaries is not a loss of pairs")
         super().__init__(robust, base=base, uncertainty=uncertainty, match=base.match, **options)
         self.base = base
 
@@ -88,15 +88,14 @@ class RobustLoss(PairLoss):
         return [*self.base.layers, *super().layers]
 
     def get_config(self) -> dict[str, Any]:
-        """Everything the constructor takes, as plain values."""
+        """The constructor arguments, serialized."""
         return {name: part for name, part in super().get_config().items() if name not in PAIR_OPTIONS}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The loss that `get_config` described.
 
-        Configs of earlier versions hold the options of pairs, too: they replace those of the base, which they mostly
-        repeat.
+        Configs of earlier versions also hold the options of pairs, which then replace those of the base.
         """
         options = {name: config[name] for name in PAIR_OPTIONS if name in config}
         base = {**config["base"], "config": {**config["base"]["config"], **options}}

@@ -1,40 +1,40 @@
-"""Losses that ask, by a softmax, which reference belongs to the anchor."""
+"""Softmax losses: cross-entropy of each anchor's positives against its references."""
 
 import math
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, dot, squared
 from tfdml.pairs.base import Tensor
 
 
 def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
-    """N-pair loss, one value per anchor: a softmax over dot products picks each positive among the negatives.
+    """N-pair loss, one value per anchor: cross-entropy of each positive among the negatives, on dot products.
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
-            `nt_xent`, which has a temperature, is the better choice.
-        l2: weight of the mean squared norm of the embeddings, which the dot product would let grow.
+            prefer `nt_xent`, which has a temperature.
+        l2: weight of the mean squared norm of the embeddings, which otherwise may grow without bound.
 
     Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0, but for the norms.
+        `(A,)`. An anchor without a positive or without a negative gives only the L2 term.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
-    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples a
-    class it is the multi-class N-pair loss of the first.
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
+    per class it is the multi-class N-pair loss of the first.
     """
     values = _positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:
         return values
     both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.others))
-    of_anchors, of_references = (ops.sum(ops.square(x), axis=-1) for x in both)
-    return values + l2 * (of_anchors + ops.mean(of_references)) / 2
+    anchor_norms, reference_norms = (ops.sum(ops.square(x), axis=-1) for x in both)
+    return values + l2 * (anchor_norms + ops.mean(reference_norms)) / 2
 
 
 def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
@@ -44,7 +44,7 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: t; small values look at the hardest negatives only.
+        temperature: t; small values emphasize the hardest negatives.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
@@ -57,7 +57,7 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
 
 
 def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
-    """Supervised contrastive loss, one value per anchor: each positive among all others, positives too.
+    """Supervised contrastive loss, one value per anchor: each positive among all other references, positives included.
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
 
@@ -71,25 +71,25 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
     Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
     """
     s = cosine(pairs) / temperature
-    everything = log_sum_exp(s, pairs.positive + pairs.negative)[:, None]
-    return weighted_mean(ops.where(pairs.positive > 0, everything - s, 0.0), pairs.positive)
+    over_all = log_sum_exp(s, pairs.positive + pairs.negative)[:, None]
+    return weighted_mean(ops.where(pairs.positive > 0, over_all - s, 0.0), pairs.positive)
 
 
 def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
-    """Neighbourhood components analysis, one value per anchor: the chance of a random neighbour of another class.
+    """Neighborhood components analysis, one value per anchor: the probability that a random neighbor has another class.
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 make a flat softmax, as
-            their squared distances end at 4; multiply them by a scale.
-        log: the log-likelihood, which does not go flat for anchors far from their class.
+            their squared distances are at most 4; multiply them by a scale.
+        log: the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
 
     Returns:
         `(A,)`. An anchor without positives gives 0.
 
-    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighbourhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
-    Serrat's slides print k != j under the sum; it is k != i that is left out.
+    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
+    Serrat's slides print k != j under the sum; the right condition is k != i.
     """
     logits = -squared(pairs)
     among_positives = log_sum_exp(logits, pairs.positive)
@@ -97,14 +97,14 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
     return ops.softplus(gap) if log else ops.sigmoid(gap)
 
 
-def tuplet_margin(pairs: Pairs, *, margin: float = 5.73, scale: float = 64.0) -> Tensor:
-    """Tuplet margin loss, one value per anchor: each positive, some degrees farther, among the negatives.
+def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 64.0) -> Tensor:
+    """Tuplet margin loss, one value per anchor: each positive, with an angular margin, among the negatives.
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
 
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: slack, in degrees.
+        margin_degrees: slack m, in degrees.
         scale: sharpness.
 
     Returns:
@@ -114,7 +114,7 @@ def tuplet_margin(pairs: Pairs, *, margin: float = 5.73, scale: float = 64.0) ->
     """
     s = cosine(pairs)
     sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
-    slack = math.radians(margin)
+    slack = math.radians(margin_degrees)
     relaxed = ops.where(pairs.positive > 0, s * math.cos(slack) + sine * math.sin(slack), s)
     return _positives_among_negatives(scale * relaxed, pairs)
 
@@ -132,7 +132,7 @@ class NPairsLoss(PairLoss):
     Example:
 
         loss = tfdml.losses.NPairsLoss()  # any labels
-        loss = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples a class
+        loss = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
     Args:
         l2: weight of the mean squared norm of the embeddings, 0 or more.
@@ -182,7 +182,7 @@ class SupConLoss(PairLoss):
 
 @serializable
 class NCALoss(PairLoss):
-    """Neighbourhood components analysis: see `tfdml.losses.nca` for the formula and its source.
+    """Neighborhood components analysis: see `tfdml.losses.nca` for the formula and its source.
 
     Example:
 
@@ -203,15 +203,20 @@ class TupletMarginLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.TupletMarginLoss(margin=5.73, scale=64.0)
+        loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
 
     Args:
-        margin: slack in degrees, 0 or more and below 180.
+        margin_degrees: slack in degrees, in [0, 180).
         scale: above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, margin: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
-        require(0 <= margin < 180, f"margin={margin}", "degrees in [0, 180)")
+    def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
+        require(0 <= margin_degrees < 180, f"margin_degrees={margin_degrees}", "degrees in [0, 180)")
         require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(tuplet_margin, margin=margin, scale=scale, **options)
+        super().__init__(tuplet_margin, margin_degrees=margin_degrees, scale=scale, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` described, also where a file has `margin`."""
+        return super().from_config(renamed(config, margin="margin_degrees"))

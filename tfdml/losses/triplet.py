@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._checks import require, require_function_or_none
+from tfdml._checks import require, require_selector_or_none
 from tfdml._serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions, batch_mean_per_anchor, require_normalize, require_same_rows
-from tfdml.miners.negatives import Chooser
+from tfdml.miners.negatives import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
@@ -21,7 +21,7 @@ def triplet(
     soft: bool = False,
     ratio: bool = False,
     swap: bool = False,
-    negatives: Chooser | None = None,
+    negatives: NegativeSelector | None = None,
     normalize: str = "all",
 ) -> Tensor:
     """Triplet loss, one value per anchor: positives nearer than negatives by a margin, over all triplets.
@@ -29,28 +29,28 @@ def triplet(
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
 
     with `soft`, log(1 + exp(d_ap - d_an)) instead; with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the number of
-    triplets in the batch, or of those that cost something, so that the mean over the A anchors is the paper's loss.
-    With `negatives` there is one triplet for each positive that gets a negative.
+    triplets in the batch, or of those with a nonzero loss, so that the mean over the A anchors is the paper's loss.
+    With `negatives` there is one triplet per positive that has a selected negative.
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
-            A triplet weighs the product of the weights of its two pairs.
-        margin: how much nearer positives have to be, in units of the distance; not used by `soft`.
+            The weight of a triplet is the product of the weights of its two pairs.
+        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
         swap: compare d_ap with the smaller of d_an and d_pn, so that the positive is the anchor where that is harder.
-            What such a triplet costs counts for the positive's row. For batches that are their own references, with
-            weights that are the same both ways.
-        negatives: None for all, or how to choose one negative for each positive, such as
+            The loss of such a triplet counts for the positive's row. The batch must be its own references, with
+            symmetric weights.
+        negatives: None for all, or how to select one negative per positive, such as
             `tfdml.miners.hardest_negatives`: a function `(pairs, d) -> choose`, where `choose(p)` takes the column of
             one positive of each anchor, `(A,)`, and returns that of its negative, or -1 where it has none.
-        normalize: "all" divides by the number of triplets, "active" by the number of those that cost something.
+        normalize: "all" divides by the number of triplets, "active" by the number of those with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
-    Time grows with A R K for up to K positives an anchor, memory with A R: triplets are summed one positive at a time.
+    Time grows with A R K for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
     Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
@@ -67,69 +67,93 @@ def triplet(
         add = _all_triplets(pairs, fixed, term, swap, normalize)
     else:
         add = _chosen_triplets(pairs, fixed, term, swap, normalize, negatives(pairs, fixed))
-    nothing = ops.zeros_like(fixed[:, 0])
-    sums, slopes, number = for_each_positive(pairs, add, (nothing, ops.zeros_like(fixed), nothing))
-    return batch_mean_per_anchor(with_gradient(sums, slopes, d), ops.sum(number))
+    zeros = ops.zeros_like(fixed[:, 0])
+    sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
+    return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
 
 
 def _all_triplets(pairs, d, term, swap, normalize):
-    """Adds one positive of every anchor with all of its negatives."""
+    """The step that adds one positive per anchor with all negatives of the anchor."""
 
-    def add(p, found, sums, slopes, number):
+    def add(p, found, sums, gradient, number):
         weights = found[:, None] * at(p, pairs.positive) * pairs.negative
-        counted = weights > 0
-        if swap:
-            # (a, p, n) and (p, a, n) both count where n is nearer: twice in this row if that is here.
-            d_pn = ops.take(d, p, axis=0)
-            times = ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
-            weights, counted = weights * times, ops.where(counted, times, 0.0)
-        cost, slope_p, slope_n = term(at(p, d), d)
+        times = _times_swapped(d, p) if swap else 1.0
+        counted = times * ops.cast(weights > 0, d.dtype)
+        weights = times * weights
+        losses, by_positive, by_negative = term(at(p, d), d)
         if normalize == "active":
-            counted = ops.where(cost > 0, ops.cast(counted, d.dtype), 0.0)
-        pull = ops.sum(weights * slope_p, axis=1, keepdims=True)
+            counted = ops.where(losses > 0, counted, 0.0)
+        pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
         return (
-            sums + ops.sum(weights * cost, axis=1),
-            slopes + weights * slope_n + put(p, pull, d),
-            number + ops.sum(ops.cast(counted, d.dtype), axis=1),
+            sums + ops.sum(weights * losses, axis=1),
+            gradient + weights * by_negative + put(p, pull, d),
+            number + ops.sum(counted, axis=1),
         )
 
     return add
 
 
-def _chosen_triplets(pairs, d, term, swap, normalize, choose):
-    """Adds one positive of every anchor with one chosen negative."""
-    rows = ops.arange(ops.shape(d)[0], dtype="int32")
+def _times_swapped(d, p):
+    """How often each negative counts in the anchor's row when the end of (a, p) nearer to it is the anchor: 0, 1, or 2.
 
-    def add(p, found, sums, slopes, number):
-        n = choose(p)
-        if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
-            raise ValueError(
-                f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
-                "for one positive of each anchor."
-            )
+    Both (a, p, n) and (p, a, n) belong to the row of the nearer end, which has them twice. A tie is one for each end.
+    """
+    d_pn = ops.take(d, p, axis=0)
+    return ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
+
+
+def _chosen_triplets(pairs, d, term, swap, normalize, choose):
+    """The step that adds one positive per anchor with one chosen negative."""
+
+    def add(p, found, sums, gradient, number):
+        n = _one_column_per_anchor(choose(p), p)
         found = found * ops.cast(n >= 0, d.dtype)
         n = ops.maximum(n, 0)
         weights = found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
-        d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
-        anchors, others = rows, p
-        if swap:
-            d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
-            anchors, others = ops.where(d_pn < d_an, p, rows), ops.where(d_pn < d_an, rows, p)
-            d_an = ops.minimum(d_an, d_pn)
-        cost, slope_p, slope_n = term(d_ap, d_an)
-        counted = found * ops.cast(cost > 0, d.dtype) if normalize == "active" else found
-        places = ops.stack([ops.tile(anchors, 2), ops.concatenate([others, n])], axis=1)
+        anchors, positives, d_ap, d_an = _ends(d, p, n, swap)
+        losses, by_positive, by_negative = term(d_ap, d_an)
+        counted = found * ops.cast(losses > 0, d.dtype) if normalize == "active" else found
         return (
-            sums + ops.segment_sum(weights * cost, anchors, num_segments=ops.shape(d)[0]),
-            slopes + ops.scatter(places, ops.tile(weights, 2) * ops.concatenate([slope_p, slope_n]), ops.shape(d)),
+            sums + ops.segment_sum(weights * losses, anchors, num_segments=ops.shape(d)[0]),
+            gradient + _scattered(anchors, [positives, n], [weights * by_positive, weights * by_negative], d),
             number + counted,
         )
 
     return add
 
 
+def _one_column_per_anchor(n, p):
+    """The columns that `negatives` chose, if they are one per anchor."""
+    if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
+        raise ValueError(
+            f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
+            "for one positive of each anchor."
+        )
+    return n
+
+
+def _ends(d, p, n, swap):
+    """Rows of the anchors and columns of the positives of triplets (a, p, n), with the distances d_ap and d_an.
+
+    With `swap`, a and p change places where n is nearer to p.
+    """
+    a = ops.arange(ops.shape(d)[0], dtype="int32")
+    d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
+    if not swap:
+        return a, p, d_ap, d_an
+    d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
+    nearer = d_pn < d_an
+    return ops.where(nearer, p, a), ops.where(nearer, a, p), d_ap, ops.minimum(d_an, d_pn)
+
+
+def _scattered(rows, columns, values, matrix):
+    """A matrix of the shape of `matrix` with the sums of the values at (row, column), for each array of columns."""
+    places = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
+    return ops.scatter(places, ops.concatenate(values), ops.shape(matrix))
+
+
 def _hinge(margin):
-    """max(0, d_ap - d_an + margin), and its slopes by d_ap and by d_an."""
+    """max(0, d_ap - d_an + margin), and its derivatives by d_ap and by d_an."""
 
     def term(d_ap, d_an):
         violation = d_ap + margin - d_an
@@ -140,13 +164,13 @@ def _hinge(margin):
 
 
 def _soft(d_ap, d_an):
-    """log(1 + exp(d_ap - d_an)), and its slopes by d_ap and by d_an."""
-    slope = ops.sigmoid(d_ap - d_an)
-    return ops.softplus(d_ap - d_an), slope, -slope
+    """log(1 + exp(d_ap - d_an)), and its derivatives by d_ap and by d_an."""
+    derivative = ops.sigmoid(d_ap - d_an)
+    return ops.softplus(d_ap - d_an), derivative, -derivative
 
 
 def _ratio(margin):
-    """max(0, 1 - d_an / (margin + d_ap)), and its slopes by d_ap and by d_an."""
+    """max(0, 1 - d_an / (margin + d_ap)), and its derivatives by d_ap and by d_an."""
 
     def term(d_ap, d_an):
         ratio = d_an / (margin + d_ap)
@@ -172,21 +196,21 @@ def batch_hard_triplet(
     with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). A weight only says whether the
-            pair takes part.
-        margin: how much nearer the farthest positive has to be, in units of the distance; not used by `soft`.
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
+            is 0 matters.
+        margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. For batches that are their own
-            references.
-        normalize: "all" leaves the mean over all anchors, "active" makes it the mean over those that cost something.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The batch must be its
+            own references.
+        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
-    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity the
-    other way round.
+    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity
+    swapped.
     """
     d = distance_function(distance)(pairs)
     to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
@@ -214,12 +238,12 @@ class TripletLoss(PairLoss):
         loss = tfdml.losses.TripletLoss(margin=0.2, negatives=tfdml.miners.semi_hard_negatives)
 
     Args:
-        margin: how much nearer positives have to be, in units of the distance; 0 or more, above 0 with `ratio`.
+        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
         swap: compare with the nearer of anchor and positive.
-        negatives: None for all negatives, or a function that chooses one for each positive: see `tfdml.miners`.
+        negatives: None for all negatives, or a function that selects one per positive: see `tfdml.miners`.
         normalize: "all" or "active".
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -232,14 +256,14 @@ class TripletLoss(PairLoss):
         soft: bool = False,
         ratio: bool = False,
         swap: bool = False,
-        negatives: Chooser | None = None,
+        negatives: NegativeSelector | None = None,
         normalize: str = "all",
         **options: Unpack[PairOptions],
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
         require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
-        require_function_or_none("negatives", negatives)
+        require_selector_or_none("negatives", negatives)
         require_normalize(normalize)
         distance_function(distance)
         super().__init__(
@@ -264,11 +288,11 @@ class BatchHardTripletLoss(PairLoss):
         model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
 
     Args:
-        margin: how much nearer the farthest positive has to be than the nearest negative; 0 or more.
+        margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         swap: compare with the nearer of anchor and positive.
-        normalize: "all" for the mean over all anchors, "active" over those that cost something.
+        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -1,32 +1,33 @@
 """Uncertainty sets: how far the weights of pairs in a robust loss may be from uniform."""
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 from keras import ops
 
 from tfdml._checks import require
-from tfdml._serialization import Settings, serializable
+from tfdml._serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.sampling import systematic_sample
 
-# Costs closer than this share of themselves are a tie, such as those of (i, j) and (j, i), which rounding sets apart.
-_TIE = 1e-5
+# Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
+_RELATIVE_TIE = 1e-5
 
 
 @serializable
 @dataclass(frozen=True)
 class TopK(Settings):
-    """The mean of the k largest costs: sum p = 1, 0 <= p <= 1 / k.
+    """The mean of the k largest losses: sum p = 1, 0 <= p <= 1 / k.
 
-    Costs equal to the k-th largest share what is left, so that the order of the batch does not matter. Where fewer
-    than k pairs cost something, the mean is over those.
+    Losses equal to the k-th largest share the remaining weight, so that the order of the batch does not matter. If
+    fewer than k pairs have a loss above 0, the mean is over those.
 
     Args:
-        k: number of ordered pairs, 1 or more. The paper counts a pair once and takes twice as many as the batch has
-            images, which is four times as many here.
+        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and takes twice the number of
+            images in the batch, which is four times that number here.
 
     Raises:
         ValueError: k larger than the number of pairs of a batch, when called.
@@ -39,19 +40,19 @@ class TopK(Settings):
     def __post_init__(self):
         require(int(self.k) == self.k >= 1, f"k={self.k}", "a number of pairs, 1 or more")
 
-    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+    def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
         _require_pairs(self.k, pairs)
-        return _shares(_largest(costs, self.k))
+        return _shares(_largest(losses, self.k))
 
 
 @serializable
 @dataclass(frozen=True)
 class TopKBalanced(Settings):
-    """The mean over the k / 2 positives and the k / 2 negatives that cost most.
+    """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
 
-    Ties share, and pairs that cost nothing are left out, as in `TopK`; where fewer than k / 2 of a kind are left, all
-    of them are taken.
+    Ties share, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 of a kind are left, all of
+    them are taken.
 
     Args:
         k: an even number of ordered pairs, 2 or more.
@@ -67,74 +68,82 @@ class TopKBalanced(Settings):
     def __post_init__(self):
         require(self.k >= 2 and self.k % 2 == 0, f"k={self.k}", "an even number of pairs, 2 or more")
 
-    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+    def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
         _require_pairs(self.k, pairs)
-        of_each = (ops.where(weights > 0, costs, 0.0) for weights in (pairs.positive, pairs.negative))
-        return _shares(sum(_largest(some, self.k // 2) for some in of_each))
+        by_sign = (ops.where(weights > 0, losses, 0.0) for weights in (pairs.positive, pairs.negative))
+        return _shares(sum(_largest(signed, self.k // 2) for signed in by_sign))
 
 
 @serializable
 class KL(Seeded):
-    """Weights that grow with the exponential of the cost: p proportional to exp(l / gamma).
+    """Weights that grow exponentially with the loss: p proportional to exp(l / gamma).
 
-    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma leaves the largest costs, a large one the
+    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
     mean.
 
     Args:
-        gamma: temperature in units of the cost, above 0.
-        sampled: None for all pairs with these weights; or a number of draws from them, whose mean has the same
-            expectation, as in the paper. Draws are spread evenly over the pairs in their order (systematic sampling),
-            so a pair is drawn k p times, rounded up or down.
-        seed: of the draws: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
+        gamma: temperature in units of the loss, above 0.
+        num_samples: None for all pairs with these weights; or the number of pairs sampled by them, whose mean has the
+            same expectation, as in the paper. Sampling is systematic: a pair is drawn k p times, rounded up or down.
+        seed: seed of the sampling: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-KL.
     """
 
-    def __init__(self, gamma: float = 0.1, sampled: int | None = None, seed: int | None = None, **options: Any) -> None:
-        super().__init__(seed, draws=sampled is not None, **options)
+    def __init__(
+        self, gamma: float = 0.1, *, num_samples: int | None = None, seed: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(seed=seed, draws=num_samples is not None, **options)
         require(gamma > 0, f"gamma={gamma}", "a number above 0")
-        require(sampled is None or int(sampled) == sampled >= 1, f"sampled={sampled}", "a number of draws, or None")
-        self.gamma, self.sampled = gamma, sampled
+        whole = num_samples is None or int(num_samples) == num_samples >= 1
+        require(whole, f"num_samples={num_samples}", "a number of draws, or None")
+        self.gamma, self.num_samples = gamma, num_samples
 
-    def call(self, costs: Tensor, pairs: Pairs) -> Tensor:
-        """p*, `(A, R)`, or how often each pair was drawn as a share of the draws."""
-        scores = ops.where(costs > 0, costs / self.gamma, -float("inf"))
+    def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`, or the share of the draws that each pair received."""
+        scores = ops.where(losses > 0, losses / self.gamma, -float("inf"))
         p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
-        if self.sampled is None:
+        if self.num_samples is None:
             return p
-        _require_pairs(self.sampled, pairs)
-        draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.sampled), self.uniform((1, 1), p.dtype))
-        return ops.reshape(_shares(draws), ops.shape(costs))
+        _require_pairs(self.num_samples, pairs)
+        draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.num_samples), self.uniform((1, 1), p.dtype))
+        return ops.reshape(_shares(draws), ops.shape(losses))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""
-        return {**super().get_config(), "gamma": self.gamma, "sampled": self.sampled}
+        return {**super().get_config(), "gamma": self.gamma, "num_samples": self.num_samples}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The set that `get_config` described, also where a file has `sampled`."""
+        return super().from_config(renamed(config, sampled="num_samples"))
 
 
 @serializable
 @dataclass(frozen=True)
 class GroupedKL(Settings):
-    """`KL` in every group by itself: the positives of an anchor, and its negatives; the loss is a mean over anchors.
+    """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
 
-    With the margin loss on similarities, and a margin so large that every pair costs something, its gradient is that
+    With the margin loss on similarities, and a margin so large that every pair has a loss above 0, its gradient is that
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
-    * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo` = the margin.
+    * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
     Args:
-        gamma: temperature in units of the cost, above 0.
-        negative_gamma: that of negatives; None for the same.
-        pseudo: None, or the cost of a pseudo pair that each group gets. It takes its share of the weight and adds
-            nothing to the loss. The paper's costs 0.
+        gamma: temperature in units of the loss, above 0.
+        negative_gamma: temperature of negatives; None for the same.
+        pseudo_loss: None, or the loss of a pseudo pair in each group. It takes its share of the weight and adds nothing
+            to the loss. It is 0 in the paper.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
-    costs 0, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
+    has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
     """
 
     gamma: float = 1.0
+    _: KW_ONLY
     negative_gamma: float | None = None
-    pseudo: float | None = None
+    pseudo_loss: float | None = None
 
     def __post_init__(self):
         require(self.gamma > 0, f"gamma={self.gamma}", "a number above 0")
@@ -144,32 +153,51 @@ class GroupedKL(Settings):
             "a number above 0, or None",
         )
 
-    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
-        """p*, `(A, R)`: the shares of each group, divided by the number of anchors."""
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The set that `get_config` described, also where a file has `pseudo`."""
+        return super().from_config(renamed(config, pseudo="pseudo_loss"))
+
+    def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
+        """p*, `(A, R)`: the softmax of each group, divided by the number of anchors.
+
+        p_ar = exp(l_ar / gamma) / (sum_k exp(l_ak / gamma) + exp(pseudo_loss / gamma)) / A
+
+        k runs over the pairs of a with the sign of r and a loss above 0, and gamma is that of the sign. One matrix of
+        exponentials holds both groups: one for each takes a quarter more time.
+        """
         is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
         groups = (is_positive, pairs.negative > 0)
-        scores = ops.where(is_positive, *(costs / gamma for gamma in gammas))
-        scores = ops.where(costs > 0, scores, -float("inf"))
-        of_pseudo = [0.0 if self.pseudo is None else self.pseudo / gamma for gamma in gammas]
-        tops = [
-            ops.maximum(ops.max(ops.where(own, scores, -float("inf")), axis=1, keepdims=True), least)
-            for own, least in zip(groups, of_pseudo, strict=True)
+        logits = ops.where(is_positive, *(losses / gamma for gamma in gammas))
+        logits = ops.where(losses > 0, logits, -float("inf"))
+        pseudo_logits = [-float("inf") if self.pseudo_loss is None else self.pseudo_loss / gamma for gamma in gammas]
+        tops = [_top(logits, group, least) for group, least in zip(groups, pseudo_logits, strict=True)]
+        exps = ops.exp(logits - ops.where(is_positive, *tops))
+        totals = [
+            _total(exps, group, least - top) for group, least, top in zip(groups, pseudo_logits, tops, strict=True)
         ]
-        exps = ops.exp(scores - ops.where(is_positive, *tops))
-        totals = [ops.sum(ops.where(own, exps, 0.0), axis=1, keepdims=True) for own in groups]
-        if self.pseudo is not None:
-            totals = [total + ops.exp(score - top) for total, score, top in zip(totals, of_pseudo, tops, strict=True)]
-        shares = exps / ops.where(is_positive, *(ops.where(total > 0, total, 1.0) for total in totals))
-        return shares / ops.cast(ops.shape(costs)[0], costs.dtype)
+        return exps / ops.where(is_positive, *totals) / ops.cast(ops.shape(losses)[0], losses.dtype)
+
+
+def _top(logits, group, pseudo_logit):
+    """The largest logit of each row in a group or of its pseudo pair, `(A, 1)`; 0 in an empty group."""
+    top = ops.max(ops.where(group, logits, -float("inf")), axis=1, keepdims=True)
+    return ops.maximum(top, pseudo_logit if math.isfinite(pseudo_logit) else 0.0)
+
+
+def _total(exps, group, pseudo_logit):
+    """The sum of each row in a group and of its pseudo pair, `(A, 1)`; 1 where it is 0."""
+    total = ops.sum(ops.where(group, exps, 0.0), axis=1, keepdims=True) + ops.exp(pseudo_logit)
+    return ops.where(total > 0, total, 1.0)
 
 
 @serializable
 @dataclass(frozen=True)
 class Variance(Settings):
-    """The mean and the spread of the costs: p within a ball around the uniform weights.
+    """Mean plus spread of the losses: p within a ball around the uniform weights.
 
-    sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs that cost something. The maximum is mean(l) + sqrt(2 rho var(l) / n)
-    as long as no p has to be negative; beyond that, the pairs that cost least get weight 0.
+    sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
+    as long as no p would be negative; beyond that, the pairs with the smallest losses get weight 0.
 
     Args:
         rho: size of the ball, above 0.
@@ -183,18 +211,18 @@ class Variance(Settings):
     def __post_init__(self):
         require(self.rho > 0, f"rho={self.rho}", "a number above 0")
 
-    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+    def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        n = ops.maximum(ops.sum(ops.cast(costs > 0, costs.dtype)), 1.0)
+        n = ops.maximum(ops.sum(ops.cast(losses > 0, losses.dtype)), 1.0)
 
         def weights(kept):
-            """Of the m kept, p = 1 / m + slope (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
-            inside = ops.cast(kept, costs.dtype)
+            """For the m pairs kept, p = 1 / m + c (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
+            inside = ops.cast(kept, losses.dtype)
             m = ops.maximum(ops.sum(inside), 1.0)
-            mean = ops.sum(inside * costs) / m
-            away = inside * (costs - mean)
+            mean = ops.sum(inside * losses) / m
+            away = inside * (losses - mean)
             spread = ops.sum(ops.square(away))
-            differ = spread > m * ops.square(_TIE * mean)
+            differ = spread > m * ops.square(_RELATIVE_TIE * mean)
             room = ops.maximum((m - n) / (m * n) + 2.0 * self.rho / ops.square(n), 0.0)
             return inside / m + ops.where(differ, ops.sqrt(room / ops.where(differ, spread, 1.0)), 0.0) * away
 
@@ -202,7 +230,7 @@ class Variance(Settings):
             kept = kept & (p > 0)
             return kept, weights(kept)
 
-        kept = costs > 0
+        kept = losses > 0
         _, p = ops.while_loop(lambda kept, p: ops.any(kept & (p <= 0)), shrink, (kept, weights(kept)))
         return _shares(p)
 
@@ -210,19 +238,19 @@ class Variance(Settings):
 @serializable
 @dataclass(frozen=True)
 class Maximal(Settings):
-    """The largest cost alone: sum p = 1. Pairs with the same largest cost share.
+    """The largest loss alone: sum p = 1. Pairs that tie for it share the weight.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Shalev-Shwartz, Wexler,
     Minimizing the Maximal Loss: How and Why, ICML 2016.
     """
 
-    def __call__(self, costs: Tensor, pairs: Pairs) -> Tensor:
+    def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        return _shares(ops.cast((costs > 0) & (costs == ops.max(costs)), costs.dtype))
+        return _shares(ops.cast((losses > 0) & (losses == ops.max(losses)), losses.dtype))
 
 
 def _require_pairs(k, pairs):
-    """Raise the ValueError of more pairs than there are, where shapes are known."""
+    """Raise a ValueError if k exceeds the number of pairs, where shapes are known."""
     shape = tuple(pairs.positive.shape)
     if None in shape:
         return
@@ -231,19 +259,19 @@ def _require_pairs(k, pairs):
     require(k <= number, f"k={k} for a batch of {number} pairs", "no more than that. Lower k, or draw larger batches")
 
 
-def _largest(costs, k):
-    """1 for each of the k largest costs above 0; those that tie with the k-th share what is left of k: `(A, R)`."""
-    threshold = _kth_largest(ops.reshape(costs, (-1,)), k)
-    above = ops.cast(costs > threshold * (1.0 + _TIE), costs.dtype)
-    equal = ops.cast((costs > 0) & (costs >= threshold * (1.0 - _TIE)), costs.dtype) - above
+def _largest(losses, k):
+    """1 for each of the k largest losses above 0; those that tie with the k-th share the rest of k: `(A, R)`."""
+    threshold = _kth_largest(ops.reshape(losses, (-1,)), k)
+    above = ops.cast(losses > threshold * (1.0 + _RELATIVE_TIE), losses.dtype)
+    equal = ops.cast((losses > 0) & (losses >= threshold * (1.0 - _RELATIVE_TIE)), losses.dtype) - above
     return above + equal * (k - ops.sum(above)) / ops.maximum(ops.sum(equal), 1.0)
 
 
 def _kth_largest(values, k):
     """The k-th largest of a vector.
 
-    Blocks whose largest value is not among the k largest of blocks hold none of the k largest values: what is left is
-    k blocks, and so on. A sort of all values would take XLA thirty times as long.
+    A block whose maximum is not among the k largest block maxima contains none of the k largest values. That leaves k
+    blocks, and so on. Sorting all values takes thirty times as long under XLA.
     """
     size = values.shape[0]
     if size is None:  # a graph without XLA, in which this is fast

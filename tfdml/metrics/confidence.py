@@ -18,12 +18,12 @@ def bootstrap(
     """Confidence interval of a mean over queries, by resampling whole classes.
 
     Queries of one class share their relevant items, so they are not independent; classes nearly are. Each sample draws
-    as many classes as there are, with replacement, and takes the mean over the queries of the drawn classes. The
-    interval holds the middle `confidence` of these means (percentile bootstrap).
+    all C classes with replacement, where C is their number, and takes the mean over the queries of the drawn classes.
+    The interval covers the middle `confidence` of these means (percentile bootstrap).
 
     Args:
-        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is left
-            out.
+        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
+            excluded.
         labels: `(queries,)` integer class ids.
         confidence: share of the samples inside the interval, between 0 and 1.
         samples: number of samples.
@@ -34,7 +34,7 @@ def bootstrap(
         `(low, high)`, floats.
 
     Raises:
-        ValueError: fewer than two classes with values, lengths that disagree, or an option out of its range.
+        ValueError: fewer than two classes with values, different lengths, or an option out of range.
 
     Source: Efron, Bootstrap Methods: Another Look at the Jackknife, 1979; the classes are the sampling units, as in
     the cluster bootstrap of Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8.
@@ -42,8 +42,8 @@ def bootstrap(
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
-    labels = as_ids(labels, len(values), "labels")
-    check_average(average)
+    labels = as_ids(labels, "labels", len(values))
+    require_average(average)
     if not 0 < confidence < 1 or samples < 1:
         raise ValueError(
             f"Received confidence={confidence} and samples={samples}, expected 0 < confidence < 1 <= samples."
@@ -83,7 +83,7 @@ def class_sums(values, labels):
     return np.bincount(classes, weights=values[kept]), np.bincount(classes)
 
 
-def check_average(average):
+def require_average(average):
     """Raises `ValueError` unless `average` is "micro" or "macro"."""
     if average not in ("micro", "macro"):
         raise ValueError(f"Received average={average!r}, expected 'micro' or 'macro'.")

@@ -6,7 +6,7 @@ from tfdml._checks import as_ids
 
 
 class Sides:
-    """Who is relevant to whom, and who is no candidate: labels and groups of queries and gallery."""
+    """Relevance and exclusion between queries and gallery, from their labels and groups."""
 
     def __init__(self, labels, gallery_labels, groups, gallery_groups, queries, items):
         """Checks the ids; `items` is None for leave-one-out."""
@@ -18,12 +18,12 @@ class Sides:
                 raise ValueError(f"Received {name} without a gallery. Leave it out, or pass the gallery as well.")
         if not self.leave_one_out and (gallery_labels is None or (groups is None) != (gallery_groups is None)):
             raise ValueError("A gallery needs gallery_labels, and groups need gallery_groups. Pass both or neither.")
-        self.labels = as_ids(labels, queries, "labels")
-        self.groups = None if groups is None else as_ids(groups, queries, "groups")
+        self.labels = as_ids(labels, "labels", queries)
+        self.groups = None if groups is None else as_ids(groups, "groups", queries)
         self.gallery_labels, self.gallery_groups = self.labels, self.groups
         if not self.leave_one_out:
-            self.gallery_labels = as_ids(gallery_labels, items, "gallery_labels")
-            self.gallery_groups = None if groups is None else as_ids(gallery_groups, items, "gallery_groups")
+            self.gallery_labels = as_ids(gallery_labels, "gallery_labels", items)
+            self.gallery_groups = None if groups is None else as_ids(gallery_groups, "gallery_groups", items)
         self.candidates = len(self.gallery_labels) - self.leave_one_out
         self._classmates = _members(self.labels, self.gallery_labels)
         codes = np.unique(np.concatenate([self.gallery_labels, self.labels]), return_inverse=True)[1].astype(np.int32)
@@ -32,7 +32,7 @@ class Sides:
         self.counts = self._relevant_counts()
 
     def relevant(self, rows):
-        """Pairs of a slice of queries with their relevant items, by query and then by item.
+        """Pairs of queries and relevant items, for a slice of queries, by query and then by item.
 
         Returns:
             query: `(P,)` numbers within the slice.
@@ -46,23 +46,23 @@ class Sides:
         return query[kept], column[kept]
 
     def classmates(self, row):
-        """Gallery rows of a query's class, ascending: the relevant items, and those of them that are no candidates."""
+        """Gallery rows of a query's class, ascending: its relevant items, and excluded items of the same class."""
         order, left, right = self._classmates
         return order[left[row] : right[row]]
 
     def same_class(self, rows, columns):
-        """Whether queries and gallery rows are of one class, `(m,)` booleans; some of these are no candidates."""
+        """Whether queries and gallery rows have the same class, `(m,)` booleans, regardless of exclusion."""
         return self._codes[rows] == self._gallery_codes[columns]
 
     def excluded(self, row):
-        """Gallery rows that are no candidates for a query: those of its group, and in leave-one-out itself."""
+        """Gallery rows that are not candidates for a query: its group, or in leave-one-out the query itself."""
         if self.groups is not None:
             order, left, right = self._groupmates
             return order[left[row] : right[row]]
         return [row] if self.leave_one_out else []
 
     def removed(self, rows, listed):
-        """Where `listed` `(len(rows), n)` names a gallery row that is no candidate for the query; boolean."""
+        """Where `listed` `(len(rows), n)` is a gallery row that is not a candidate for the query; boolean."""
         found = listed == rows[:, None] if self.leave_one_out else np.zeros(listed.shape, bool)
         if self.groups is not None:
             found |= (self.gallery_groups[listed] == self.groups[rows, None]) & (listed >= 0)
@@ -80,7 +80,7 @@ class Sides:
         return right - left - np.bincount(gallery_codes, minlength=len(distinct))[codes]
 
     def gallery_sizes(self, rows):
-        """Number of candidates of some queries: `(len(rows),)`."""
+        """Number of candidates per query: `(len(rows),)`."""
         if self.groups is None:
             return np.full(len(rows), self.candidates)
         _, left, right = self._groupmates

@@ -1,16 +1,16 @@
-"""Retrieval: how well the neighbours of a query share its class.
+"""Retrieval metrics: the ranks of the items of a query's class.
 
-One definition for each number, for query q with R relevant items in its gallery, ranks counted from 1, rel(i) = 1 where
-the i-th neighbour is relevant and P(i) = (1/i) sum_{j<=i} rel(j):
+Definitions for a query with R relevant items in its gallery. Ranks start at 1, rel(i) = 1 where the i-th neighbor is
+relevant, and P(i) = (1/i) sum_{j<=i} rel(j).
 
-* recall@k: 1 if one of the first k neighbours is relevant, else 0 (the hit rate; others divide hits by R);
+* recall@k: 1 if one of the first k neighbors is relevant, else 0 (the hit rate; others divide hits by R);
 * precision@1: rel(1);
 * r_precision: (1/R) sum_{i<=R} rel(i);
 * map@r: (1/R) sum_{i<=R} P(i) rel(i);
 * map: (1/R) sum over the whole ranking of P(i) rel(i);
 * mrr: 1 / rank of the first relevant item.
 
-All but map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
+All except map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
 """
 
 import warnings
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_vectors, check_metric, unmasked
-from tfdml.metrics.confidence import check_average, mean_over_queries
+from tfdml._checks import as_unmasked, as_vectors, require_metric
+from tfdml.metrics.confidence import mean_over_queries, require_average
 from tfdml.metrics.ranks import ranks_of_relevant
 from tfdml.metrics.relevance import Sides
 from tfdml.metrics.ties import expected_values
@@ -49,31 +49,31 @@ def retrieval(
     memory: int = MEMORY,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Exact retrieval numbers of embeddings.
+    """Exact retrieval metrics of embeddings.
 
-    Without `gallery` every row is a query against all other rows (leave-one-out): the row itself is taken out by its
-    number, so duplicates stay. With `gallery` nothing is taken out. A query without a relevant item is left out of the
-    means and counted. The definitions stand at the head of this module and in docs/metrics.md.
+    Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
+    by row number, so duplicates stay. With `gallery`, nothing is removed. Queries without a relevant item are excluded
+    from the means and counted. Definitions are at the head of this module and in docs/metrics.md.
 
-    The score of a pair depends on its two vectors only (`tfdml.search.scores`), so the numbers do not depend on memory,
-    threads or the BLAS. Scores are computed for some queries at a time: there is never a matrix of all pairs.
+    The score of a pair depends on its two vectors only (`tfdml.search.scores`), so the results do not depend on memory,
+    threads or the BLAS. Scores are computed for a block of queries at a time, never for all pairs.
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
         labels: `(queries,)` integer class ids, any int64.
-        k: the ranks of recall@k, an integer or several distinct ones.
+        k: ranks of recall@k, an integer or several.
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
         gallery_labels: `(items,)` integers, with `gallery`.
-        groups: `(queries,)` integers. All items of the query's own group leave its gallery, whatever their class: type
-            family, shop, sequence.
+        groups: `(queries,)` integers, such as type family, shop or sequence. All items of the query's group are removed
+            from its gallery, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery` and `groups`.
         metric: "cosine" (normalized here; a vector of zeros has cosine 0 with everything), "dot" or "euclidean".
-        ties: items at the same score rank in the order of the gallery ("index"), or the numbers are the mean over all
-            orders of them ("expected").
+        ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
+            of their orders.
         average: "micro", the mean over queries, or "macro", the mean over classes of their means.
         per_query: return arrays instead of means.
-        full_map: False leaves out `map`, which alone needs the rank of every relevant item, and is quicker.
-        memory: bytes that the blocks of scores may use, beside one or two float32 copies of the embeddings and some
+        full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
+        memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings and about
             20 MiB per thread.
         progress: show a progress bar.
 
@@ -83,27 +83,27 @@ def retrieval(
         item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
 
     Raises:
-        ValueError: labels that are not integers; masked entries; lengths that disagree; nothing to search in; k below 1
-            or above the size of the gallery; embeddings that are not finite or all the same; no query has a relevant
+        ValueError: labels that are not integers; masked entries; different lengths; an empty gallery; k below 1 or
+            above the size of the gallery; embeddings that are not finite or all the same; no query with a relevant
             item.
 
     Warns:
-        UserWarning: with ties="index", when for more than 1% of the queries the first relevant item has the very score
-            of an item that is not relevant, so that the order of the gallery decides its rank.
+        UserWarning: with ties="index", where for more than 1% of the queries the first relevant item has the same score
+            as an item that is not relevant, so that the order of the gallery decides its rank.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
     """
-    check_metric(metric)
-    check_average(average)
+    require_metric(metric)
+    require_average(average)
     if ties not in ("index", "expected"):
         raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
     queries = as_vectors(embeddings, "embeddings")
     items = queries if gallery is None else as_vectors(gallery, "gallery")
-    _check_same_dim(queries, items)
+    _require_same_dim(queries, items)
     size = None if gallery is None else len(items)
     sides = Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
-    ks = _check_k(k, sides.candidates)
+    ks = _as_ranks(k, sides.candidates)
     values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
@@ -126,55 +126,54 @@ def retrieval_from_neighbors(
     average: str = "micro",
     per_query: bool = False,
 ) -> dict[str, Any]:
-    """The numbers of `retrieval` from lists of neighbours that any search found.
+    """The metrics of `retrieval` from the neighbor lists of any search.
 
-    Ask the search for one neighbour more than the largest class has other members, and let this function take the
-    query itself out:
+    Search for one neighbor more than the largest class has other members. This function removes the query itself:
 
         most = numpy.unique(labels, return_counts=True)[1].max()
         found, _ = tfdml.search.Scann(embeddings).search(embeddings, max(most, 9))
         numbers = retrieval_from_neighbors(found, labels)
 
     Args:
-        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 fills a place where the
-            search found nothing; it counts as an item that is not relevant.
+        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where
+            the search found nothing; it counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64.
-        k: the ranks of recall@k, an integer or several distinct ones.
+        k: ranks of recall@k, an integer or several.
         gallery_labels: `(items,)` integers. None: the queries are the gallery (leave-one-out), and a query's own row
-            is taken out of its list wherever it stands.
-        groups: `(queries,)` integers. Items of the query's own group are taken out of its list.
+            is removed from its list, at any place.
+        groups: `(queries,)` integers. Items of the query's group are removed from its list.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
-        at_r: False leaves out `r_precision` and `map@r`, so that lists shorter than the largest class will do.
+        at_r: False omits `r_precision` and `map@r`, so that lists may be shorter than the largest class.
         average: "micro", the mean over queries, or "macro", the mean over classes of their means.
         per_query: return arrays instead of means.
 
     Returns:
-        as `retrieval` with `full_map=False`. In `mrr` a query whose list holds no relevant item
-        counts 0, so it is a lower bound.
+        as `retrieval` with `full_map=False`. A query without a relevant item in its list counts 0 in `mrr`, which is
+        therefore a lower bound.
 
     Raises:
-        ValueError: fewer neighbours remain of a list than max(k), or with `at_r` than the query has relevant items;
-            numbers that are no rows of the gallery, or that repeat within a list; labels as in `retrieval`.
+        ValueError: a list with fewer remaining neighbors than max(k), or with `at_r` than the query has relevant items;
+            numbers that are not rows of the gallery, or that repeat within a list; labels as in `retrieval`.
     """
-    check_average(average)
-    neighbors = np.asarray(unmasked("neighbors", neighbors))
+    require_average(average)
+    neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
     if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
         raise ValueError(
             f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
         )
     items = None if gallery_labels is None else len(np.asarray(gallery_labels))
     sides = Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
-    ks = _check_k(k, sides.candidates)
+    ks = _as_ranks(k, sides.candidates)
     values = _empty_values(ks, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
     counts = sides.counts
     step = max(1, 2**20 // max(1, neighbors.shape[1]))
     for start in range(0, len(neighbors), step):
         rows = np.arange(start, min(start + step, len(neighbors)))
         listed = neighbors[rows].astype(np.int64)
-        _check_listed(listed, len(sides.gallery_labels), start)
+        _require_listed(listed, len(sides.gallery_labels), start)
         removed = sides.removed(rows, listed)
         needed = np.maximum(max(ks), counts[rows]) if at_r else np.full(len(rows), max(ks))
-        _check_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
+        _require_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
         relevant = (sides.gallery_labels[listed] == sides.labels[rows, None]) & (listed >= 0) & ~removed
         ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
         ranks = np.sort(ranks, axis=1)[:, : max(1, relevant.sum(axis=1).max(initial=0))]
@@ -185,10 +184,10 @@ def retrieval_from_neighbors(
 
 
 def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress):
-    """Values of every query, and the share of queries whose first relevant item ties with one that is not relevant."""
+    """Values per query, and the share of queries whose first relevant item ties with one that is not relevant."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out else queries)
-    _check_varied(gallery.form if metric == "cosine" else items)
+    _require_varied(gallery.form if metric == "cosine" else items)
     counts = sides.counts
     values = _empty_values(ks, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
@@ -212,7 +211,7 @@ def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, pro
 
 
 def _in_order(ranks, counts, ks, width):
-    """Values of some queries, equal scores by position; NaN where a query has no relevant item."""
+    """Values per query with equal scores ranked by position; NaN for a query without a relevant item."""
     lengths = np.bincount(ranks.query, minlength=len(counts))
     table = np.full((len(counts), width), np.inf)
     table[np.arange(width) < lengths[:, None]] = ranks.above + ranks.before + 1
@@ -220,7 +219,7 @@ def _in_order(ranks, counts, ks, width):
 
 
 def _in_expectation(ranks, counts, ks):
-    """Values of some queries, the mean over all orders of equal scores; NaN where a query has no relevant item."""
+    """Values per query as means over all orders of equal scores; NaN for a query without a relevant item."""
     values = _empty_values(ks, len(counts))
     ends = np.searchsorted(ranks.query, np.arange(len(counts) + 1))
     for i in np.flatnonzero(counts):
@@ -231,7 +230,7 @@ def _in_expectation(ranks, counts, ks):
 
 
 def _tied_at_the_best(ranks, queries):
-    """Whether the best relevant score of a query is also that of an item that is not relevant: `(queries,)`."""
+    """Whether an item that is not relevant has the best relevant score of a query: `(queries,)` booleans."""
     query, first = np.unique(ranks.query, return_index=True)
     best = ranks.above == np.repeat(ranks.above[first], np.diff(np.append(first, len(ranks.query))))
     tied = np.zeros(queries, bool)
@@ -240,10 +239,10 @@ def _tied_at_the_best(ranks, queries):
 
 
 def _values_of_ranks(ranks, counts, ks):
-    """The numbers of each query from the ranks of its relevant items.
+    """Values per query from the ranks of its relevant items.
 
     Args:
-        ranks: `(queries, width)` ascending, from 1; infinity where there are no more.
+        ranks: `(queries, width)` ascending, from 1; infinity after the last.
         counts: `(queries,)` R; 0 gives NaN.
         ks: ranks of recall@k.
 
@@ -271,7 +270,7 @@ def _empty_values(ks, queries, leave_out=()):
 
 
 def _means(values, labels, average):
-    """Means over the queries that were not skipped, and the two counts."""
+    """Means over the queries with a relevant item, and the counts of queries with and without one."""
     skipped = int(np.isnan(values["mrr"]).sum())
     if skipped == len(labels):
         raise ValueError(
@@ -288,7 +287,7 @@ def _progress_bar(target):
     return Progbar(target, unit_name="query")
 
 
-def _check_k(k, candidates):
+def _as_ranks(k, candidates):
     """The ranks of recall@k: distinct integers, ascending."""
     ks = np.unique(np.atleast_1d(k)).tolist()
     if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
@@ -298,12 +297,12 @@ def _check_k(k, candidates):
     return ks
 
 
-def _check_same_dim(queries, items):
+def _require_same_dim(queries, items):
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
 
 
-def _check_varied(items):
+def _require_varied(items):
     if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
         raise ValueError(
             "Received embeddings that are all the same, so every ranking is chance. The model has collapsed: look at "
@@ -311,7 +310,7 @@ def _check_varied(items):
         )
 
 
-def _check_listed(listed, items, start):
+def _require_listed(listed, items, start):
     """Raises `ValueError` unless every list holds distinct rows of the gallery, or -1."""
     if listed.size and (listed.min() < -1 or listed.max() >= items):
         raise ValueError(
@@ -324,13 +323,13 @@ def _check_listed(listed, items, start):
         raise ValueError(f"Received neighbors that repeat within a list, first for query {start + repeats.argmax()}.")
 
 
-def _check_long_enough(rows, left, needed, counts):
-    """Raises `ValueError` where a list has fewer neighbours left than the numbers need; skipped queries need none."""
+def _require_long_enough(rows, left, needed, counts):
+    """Raises `ValueError` where a list is too short for the metrics; skipped queries need no neighbors."""
     short = np.flatnonzero((left < needed) & (counts[rows] > 0))
     if len(short):
         i = short[np.argmax(needed[short] - left[short])]
         raise ValueError(
-            f"Received {left[i]} neighbours for query {rows[i]} once the query itself and its group are taken out, "
+            f"Received {left[i]} neighbors for query {rows[i]} after removal of the query itself and its group, "
             f"expected at least {needed[i]}, the larger of max(k) and its number of relevant items. Search for more "
-            "neighbours; for recall@k and mrr alone pass at_r=False."
+            "neighbors; for recall@k and mrr alone pass at_r=False."
         )

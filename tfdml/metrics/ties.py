@@ -1,10 +1,10 @@
-"""What a ranking with ties is worth on average over the orders of the tied items."""
+"""Expected metrics under random tie-breaking."""
 
 import numpy as np
 
 
 def expected_values(above, equal, total, ks):
-    """The numbers of one query, averaged over all orders of the items that share a score.
+    """Metrics of one query, averaged over all orders of the items that share a score.
 
     A score that n items share, m of them relevant, follows `above` items, a of them relevant. At its t-th place, which
     is rank p = above + t, in a random order:
@@ -12,13 +12,13 @@ def expected_values(above, equal, total, ks):
         E[rel(p)] = m / n
         E[rel(p) sum_{i<=p} rel(i)] = m / n (a + 1 + (t - 1) (m - 1) / (n - 1))
 
-    from which R-Precision and average precision follow. The first relevant item lies among those that share the best
-    relevant score, and none of their first t places is relevant with probability prod_{i<t} (n - m - i) / (n - i).
+    R-Precision and average precision follow. The first relevant item is one of those with the best relevant score. None
+    of the first t places of that score is relevant with probability prod_{i<t} (n - m - i) / (n - i).
 
     Args:
-        above: number of items with a higher score, for every relevant item, or for all that share one of the highest
-            scores: those that can stand among the first max(ks) and R, and the best. Without the others `map` is wrong.
-        equal: number of items with the same score, itself included; as long.
+        above: number of items with a higher score, for each relevant item. Items that cannot be among the first max(ks)
+            or R, and do not have the best relevant score, may be left out; `map` is then wrong.
+        equal: number of items with the same score, itself included, of the same length as `above`.
         total: R, the number of relevant items.
         ks: ranks of recall@k.
 

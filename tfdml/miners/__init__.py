@@ -1,7 +1,7 @@
-"""Miners: functions `Pairs -> Pairs` that choose or weigh the pairs a loss sees, and choosers of negatives.
+"""Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives.
 
-`tfdml.miners.offline` mines a whole training set instead of a batch. It is imported when it is first used, as it needs
-`tfdml.search`.
+`tfdml.miners.offline` mines a whole training set instead of a batch. It needs `tfdml.search`, so it is imported on
+first use.
 """
 
 import importlib

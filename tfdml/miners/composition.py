@@ -1,10 +1,11 @@
-"""One miner after another."""
+"""A sequence of miners as one miner."""
 
 from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
 
+from tfdml._checks import require, require_miner_or_none
 from tfdml._serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
@@ -13,18 +14,19 @@ from tfdml.pairs.base import Miner
 
 @serializable
 class Composition(LossLayer):
-    """Miners that work one after another: each sees the pairs that the one before it kept.
+    """Miners applied in sequence: each receives the pairs that the previous one returned.
 
-    A Keras layer, so that the random state of its miners is kept, too.
+    A Keras layer, so the random state of its miners is saved.
 
     Args:
-        miners: functions `Pairs -> Pairs`, the first one first.
+        miners: functions `Pairs -> Pairs`, in the order in which they are applied.
     """
 
     def __init__(self, miners: Sequence[Miner], **options: Any) -> None:
         super().__init__(**options)
-        if not miners or not all(callable(miner) for miner in miners):
-            raise ValueError(f"Received miners {miners!r}, expected one or more functions of Pairs.")
+        require(len(miners) > 0 and all(map(callable, miners)), f"miners={miners!r}", "one or more functions of Pairs")
+        for miner in miners:
+            require_miner_or_none("miners", miner)
         self.miners = list(miners)
 
     def call(self, pairs: Pairs) -> Pairs:
@@ -40,12 +42,12 @@ class Composition(LossLayer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The composition that `get_config` described."""
-        miners = [keras.saving.deserialize_keras_object(one) for one in config.pop("miners")]
-        return cls(miners, **config)
+        miners = [keras.saving.deserialize_keras_object(one) for one in config["miners"]]
+        return cls(**{**config, "miners": miners})
 
 
 def compose(*miners: Miner) -> Composition:
-    """One miner of several: `compose(a, b)` is what `b` makes of what `a` keeps.
+    """One miner from several: `compose(a, b)` applies `a`, then `b`.
 
     Example:
 
@@ -58,6 +60,6 @@ def compose(*miners: Miner) -> Composition:
         A `Composition`, a function `Pairs -> Pairs` that is saved with the loss.
 
     Raises:
-        ValueError: no miner, or something that is no function.
+        ValueError: no miners, or an argument that is not a function of `Pairs`.
     """
     return Composition(miners)

@@ -1,23 +1,23 @@
-"""Distance-weighted sampling: negatives of all distances alike."""
+"""Distance-weighted sampling: negatives drawn uniformly by distance."""
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from keras import ops
 
-from tfdml._serialization import serializable
+from tfdml._serialization import renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot
-from tfdml.pairs.base import Tensor
+from tfdml.pairs.base import Tensor, value_of
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
-# How far a squared norm may be from 1: half-precision embeddings are off by up to 0.8%.
-_TOLERANCE = 0.02
-# Nearer than this, rounding of a dot product does not tell distances apart.
-_LEAST = 1e-3
+# Largest difference of a squared norm from 1; in half precision it is up to 0.008.
+_NORM_TOLERANCE = 0.02
+# Below this distance, rounding of the dot product dominates.
+_MIN_DISTANCE = 1e-3
 
 
 def log_sphere_density(d: Tensor, dim: int) -> Tensor:
@@ -41,12 +41,12 @@ def log_sphere_density(d: Tensor, dim: int) -> Tensor:
     leaves the constant out.
     """
     require_dimension(dim)
-    near = (dim - 2) * ops.log(d) - _log_constant(dim)
-    return near if dim == 3 else near + (dim - 3) / 2 * ops.log(1.0 - ops.square(d) / 4)
+    log_power = (dim - 2) * ops.log(d) - _log_constant(dim)
+    return log_power if dim == 3 else log_power + (dim - 3) / 2 * ops.log(1.0 - ops.square(d) / 4)
 
 
 def require_dimension(dim: int) -> None:
-    """Raise the ValueError of a sphere that is too small for q(d)."""
+    """Raise a ValueError if the dimension is too small for q(d)."""
     if dim < 3:
         raise ValueError(
             f"Received embeddings of dimension {dim}, expected 3 or more: the density of distances on the sphere is "
@@ -55,26 +55,26 @@ def require_dimension(dim: int) -> None:
 
 
 def inverse_density(pairs: Pairs, *, cutoff: float = 0.5, far: float = 1.4, clip: float | None = None) -> Tensor:
-    """Weights of negatives by which their distances are drawn evenly: w_an min(lambda, 1 / q(max(d_an, cutoff))).
+    """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
 
     Args:
         pairs: `Pairs` of A anchors and R references, embeddings of norm 1.
-        cutoff: distance below which negatives do not become more likely, in [0, 2).
-        far: distance from which on a negative is never drawn, up to 2.
-        clip: lambda, the largest value of 1 / q; None for none beside the cutoff.
+        cutoff: distance below which the weight no longer grows, in [0, 2).
+        far: negatives from this distance on have weight 0; up to 2.
+        clip: lambda, the largest value of 1 / q; None for no limit except the cutoff.
 
     Returns:
-        `(A, R)`, largest 1 in each row; 0 for negatives that are never drawn. Without gradient.
+        `(A, R)`: 0 for pairs that are never drawn, scaled so that 1 / q is at most 1 in each row. No gradient.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
-    cutoff and the limit of 1.4, where the margin loss has no slope left, are those of the authors' program.
+    cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.
     """
     dim = pairs.anchors.shape[-1]
     require_dimension(dim)
     # d^2 = 2 (1 - s) on the sphere, so q(d) is a product of powers of 1 - s and 1 + s.
     s = ops.stop_gradient(dot(pairs))
-    near = ops.minimum(s, 1.0 - max(cutoff, _LEAST) ** 2 / 2)
-    log_weight = -(dim - 2) / 2 * ops.log(1.0 - near) - (dim - 3) / 2 * ops.log(1.0 + near)
+    s_cut = ops.minimum(s, 1.0 - max(cutoff, _MIN_DISTANCE) ** 2 / 2)
+    log_weight = -(dim - 2) / 2 * ops.log(1.0 - s_cut) - (dim - 3) / 2 * ops.log(1.0 + s_cut)
     if clip is not None:
         log_weight = ops.minimum(log_weight, math.log(clip) + _log_scale(dim))
     log_weight = ops.where((pairs.negative > 0) & (s > 1.0 - far**2 / 2), log_weight, -float("inf"))
@@ -83,7 +83,7 @@ def inverse_density(pairs: Pairs, *, cutoff: float = 0.5, far: float = 1.4, clip
 
 
 def _log_scale(dim):
-    """log of q(d) over (1 - s)^((dim - 2) / 2) (1 + s)^((dim - 3) / 2)."""
+    """log of the ratio of q(d) to (1 - s)^((dim - 2) / 2) (1 + s)^((dim - 3) / 2)."""
     return (dim - 2) / 2 * math.log(2) - (dim - 3) / 2 * math.log(2) - _log_constant(dim)
 
 
@@ -94,44 +94,51 @@ def _log_constant(dim):
 
 
 def on_sphere(pairs: Pairs) -> Pairs:
-    """The pairs, if their embeddings have norm 1.
+    """The same pairs, checked to have embeddings of norm 1.
+
+    Zero vectors, which normalization does not change, and vectors that are not finite are accepted.
+
+    Returns:
+        The pairs. A compiled function cannot raise: there the anchors become NaN if an embedding has another norm, and
+        so does the loss.
 
     Raises:
-        ValueError: an embedding of another norm, where values can be read. In a compiled function, where no error can
-            be raised, the anchors become NaN, and so does the loss. A zero vector, which normalization leaves as it
-            is, passes.
+        ValueError: an embedding of another norm, outside compiled functions.
     """
-    fine = _norms_fine(pairs.anchors)
+    valid = _have_norm_1(pairs.anchors)
     if not pairs.within:
-        fine = fine & _norms_fine(pairs.references)
-    try:
-        failed = not ops.convert_to_numpy(fine)
-    except (NotImplementedError, TypeError):
-        return pairs._replace(anchors=ops.where(fine, pairs.anchors, float("nan")))
-    if failed:
-        norms = np.linalg.norm(ops.convert_to_numpy(ops.cast(pairs.anchors, "float32")), axis=-1)
-        raise ValueError(
-            f"Received embeddings with norms from {norms.min():.3g} to {norms.max():.3g}, expected norm 1: distances "
-            "are weighed by their density on the unit sphere. End the model with keras.layers.UnitNormalization()."
-        )
+        valid = valid & _have_norm_1(pairs.references)
+    known = value_of(valid)
+    if known is None:
+        return pairs._replace(anchors=ops.where(valid, pairs.anchors, float("nan")))
+    if not known:
+        _raise_for_norms(pairs.anchors)
     return pairs
 
 
-def _norms_fine(x):
+def _have_norm_1(x):
     square = ops.sum(ops.square(ops.cast(x, "float32")), axis=-1)
-    return ops.all((ops.abs(square - 1.0) < _TOLERANCE) | (square == 0) | ops.logical_not(ops.isfinite(square)))
+    return ops.all((ops.abs(square - 1.0) < _NORM_TOLERANCE) | (square == 0) | ops.logical_not(ops.isfinite(square)))
+
+
+def _raise_for_norms(anchors):
+    norms = np.linalg.norm(ops.convert_to_numpy(ops.cast(anchors, "float32")), axis=-1)
+    raise ValueError(
+        f"Received embeddings with norms from {norms.min():.3g} to {norms.max():.3g}, expected norm 1: distances are "
+        "weighted by their density on the unit sphere. End the model with keras.layers.UnitNormalization()."
+    )
 
 
 @serializable
 class DistanceWeighted(Seeded):
-    """Distance-weighted sampling: all positives, and for each of them a negative, drawn uniformly by distance.
+    """Distance-weighted sampling: all positives, and one negative per positive, drawn uniformly by distance.
 
     P(n | a) proportional to w_an min(lambda, 1 / q(max(d_an, cutoff))) for d_an < far
 
-    q is the density of distances between random points of the sphere, `log_sphere_density`. The weight of a negative
-    becomes how often it was drawn; draws are spread evenly over the batch in its order (systematic sampling). With
-    `expected` it becomes the expectation of that number, so the loss is the mean over all draws. An anchor without
-    positives, or whose negatives are all beyond `far`, draws none.
+    q is the density of distances between random points of the sphere, see `log_sphere_density`. The weight of a
+    negative becomes the number of times it was drawn; draws are evenly spread over the batch in its order (systematic
+    sampling). With `expectation` it becomes the expected number of draws, so the loss is the mean over all draws. An
+    anchor without positives, or whose negatives are all beyond `far`, draws none.
 
     Example:
 
@@ -139,66 +146,78 @@ class DistanceWeighted(Seeded):
 
     Args:
         cutoff: distance below which negatives do not become more likely, in [0, 2).
-        far: distance from which on a negative is never drawn, above `cutoff`, up to 2.
-        clip: lambda, the largest value of 1 / q, above 0; None for none beside the cutoff.
-        expected: True for the exact expectation.
-        seed: an integer; None for a fresh one. `EmbeddingModel` keeps its state.
+        far: negatives from this distance on are never drawn; above `cutoff`, up to 2.
+        clip: lambda, the largest value of 1 / q, above 0; None for no limit except the cutoff.
+        expectation: True for the expected number of draws instead of random draws.
+        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Raises:
-        ValueError: embeddings not of norm 1, or of fewer than 3 dimensions, when called: see `on_sphere`.
+        ValueError: when called with embeddings that do not have norm 1 or have fewer than 3 dimensions. A compiled
+            function cannot raise for the norm: there the loss is NaN.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """
 
     def __init__(
         self,
+        *,
         cutoff: float = 0.5,
         far: float = 1.4,
         clip: float | None = None,
-        expected: bool = False,
+        expectation: bool = False,
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(seed, draws=not expected, **options)
+        super().__init__(seed=seed, draws=not expectation, **options)
         self.limits = _limits(cutoff, far, clip)
-        self.expected = expected
+        self.expectation = expectation
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         pairs = on_sphere(pairs)
         weights, number = inverse_density(pairs, **self.limits), num_positives(pairs)
-        if self.expected:
+        if self.expectation:
             total = ops.sum(weights, axis=1, keepdims=True)
             return with_sampled_negatives(pairs, weights * (number / ops.where(total > 0, total, 1.0)))
-        return with_sampled_negatives(
-            pairs, systematic_sample(weights, number, self.uniform(ops.shape(number), number.dtype))
-        )
+        offset = self.uniform(ops.shape(number), number.dtype)
+        return with_sampled_negatives(pairs, systematic_sample(weights, number, offset))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""
-        return {**super().get_config(), **self.limits, "expected": self.expected}
+        return {**super().get_config(), **self.limits, "expectation": self.expectation}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The miner that `get_config` described."""
+        return cls(**renamed(config, expected="expectation"))
 
 
 @serializable
 class DistanceWeightedNegatives(Seeded):
-    """The same sampling as a chooser for `tfdml.losses.TripletLoss(negatives=...)`: a draw for each positive.
+    """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
 
     Args:
         cutoff, far, clip: as in `DistanceWeighted`.
-        seed: an integer; None for a fresh one. `EmbeddingModel` keeps its state.
+        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 
     def __init__(
-        self, cutoff: float = 0.5, far: float = 1.4, clip: float | None = None, seed: int | None = None, **options: Any
+        self,
+        *,
+        cutoff: float = 0.5,
+        far: float = 1.4,
+        clip: float | None = None,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed, **options)
+        super().__init__(seed=seed, **options)
         self.limits = _limits(cutoff, far, clip)
 
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
-        """The choice for these pairs: a function of columns of positives, see `tfdml.miners.random_negatives`."""
-        weighed = on_sphere(pairs)
-        weighed = weighed._replace(negative=inverse_density(weighed, **self.limits))
-        return random_negatives(weighed, d, seed=self.seed_generator)
+        """The function that selects negatives of these pairs, see `tfdml.miners.random_negatives`."""
+        pairs = on_sphere(pairs)
+        weighted = pairs._replace(negative=inverse_density(pairs, **self.limits))
+        return random_negatives(weighted, d, seed=self.seed_generator)
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""

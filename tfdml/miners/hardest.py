@@ -1,4 +1,4 @@
-"""Miners that keep the hardest, or the easiest, pairs of every anchor."""
+"""Miners that keep the hardest or the easiest pairs of each anchor."""
 
 from dataclasses import dataclass
 
@@ -10,32 +10,32 @@ from tfdml.pairs.base import Distance
 
 
 def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
-    """Keep all positives, and as many of the nearest negatives as the anchor has positives.
+    """Keep all positives of each anchor, and the same number of its nearest negatives.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `Pairs` with weight 0 on the other negatives. Negatives at the same distance stay together, and count as one.
-        An anchor without positives keeps no negative. No gradient flows through the choice.
+        `Pairs` with weight 0 on the other negatives. Negatives at the same distance count as one and are all kept. An
+        anchor without positives keeps no negatives. No gradient flows through the selection.
 
-    Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs; there over the batch as a whole,
-    which can leave most anchors without any.
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs; there over the whole batch, which
+    can leave most anchors without negatives.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
-    to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
+    d_an = ops.where(pairs.negative > 0, d, float("inf"))
     number = ops.sum(ops.cast(pairs.positive > 0, "int32"), axis=1, keepdims=True)
     most = ops.max(number)
 
     def next_nearest(found, reached):
-        further = ops.min(ops.where(to_negatives > reached, to_negatives, float("inf")), axis=1, keepdims=True)
+        further = ops.min(ops.where(d_an > reached, d_an, float("inf")), axis=1, keepdims=True)
         return found + 1, ops.where(found < number, further, reached)
 
     start = ops.full_like(d[:, :1], -float("inf"))
     _, reached = ops.while_loop(lambda found, reached: found < most, next_nearest, (ops.zeros_like(most), start))
-    # Written as what is dropped, so that a distance that is NaN stays and shows in the loss.
-    return pairs._replace(negative=ops.where(to_negatives > reached, 0.0, pairs.negative))
+    # This comparison is False for a NaN distance, so its pair is kept and the loss becomes NaN.
+    return pairs.drop(negative=d_an > reached)
 
 
 def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
@@ -46,35 +46,35 @@ def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pair
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `Pairs` with weight 0 on the other positives; positives at the same distance stay together.
+        `Pairs` with weight 0 on the other positives; positives at the same distance are all kept.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     farthest = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
-    return pairs._replace(positive=ops.where(d < farthest, 0.0, pairs.positive))
+    return pairs.drop(positive=d < farthest)
 
 
 def easy_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
-    """Keep the nearest positive of each anchor, and all negatives: a class may stay spread over several places.
+    """Keep the nearest positive of each anchor, and all negatives: a class may form several clusters.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `Pairs` with weight 0 on the other positives; positives at the same distance stay together.
+        `Pairs` with weight 0 on the other positives; positives at the same distance are all kept.
 
     Source: Xuan, Stylianou, Pless, Improved Embeddings with Easy Positive Triplet Mining, WACV 2020, section 3.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     nearest = ops.min(ops.where(pairs.positive > 0, d, float("inf")), axis=1, keepdims=True)
-    return pairs._replace(positive=ops.where(d > nearest, 0.0, pairs.positive))
+    return pairs.drop(positive=d > nearest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _ByDistance(Settings):
-    """What these miners have to be told: how far apart two embeddings are."""
+    """Base class: the distance option."""
 
     distance: Distance = "euclidean"
 
@@ -83,9 +83,9 @@ class _ByDistance(Settings):
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HardestNegatives(_ByDistance):
-    """All positives and as many of the nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
+    """All positives and the same number of nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
 
     Args:
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
@@ -97,7 +97,7 @@ class HardestNegatives(_ByDistance):
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HardestPositives(_ByDistance):
     """The farthest positive of each anchor: see `tfdml.miners.hardest_positives`.
 
@@ -111,7 +111,7 @@ class HardestPositives(_ByDistance):
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EasyPositives(_ByDistance):
     """The nearest positive of each anchor: see `tfdml.miners.easy_positives`.
 

@@ -1,7 +1,7 @@
-"""Which negative each positive is compared with: choosers for `tfdml.losses.TripletLoss(negatives=...)`.
+"""Selectors of one negative per positive, for `tfdml.losses.TripletLoss(negatives=...)`.
 
-A chooser is a function `(pairs, d) -> choose` of `Pairs` and their distances `(anchors, references)`. `choose(p)` takes
-the column of one positive of each anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
+A selector is a function `(pairs, d) -> select` of `Pairs` and their distances `(anchors, references)`. `select(p)`
+takes the column of one positive per anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
 """
 
 from collections.abc import Callable
@@ -17,44 +17,46 @@ from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, nearest
 
-Chooser: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tensor]]
+NegativeSelector: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tensor]]
 
 
 @serializable
 def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
-    """The nearest negative of the anchor, whatever the positive.
+    """The nearest negative of the anchor, for all of its positives.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances.
 
     Returns:
-        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
     """
-    found = nearest(d, pairs.negative > 0)
-    return lambda p: found
+    hardest = nearest(d, pairs.negative > 0)
+    return lambda p: hardest
 
 
 @serializable
 def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None) -> Callable[[Tensor], Tensor]:
-    """The nearest negative that is farther than the positive; the farthest of all where none is.
+    """The nearest negative that is farther than the positive; the farthest negative if there is none.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances.
-        margin: None, or take only negatives inside the margin, d_ap < d_an < d_ap + margin, and none where none is.
+        margin: None; or the width of a band, for negatives with d_ap < d_an < d_ap + margin only, and none if there is
+            none.
 
     Returns:
-        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 where none is.
+        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 where there is none.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
-    in Deep Embedding Learning, section 3. The farthest negative as the way out is TensorFlow Addons'.
+    in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow
+    Addons.
     """
     is_negative = pairs.negative > 0
     farthest = -1 if margin is not None else nearest(-d, is_negative)
     d_an = ops.where(is_negative, d, float("inf"))
 
-    def choose(p):
+    def select(p):
         d_ap = at(p, d)
         semi_hard = d_an > d_ap
         if margin is not None:
@@ -62,13 +64,13 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
         found = nearest(d_an, semi_hard)
         return ops.where(found < 0, farthest, found)
 
-    return choose
+    return select
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SemiHardNegatives(Settings):
-    """`semi_hard_negatives` inside a margin, as an object to hand to a loss.
+    """Semi-hard negatives inside a margin: see `tfdml.miners.semi_hard_negatives`.
 
     Args:
         margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
@@ -81,7 +83,7 @@ class SemiHardNegatives(Settings):
             raise ValueError(f"Received margin={self.margin}, expected a distance above 0.")
 
     def __call__(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
-        """The choice for these pairs."""
+        """The function that selects negatives of these pairs."""
         return semi_hard_negatives(pairs, d, margin=self.margin)
 
 
@@ -89,37 +91,37 @@ class SemiHardNegatives(Settings):
 def random_negatives(
     pairs: Pairs, d: Tensor, *, seed: int | keras.random.SeedGenerator | None = None
 ) -> Callable[[Tensor], Tensor]:
-    """A negative at random for each positive, with probability proportional to the weight of its pair.
+    """A random negative for each positive, with probability proportional to the weight of its pair.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances, not used.
-        seed: an integer, or a `keras.random.SeedGenerator`; None for Keras' global one, which JAX does not allow in
-            compiled functions: take `RandomNegatives` there.
+        seed: an integer, or a `keras.random.SeedGenerator`; None for the global generator of Keras, which JAX does not
+            allow in compiled functions: use `RandomNegatives` there.
 
     Returns:
-        A function of the columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
     """
     uniform = keras.random.uniform(ops.shape(d), dtype=d.dtype, seed=seed)
-    below = ops.cumsum(pairs.negative, axis=1)
-    total = below[:, -1:]
+    cumulative = ops.cumsum(pairs.negative, axis=1)
+    total = cumulative[:, -1:]
 
-    def choose(p):
+    def select(p):
         point = ops.take_along_axis(uniform, p[:, None], axis=1) * total
-        chosen = ops.argmax(ops.cast(below > point, "int8"), axis=1)
-        return ops.where(total[:, 0] > 0, ops.cast(chosen, "int32"), -1)
+        selected = ops.argmax(ops.cast(cumulative > point, "int8"), axis=1)
+        return ops.where(total[:, 0] > 0, ops.cast(selected, "int32"), -1)
 
-    return choose
+    return select
 
 
 @serializable
 class RandomNegatives(Seeded):
-    """`random_negatives` with a seed of its own: a Keras layer, so that `EmbeddingModel` keeps its state.
+    """`random_negatives` with its own seed: a Keras layer, so `EmbeddingModel` saves its state.
 
     Args:
-        seed: an integer; None for a fresh one.
+        seed: an integer; None for a random one.
     """
 
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
-        """The choice for these pairs."""
+        """The function that selects negatives of these pairs."""
         return random_negatives(pairs, d, seed=self.seed_generator)

@@ -1,28 +1,29 @@
-"""Miners that keep the pairs which stand in some triplet worth learning from."""
+"""Miners that keep the pairs that belong to at least one informative triplet."""
 
 import math
 from dataclasses import dataclass
+from typing import Any, Self
 
 from keras import ops
 
-from tfdml._serialization import Settings, serializable
+from tfdml._serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared
 from tfdml.pairs.base import Distance
 from tfdml.pairs.positives import at, pairs_of_triplets
 
 
 def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
-    """Keep the pairs that stand in some triplet which violates the margin.
+    """Keep the pairs that belong to at least one triplet that violates a margin on similarities.
 
-    A negative stays where s_an > min_p s_ap - margin; a positive stays where s_ap < max_n s_an + margin.
+    A negative is kept if s_an > min_p s_ap - margin, a positive if s_ap < max_n s_an + margin.
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity.
-        margin: how far inside the hardest pair of the other sign a pair still counts as informative.
+        margin: how much easier than the hardest pair of the other sign a pair may be and still count as informative.
 
     Returns:
-        `Pairs` with weight 0 on all others. An anchor without positives or without negatives keeps nothing. No
-        gradient flows through the choice.
+        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
+        gradient flows through the selection.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, section 5.1 (VTHM); Wang et al.,
     Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019, eqs. 11 and 12.
@@ -30,50 +31,44 @@ def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
     s = ops.stop_gradient(cosine(pairs))
     hardest_positive = ops.min(ops.where(pairs.positive > 0, s, float("inf")), axis=1, keepdims=True)
     hardest_negative = ops.max(ops.where(pairs.negative > 0, s, -float("inf")), axis=1, keepdims=True)
-    return pairs._replace(
-        # Written as what is dropped, so that a similarity that is NaN stays and shows in the loss.
-        positive=ops.where(s >= hardest_negative + margin, 0.0, pairs.positive),
-        negative=ops.where(s <= hardest_positive - margin, 0.0, pairs.negative),
-    )
+    # Comparisons are False for a NaN similarity, so its pair is kept and the loss becomes NaN.
+    return pairs.drop(positive=s >= hardest_negative + margin, negative=s <= hardest_positive - margin)
 
 
 def triplet_violations(pairs: Pairs, *, margin: float = 0.2, distance: Distance = "squared") -> Pairs:
-    """Keep the pairs that stand in some triplet that the triplet loss would punish, d_an < d_ap + margin.
+    """Keep the pairs that belong to at least one triplet of nonzero triplet loss, d_an < d_ap + margin.
 
-    A negative stays where d_an < max_p d_ap + margin; a positive stays where d_ap > min_n d_an - margin.
+    A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        margin: that of the triplet loss, in units of the distance.
+        margin: the margin of the triplet loss, in units of the distance.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `Pairs` with weight 0 on all others. An anchor without positives or without negatives keeps nothing. No
-        gradient flows through the choice.
+        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
+        gradient flows through the selection.
 
     Source: the triplets of Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     farthest_positive = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
     nearest_negative = ops.min(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
-    return pairs._replace(
-        positive=ops.where(d <= nearest_negative - margin, 0.0, pairs.positive),
-        negative=ops.where(d >= farthest_positive + margin, 0.0, pairs.negative),
-    )
+    return pairs.drop(positive=d <= nearest_negative - margin, negative=d >= farthest_positive + margin)
 
 
-def angular(pairs: Pairs, *, angle: float = 20.0) -> Pairs:
-    """Keep the pairs that stand in some triplet whose angle at the negative is too wide.
+def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
+    """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
 
-    A triplet counts where |a - p| > 2 tan(angle) |n - c| for the middle c = (a + p) / 2 of anchor and positive.
+    A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive.
 
     Args:
         pairs: `Pairs` of a batch against itself (`all_pairs`): positives are compared with negatives.
-        angle: in degrees, between 0 and 90.
+        angle_degrees: the angle, between 0 and 90 degrees.
 
     Returns:
-        `Pairs` with weight 0 on all others. An anchor without positives or without negatives keeps nothing. No
-        gradient flows through the choice. Time grows with the number of positives of an anchor, memory does not.
+        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
+        gradient flows through the selection. Time grows with the number of positives per anchor, memory does not.
 
     Raises:
         ValueError: anchors against other references.
@@ -88,14 +83,14 @@ def angular(pairs: Pairs, *, angle: float = 20.0) -> Pairs:
     d = ops.stop_gradient(squared(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
     # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.
-    widest = 2.0 / (4.0 * math.tan(math.radians(angle)) ** 2) + 0.5
-    return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < widest * at(p, d))
+    bound = 2.0 / (4.0 * math.tan(math.radians(angle_degrees)) ** 2) + 0.5
+    return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < bound * at(p, d))
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ValidTriplets(Settings):
-    """Valid-triplet mining as an object to hand to a loss: see `tfdml.miners.valid_triplets`.
+    """Valid-triplet mining: see `tfdml.miners.valid_triplets`.
 
     Args:
         margin: 0.1 in both papers; a negative margin is stricter.
@@ -113,12 +108,12 @@ class ValidTriplets(Settings):
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TripletViolations(Settings):
     """Pairs of triplets that violate a margin: see `tfdml.miners.triplet_violations`.
 
     Args:
-        margin: that of the triplet loss, in units of the distance.
+        margin: the margin of the triplet loss, in units of the distance.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
     """
 
@@ -136,20 +131,25 @@ class TripletViolations(Settings):
 
 
 @serializable
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Angular(Settings):
     """Pairs of triplets with a wide angle at the negative: see `tfdml.miners.angular`.
 
     Args:
-        angle: in degrees, between 0 and 90.
+        angle_degrees: the angle, between 0 and 90 degrees.
     """
 
-    angle: float = 20.0
+    angle_degrees: float = 20.0
 
     def __post_init__(self):
-        if not 0 < self.angle < 90:
-            raise ValueError(f"Received angle={self.angle}, expected degrees between 0 and 90.")
+        if not 0 < self.angle_degrees < 90:
+            raise ValueError(f"Received angle_degrees={self.angle_degrees}, expected degrees between 0 and 90.")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return angular(pairs, angle=self.angle)
+        return angular(pairs, angle_degrees=self.angle_degrees)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The miner that `get_config` described."""
+        return super().from_config(renamed(config, angle="angle_degrees"))

@@ -11,7 +11,7 @@ from keras import KerasTensor, layers
 
 
 def plain(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
-    """Convolutions and max pooling: one convolution at the first width, two at each other.
+    """Convolutions and max pooling: one convolution at the first width, two at every other.
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
@@ -54,13 +54,13 @@ def residual(
 
 
 def standardized(images: KerasTensor) -> KerasTensor:
-    """Each image with mean 0 and variance 1 over its pixels, whatever their range; a constant image becomes 0."""
+    """Each image with mean 0 and variance 1 over its pixels, for any range; a constant image becomes 0."""
     return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(images)
 
 
 def _convolution(x, width, *, kernel=3, strides=1, activation="relu"):
     x = layers.Conv2D(width, kernel, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
-    x = layers.BatchNormalization(momentum=0.9)(x)  # statistics that hold after short trainings, too
+    x = layers.BatchNormalization(momentum=0.9)(x)  # statistics that fit after short training, too
     return layers.Activation(activation)(x) if activation else x
 
 
@@ -74,6 +74,6 @@ def _basic_block(x, width, *, strides):
 
 
 def _head(x, dim):
-    """One linear map of all places: in small images it matters where a stroke is, so places are not averaged."""
+    """One linear map of all positions, without averaging: in small images the position of a stroke matters."""
     x = layers.Dense(dim)(layers.Flatten()(x))
     return layers.UnitNormalization(dtype="float32", name="embedding")(x)

@@ -1,4 +1,4 @@
-"""A Keras model that trains whatever its loss owns."""
+"""A Keras model that adopts and trains the layers of its loss."""
 
 import inspect
 import json
@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
 from tfdml.layers.base import unchanged
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -36,7 +36,7 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model."""
         super().compile(*args, **kwargs)
         if hasattr(self, "loss_layers"):
-            self.loss_layers.clear()  # those of an earlier compile are not trained any more
+            self.loss_layers.clear()  # those of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         if not hasattr(self, "_counter"):
             # It counts its calls, in compiled steps and on replicas, and Keras keeps it out of `weights`.
@@ -60,8 +60,8 @@ class EmbeddingModel(keras.Model):
     def steps(self) -> int:
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
-        One per batch on which `fit` or `train_on_batch` trained, whatever the number of replicas and whether or not
-        the optimizer took it: `optimizer.iterations` leaves out steps that loss scaling skips and gradients that are
+        One per batch on which `fit` or `train_on_batch` trained, for any number of replicas, and whether or not the
+        optimizer applied it: `optimizer.iterations` omits steps that loss scaling skips and gradients that are
         accumulated. In a model from a file without the number, it is `optimizer.iterations`.
         """
         if not self.compiled:
@@ -74,7 +74,7 @@ class EmbeddingModel(keras.Model):
 
         Raises:
             ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
-                train, or validate, for ever; and the errors of `evaluate`.
+                train, or validate, forever; and the errors of `evaluate`.
         """
         given = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         _require_usable(given.get("x"), given.get("y"))
@@ -148,7 +148,7 @@ def _require_usable(x, y=None):
     """Raise the ValueError of arrays of which Keras would drop something before a loss sees them: masks, large ids."""
     for name, data in (("examples", x), ("labels", y)):
         for array in (part for part in keras.tree.flatten(data) if isinstance(part, np.ndarray)):
-            unmasked(name, array)
+            as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
 
@@ -161,14 +161,14 @@ def _require_an_end(option, given, data):
     rows = next((shape[0] for shape in shapes if shape.rank), None) or "batch_size"
     raise ValueError(
         f"Received an endless dataset without {option}, expected the number of batches of an epoch. Pass {option}, "
-        f"len(labels) // {rows} for as many examples as there are, or end the dataset with take(n)."
+        f"len(labels) // {rows} for one pass over the examples, or end the dataset with take(n)."
     )
 
 
 def _with_shared_objects(config):
-    """The config of `compile` with equal marks on all places of an object that stands in several.
+    """The config of `compile` with equal marks on all occurrences of a shared object.
 
-    Keras marks the second and later places, and loses the mark of the first where a loss serializes its own parts.
+    Keras marks the second and later occurrences, and loses the mark of the first where a loss serializes its own parts.
     """
     config = json.loads(json.dumps(config))
     marked = {_described(part) for part in _objects(config) if "shared_object_id" in part}

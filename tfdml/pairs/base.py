@@ -3,26 +3,29 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-Tensor: TypeAlias = Any  # of the Keras backend, or an array that becomes one
+import numpy as np
+from keras import ops
+
+Tensor: TypeAlias = Any  # a tensor of the Keras backend, or an array that converts to one
 
 
 class Pairs(NamedTuple):
     """Anchors against references, with a weight for every positive and every negative pair.
 
-    A `NamedTuple`, so it never changes (`pairs._replace(negative=...)` makes another one) and passes through
-    `tf.function`, `jax.jit` and gradients as it is.
+    An immutable `NamedTuple`: `pairs.scale(...)` and `pairs.drop(...)` return new pairs with other weights. It passes
+    through `tf.function`, `jax.jit` and gradients unchanged.
 
     Attributes:
         anchors: `(anchors, dim)` float embeddings.
-        references: None for a batch against itself: the references are the anchors, whatever replaces them. Otherwise
-            `(references, dim)` embeddings that every anchor is compared with, or `(anchors, references, dim)` where
-            each anchor has its own references.
+        references: None for a batch against itself, where the references are the anchors. Otherwise
+            `(references, dim)` embeddings that all anchors share, or `(anchors, references, dim)` if each anchor has
+            its own references.
         anchor_labels: `(anchors,)` integer class ids.
         reference_labels: `(references,)` or `(anchors, references)` integer class ids.
-        positive: `(anchors, references)` non-negative weights of same-class pairs, 0 where there is no such pair.
-        negative: the same for pairs of different classes. A row compared with itself is 0 in both.
-        counts: `(anchors, references)`, how many pairs each entry stands for where a mean divides by their number, or
-            None: one wherever a weight is not 0. A miner that draws pairs sets it, to how often it drew each.
+        positive: `(anchors, references)` non-negative weights of same-class pairs, 0 for all other pairs.
+        negative: the same for pairs of different classes. A row paired with itself has weight 0 in both.
+        counts: `(anchors, references)`, the multiplicity of each pair in the divisor of a mean over pairs, or None for
+            1 wherever a weight is not 0. A miner that samples pairs sets it to the number of draws of each pair.
     """
 
     anchors: Tensor
@@ -35,13 +38,39 @@ class Pairs(NamedTuple):
 
     @property
     def within(self) -> bool:
-        """Whether this is a batch against itself. It is part of the structure: a plain bool in compiled functions."""
+        """Whether this is a batch against itself. Static structure: a Python bool, also in compiled functions."""
         return self.references is None
 
     @property
     def others(self) -> Tensor:
-        """What the anchors are compared with: the references, or the anchors of a batch against itself."""
+        """The references, or the anchors if this is a batch against itself."""
         return self.anchors if self.within else self.references
+
+    def scale(self, *, positive: Tensor = 1.0, negative: Tensor = 1.0) -> "Pairs":
+        """The same pairs with their weights multiplied by these factors.
+
+        Args:
+            positive, negative: numbers, or arrays that broadcast to `(anchors, references)`; 0 or more.
+        """
+        return self._replace(positive=self.positive * positive, negative=self.negative * negative)
+
+    def drop(self, *, positive: Tensor = False, negative: Tensor = False) -> "Pairs":
+        """The same pairs with weight 0 wherever a mask is True.
+
+        Args:
+            positive, negative: booleans that broadcast to `(anchors, references)`.
+        """
+        return self._replace(
+            positive=ops.where(positive, 0.0, self.positive), negative=ops.where(negative, 0.0, self.negative)
+        )
+
+
+def value_of(x: Tensor) -> np.ndarray | None:
+    """The value of a tensor as an array; None inside a compiled function, where it does not exist yet."""
+    try:
+        return ops.convert_to_numpy(x)
+    except (NotImplementedError, TypeError):
+        return None
 
 
 Distance: TypeAlias = str | Callable[[Pairs], Tensor]

@@ -1,4 +1,4 @@
-"""Distances and similarities of `Pairs`, with the gradients that a matrix product per side can give."""
+"""Distances and similarities of `Pairs`, with custom gradients that take one matrix product per side."""
 
 import contextlib
 import functools
@@ -12,16 +12,16 @@ from keras import ops
 from tfdml._serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
 
-# A squared distance below this share of the anchor's squared norm has too few digits where it comes from one product.
-_NEAR = 2e-4
-# Squared norms up to this are the norm of a zero vector.
-_ZERO = 1e-30
+# Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
+_NEAR_FRACTION = 2e-4
+# Vectors with a squared norm up to this are zero vectors.
+_ZERO_NORM_SQUARED = 1e-30
 
 
 def normalized(pairs: Pairs) -> Pairs:
-    """The same pairs of embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
-    references = None if pairs.within else _unit(_float(pairs.references))
-    return pairs._replace(anchors=_unit(_float(pairs.anchors)), references=references)
+    """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
+    references = None if pairs.within else _normalized_rows(_float(pairs.references))
+    return pairs._replace(anchors=_normalized_rows(_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
@@ -39,7 +39,7 @@ def cosine(pairs: Pairs) -> Tensor:
 def squared(pairs: Pairs) -> Tensor:
     """Squared euclidean distances, `(anchors, references)`, with gradient 0 between duplicates.
 
-    Rows that differ by less than rounding can tell are duplicates, at distance 0: in float32 by about 1e-5 of their
+    Rows that differ by less than the rounding error are duplicates, at distance 0: in float32 by about 1e-5 of their
     norm, in float64 by 1e-14.
     """
     return ops.relu(_squared(pairs))  # its gradient at 0 is 0
@@ -48,16 +48,16 @@ def squared(pairs: Pairs) -> Tensor:
 def euclidean(pairs: Pairs) -> Tensor:
     """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) between duplicates.
 
-    Their distance is 1e-18 rather than 0, which keeps the square root's slope finite. Duplicates are those of
-    `squared`.
+    Their distance is 1e-18 instead of 0, which keeps the gradient of the square root finite. Duplicates are defined as
+    in `squared`.
     """
     return ops.sqrt(ops.maximum(_squared(pairs), 1e-36))
 
 
 def _squared(pairs):
-    """Squared distances, 0 between duplicates, for vectors taken from a point near the mean reference.
+    """Squared distances, 0 between duplicates, of vectors relative to a point near the mean reference.
 
-    Rounding errors grow with norms, and distances do not depend on the origin.
+    Rounding errors grow with the norms, and distances do not depend on the origin.
     """
     references = _float(pairs.others)
     if len(references.shape) == 3:
@@ -69,9 +69,9 @@ def _squared(pairs):
 
 
 def _center(x):
-    """The mean row on a grid as coarse as the spread of rows: small integers stay exact, outliers do not move it.
+    """The mean row, rounded to a grid as coarse as the spread of the rows, so that small integers stay exact.
 
-    It is 0 for rows that are spread around 0, such as unit vectors, and as good as the mean for rows far from 0.
+    It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
     """
     mean = ops.mean(x, axis=0)
     spread = ops.max(ops.abs(x - mean))
@@ -80,63 +80,65 @@ def _center(x):
 
 @ops.custom_gradient
 def _squared_within(x):
-    """Squared distances of rows with each other. The products of both gradients are one, with H = G + G^T."""
+    """Squared distances between the rows. One product, with H = G + G^T, gives the gradient of both sides."""
     rows = ops.arange(ops.shape(x)[0])
     others = rows[:, None] != rows
     d2 = ops.where(others, _refined(_one_product(x, x), others, x, x), 0.0)
 
-    def slope(upstream):
-        h = _plus_transposed(upstream)
+    def grad(upstream):
+        h = _plus_transpose(upstream)
         return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - _matmul(h, x))
 
-    return d2, slope
+    return d2, grad
 
 
 @ops.custom_gradient
 def _squared_between(anchors, references):
-    """Squared distances of anchors and references. Their gradient does not depend on how they were computed."""
+    """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
     d2 = _refined(_one_product(anchors, references), True, anchors, references)
 
-    def slope(upstream):
+    def grad(upstream):
         return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors)
 
-    return d2, slope
+    return d2, grad
 
 
 def _by_rows(g, x, others):
-    """The gradient by x of squared distances to others, 2 sum_j g_ij (x_i - others_j), by one product."""
-    both = _matmul(g, ops.concatenate([ops.ones_like(others[:, :1]), others], axis=1))
-    return 2.0 * (both[:, :1] * x - both[:, 1:])
+    """The gradient of squared distances to others with respect to x, 2 sum_j g_ij (x_i - others_j), by one product."""
+    sums = _matmul(g, ops.concatenate([ops.ones_like(others[:, :1]), others], axis=1))
+    return 2.0 * (sums[:, :1] * x - sums[:, 1:])
 
 
 def _one_product(anchors, references):
-    """|a|^2 + |r|^2 - 2 a.r, with an error of some eps (|a|^2 + |r|^2)."""
+    """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
     return _form((anchors, anchors), (references, references))
 
 
 def _form(anchors, references):
-    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y), given left and right of both sides.
+    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y).
 
-    It is [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)]: no matrix of pairs is read and written again to add norms.
+    It is one product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so adding the norms takes no second pass over
+    the matrix of pairs.
+
+    Args:
+        anchors, references: tuples (left, right), each `(rows, dim)`.
     """
     left, right = anchors[0], references[1]
-    of_anchors, of_references = (
-        ops.sum(ops.multiply(*sides), axis=-1, keepdims=True) for sides in (anchors, references)
-    )
+    anchor_norms, reference_norms = _row_products(*anchors), _row_products(*references)
     return _matmul(
-        ops.concatenate([-2.0 * left, of_anchors, ops.ones_like(of_anchors)], axis=-1),
-        ops.transpose(ops.concatenate([right, ops.ones_like(of_references), of_references], axis=-1)),
+        ops.concatenate([-2.0 * left, anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
+        ops.transpose(ops.concatenate([right, ops.ones_like(reference_norms), reference_norms], axis=-1)),
     )
 
 
 def _refined(d2, others, anchors, references):
-    """The same squared distances, with those computed again that are small beside the norms; 0 between duplicates.
+    """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
-    This takes six times the products, so it is done only where one of the `others`, `(A, R)` booleans, is small: by a
-    loop of one round or none, into which XLA passes d2 without a copy, as it would not into a condition.
+    Recomputing takes six times the products, so it only runs if one of the `others`, `(A, R)` booleans, is small. It is
+    a loop of at most one iteration, because XLA passes d2 into a loop without a copy, but not into a condition.
     """
     norms = _square_norms(anchors)
-    near, duplicate = _NEAR * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
+    near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
 
     def again(is_needed, d2):
         exact = sum(_form(*sides) for sides in zip(_levels(anchors), _levels(references), strict=True))
@@ -146,11 +148,11 @@ def _refined(d2, others, anchors, references):
 
 
 def _levels(x):
-    """Bilinear forms that add up to x.y, each on numbers of few digits, so that sums of their products are exact.
+    """Bilinear forms (left, right) that add up to x.y, on numbers with so few digits that sums of products are exact.
 
-    x = high + middle + low. Of rows near each other, high.high, high.middle + middle.high and middle.middle are
-    multiples of one step, and less than 2^24 steps (2^53 in float64), in whatever order they are summed. What is left
-    is so small that its rounding does not matter.
+    x = high + middle + low. For nearby rows, high.high, high.middle + middle.high and middle.middle are multiples of
+    one step and below 2^24 steps (2^53 in float64), in any order of summation. The remainder is so small that its
+    rounding does not matter.
     """
     digits = np.finfo(keras.backend.standardize_dtype(x.dtype)).nmant + 1
     scale = _power_of_two(ops.sqrt(_square_norms(x)))
@@ -163,12 +165,12 @@ def _levels(x):
 
 
 def _rounded(x, step):
-    """x as the nearest multiple of a power of two: no rounding error, but for the digits left out."""
+    """x rounded to the nearest multiple of a power of two; the result is exact."""
     return ops.round(x / step) * step
 
 
 def _power_of_two(x):
-    """A power of two from x to 2 x, exactly one, which `ops.power` would not promise. Of 0, a small one."""
+    """A power of two from x to 2 x, exact, which `ops.power` does not guarantee. A small one for 0."""
     least, most = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**least))), least, most)
     return ops.take(ops.cast(np.ldexp(1.0, np.arange(least, most + 1)), x.dtype), ops.cast(exponent, "int32") - least)
@@ -180,23 +182,21 @@ def _eps(x):
 
 @ops.custom_gradient
 def _products_within(x):
-    """Dot products of rows with each other. The products of both gradients are one: (G + G^T) x."""
+    """Dot products between the rows. One product, (G + G^T) x, gives the gradient of both sides."""
 
-    def slope(upstream):
-        return _matmul(_plus_transposed(upstream), x)
+    def grad(upstream):
+        return _matmul(_plus_transpose(upstream), x)
 
-    return _matmul(x, ops.transpose(x)), slope
+    return _matmul(x, ops.transpose(x)), grad
 
 
-def _plus_transposed(g):
-    """G + G^T.
-
-    XLA on a CPU would fuse all that G is made of into this sum, and read it by columns a second time, which takes
-    longer than the matrix products. It does not look into the branches of a condition, so G is made once and for all.
-    On other devices a condition would make the host wait.
-    """
+def _plus_transpose(g):
+    """G + G^T, with G computed once."""
     if not _only_cpus():
         return g + ops.transpose(g)
+    # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
+    # which takes longer than the matrix products. It does not fuse across a condition. The other branch, NaN or
+    # infinite as well, runs only where the gradient is not finite. On other devices a condition would stall the host.
     return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
 
 
@@ -209,6 +209,10 @@ def _square_norms(x):
     return ops.sum(ops.square(x), axis=-1, keepdims=True)
 
 
+def _row_products(x, y):
+    return ops.sum(ops.multiply(x, y), axis=-1, keepdims=True)
+
+
 @serializable
 def cosine_distance(pairs: Pairs) -> Tensor:
     """1 - cosine similarity, `(anchors, references)` in [0, 2]."""
@@ -219,7 +223,7 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
-    """The function `Pairs -> (anchors, references)` that `distance` names, or `distance` itself if it is one.
+    """The function `Pairs -> (anchors, references)` of a name, or `distance` itself if it is a function.
 
     Raises:
         ValueError: a name other than "euclidean", "squared" or "cosine".
@@ -232,14 +236,14 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
 
 
 def _float(x):
-    """float32, or float64 where it already is: scores never fall to half precision."""
+    """x in float32, or in float64 if it already is: scores are never in half precision."""
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 
-def _unit(x):
+def _normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     square = _square_norms(x)
-    zero = square <= _ZERO
+    zero = square <= _ZERO_NORM_SQUARED
     return ops.where(zero, 0.0, x * ops.rsqrt(ops.where(zero, 1.0, square)))
 
 
@@ -255,10 +259,10 @@ def _matmul(a, b):
 
 
 def _full_precision():
-    """On JAX, matrix products of distances keep all float32 digits on accelerators that would round their inputs.
+    """Matrix products in full float32 precision on JAX, also on accelerators that round inputs by default.
 
     TensorFlow has one switch for the whole program, `tf.config.experimental.enable_tensor_float_32_execution`, which
-    is the user's to set.
+    is left to the user.
     """
     if keras.backend.backend() == "jax":
         import jax

@@ -1,10 +1,10 @@
-"""Pairings: a batch of labels and embeddings becomes `Pairs`."""
+"""Pairings: functions that turn a batch of labels and embeddings into `Pairs`."""
 
 import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import unmasked
+from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor
 
@@ -14,13 +14,13 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
     """Every row of a batch against every other row.
 
     Args:
-        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(batch, dim)` floats.
-        match: function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns the boolean matrix `(A, R)` of
-            what is relevant to what; equality of class ids by default.
+        match: function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns a boolean matrix `(A, R)`:
+            whether each pair is positive. Equality of class ids by default.
 
     Returns:
-        `Pairs` of `batch` anchors against themselves, `references` None. A batch of one row holds no pair.
+        `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
 
     Raises:
         ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
@@ -33,16 +33,15 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
 @serializable
 def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-    """Row 0 against row 1, row 2 against row 3, and so on: a batch that is a list of pairs.
+    """Row 0 against row 1, row 2 against row 3, and so on, for a batch that is a list of pairs.
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, anything that has one entry a row.
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(2 pairs, dim)` floats.
-        match: as in `all_pairs`; its matrix of all pairs is built, and the diagonal used.
+        match: as in `all_pairs`; it returns the matrix of all pairs, whose diagonal is used.
 
     Returns:
-        `Pairs` of one column: `pairs` anchors, each with one reference of its own, so `references` is
-        `(pairs, 1, dim)`.
+        `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
 
     Raises:
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
@@ -58,13 +57,13 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
 
 @serializable
 def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-    """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ...: the two-per-class layout of the N-pair loss.
+    """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
 
-    With rows 2k and 2k + 1 of one class, and no class twice, every anchor has one positive and `batch / 2 - 1`
-    negatives.
+    If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
+    `batch / 2 - 1` negatives.
 
     Args:
-        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, anything that has one entry a row.
+        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(batch, dim)` floats.
         match: as in `all_pairs`.
 
@@ -83,20 +82,20 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
 def pairs_with(
     labels: Tensor, embeddings: Tensor, reference_labels: Tensor, references: Tensor, match: Match | None = None
 ) -> Pairs:
-    """Every row of a batch against every row of other references: a memory, proxies, a gallery.
+    """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
     Args:
-        labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, anything that has one entry a row.
+        labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(anchors, dim)` floats.
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or what `match` takes.
-        references: `(references, dim)` floats, none of them a row of `embeddings`.
+        references: `(references, dim)` floats, none of which is a row of `embeddings`.
         match: as in `all_pairs`.
 
     Returns:
-        `Pairs` of `anchors` anchors and `references` references; nothing is left out.
+        `Pairs` of `anchors` anchors and `references` references; every combination is a pair.
 
     Raises:
-        ValueError: labels that are not integers, not one label per row, or other dimensions on the two sides.
+        ValueError: labels that are not integers, not one label per row, or different dimensions on the two sides.
     """
     labels, embeddings = _checked(labels, embeddings, match)
     reference_labels, references = _checked(reference_labels, references, match)
@@ -109,23 +108,23 @@ def pairs_with(
 
 
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """The labels and embeddings of a batch, of which nothing is lost when they become tensors.
+    """The labels and embeddings of a batch, checked to convert to tensors without loss.
 
     Raises:
-        ValueError: masked entries; class ids that the backend cannot hold, where labels are not tensors yet.
+        ValueError: masked entries; class ids that the backend cannot represent, unless labels are tensors already.
     """
-    labels, embeddings = unmasked("labels", labels), unmasked("embeddings", embeddings)
+    labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
     if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
         require_ids_that_fit(np.asarray(labels))
     return labels, embeddings
 
 
 def require_ids_that_fit(ids: Tensor) -> None:
-    """Raise the ValueError of class ids that the backend would merge."""
+    """Raise a ValueError if the backend cannot represent all of these class ids."""
     if ids.dtype.kind not in "iu":
         return
-    held = keras.backend.standardize_dtype(ops.convert_to_tensor(ids[:0]).dtype)
-    lost = ids[ids.astype(held) != ids]
+    dtype = keras.backend.standardize_dtype(ops.convert_to_tensor(ids[:0]).dtype)
+    lost = ids[ids.astype(dtype) != ids]
     if lost.size:
         raise ValueError(
             f"Received label {lost.flat[0]} on a backend that holds 32-bit integers only, expected ids below 2**31. "
@@ -134,12 +133,12 @@ def require_ids_that_fit(ids: Tensor) -> None:
 
 
 def _weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
-    """`Pairs` with weight 1 on every pair, by `match` or equality of labels, where a pair is allowed."""
+    """`Pairs` with weight 1 on every allowed pair, positive by `match` or by equality of labels."""
     if match is not None:
         relevant = _matched(match, anchor_labels, reference_labels)
     else:
-        row = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
-        relevant = ops.equal(anchor_labels[:, None], row)
+        label_rows = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
+        relevant = ops.equal(anchor_labels[:, None], label_rows)
     return _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed)
 
 
@@ -153,7 +152,7 @@ def _by_relevance(anchors, references, anchor_labels, reference_labels, relevant
 
 
 def _matched(match, anchor_labels, reference_labels):
-    """The boolean matrix that `match` returns."""
+    """The boolean matrix that `match` returns, with its shape checked."""
     relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
     expected = (anchor_labels.shape[0], reference_labels.shape[0])
     if len(relevant.shape) != 2 or any(
@@ -167,17 +166,17 @@ def _matched(match, anchor_labels, reference_labels):
 
 
 def _even_and_odd(rows):
-    """Rows 0, 2, 4, ... and rows 1, 3, 5, ...; not by strides, whose gradient is slow."""
+    """Rows 0, 2, 4, ... and rows 1, 3, 5, ..., without strides, whose gradient is slow."""
     if rows.shape[0] is not None and rows.shape[0] % 2:
         raise ValueError(
-            f"Received a batch of {rows.shape[0]} rows for pairs of neighbouring rows, expected an even number: "
+            f"Received a batch of {rows.shape[0]} rows for pairs of neighboring rows, expected an even number: "
             "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
         )
     return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
 
 
 def _checked(labels, embeddings, match=None):
-    """Tensors of one integer label a row (anything a row with `match`), and two-dimensional float embeddings."""
+    """Labels and `(batch, dim)` float embeddings as tensors: one integer per row or, with `match`, anything per row."""
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
     if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
@@ -193,8 +192,8 @@ def _checked(labels, embeddings, match=None):
         labels = ops.squeeze(labels, axis=1)
     if match is None and len(labels.shape) != 1:
         raise ValueError(
-            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id an "
-            "example. For several labels an example pass match=, a function that says which labels belong together."
+            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id "
+            "per example. For several labels per example pass match=, a function that says which labels match."
         )
     if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
         raise ValueError(
@@ -204,9 +203,10 @@ def _checked(labels, embeddings, match=None):
 
 
 def _unaveraged(labels):
-    """Integer labels also while Keras builds the step of several replicas: without values, from a mean of their labels.
+    """Labels cast back to integers while Keras traces the training step of several replicas.
 
-    The mean has a float type. On other backends, and on one device, labels keep their type.
+    Keras builds that step symbolically, from the mean of the replicas' labels, which is a float. On other backends, and
+    on one device, labels keep their type.
     """
     with keras.SymbolicScope() as scope:
         symbolic = scope.original_scope is not None
@@ -214,7 +214,7 @@ def _unaveraged(labels):
 
 
 def _integers(labels):
-    """Labels as an integer tensor in which different ids stay different."""
+    """Labels as an integer tensor that keeps different ids different."""
     if not hasattr(labels, "dtype"):
         labels = np.asarray(labels)
     if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype)):

@@ -1,22 +1,32 @@
-"""Going through the positives of all anchors at once, for losses over triplets: time by positives, memory by pairs."""
+"""Sums over triplets in the memory of a matrix of pairs, on any backend.
+
+All triplets of a batch of B rows are a cube of B^3 numbers. Instead, a loop visits the k-th positive of every anchor at
+the same time and adds up what it contributes, `(anchors, references)` at a time. Automatic differentiation of such a
+loop would keep the matrices of every step on TensorFlow, and does not exist on JAX. So the loop is not differentiated:
+it accumulates the value together with its gradient by the scores, which the loss derives by hand. The pattern is
+
+    value, gradient = for_each_positive(pairs, add, (zeros, ops.zeros_like(scores)))
+    return with_gradient(value, gradient, scores)
+
+where `add` sees the scores under `stop_gradient`.
+"""
 
 from keras import ops
 
 
 def for_each_positive(pairs, body, state):
-    """Call `body` for the first positive of every anchor, then for the second of every anchor, until none is left.
+    """Call `body` for the first positive of every anchor, then for the second of every anchor, and so on.
 
-    Nothing here is differentiated: a body accumulates values together with their slopes, and `with_gradient` makes
-    a function of them. So no step is kept, and memory does not grow with the number of positives.
+    No step is kept for differentiation, so memory does not grow with the number of positives.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        body: function `(p, found, *state) -> state`. `p` is `(A,)`, the column of one positive of each anchor; `found`
-            is `(A,)`, 1.0 where the anchor has such a positive and 0.0 where all of its positives have been seen.
-        state: tuple of tensors, what `body` accumulates, at its start.
+        body: function `(p, found, *state) -> state`. `p` is `(A,)`, the column of one positive per anchor; `found` is
+            `(A,)`, 1.0 where the anchor has this positive and 0.0 where it has no more positives.
+        state: tuple of tensors, the initial values of what `body` accumulates.
 
     Returns:
-        The state after the last positive.
+        The state after the last positive, without gradient.
     """
     beyond = ops.shape(pairs.positive)[1]
     positives = ops.where(pairs.positive > 0, ops.arange(beyond, dtype="int32"), beyond)
@@ -33,18 +43,18 @@ def for_each_positive(pairs, body, state):
     return [ops.stop_gradient(part) for part in state]
 
 
-def with_gradient(value, slopes, scores):
-    """A function of `scores` with the given value and gradient, at their present values.
+def with_gradient(value, gradient, scores):
+    """The given value, with the given gradient with respect to `scores`.
 
     Args:
-        value: `(anchors,)` values, each a function of its row of scores, or a scalar function of them all.
-        slopes: `(anchors, references)`, the derivatives of the values.
+        value: `(anchors,)` values, each a function of its row of scores; or a scalar function of all scores.
+        gradient: `(anchors, references)`, the derivatives of the values.
         scores: `(anchors, references)` distances or similarities.
 
     Returns:
-        `value`, with gradient `slopes`.
+        `value`.
     """
-    return value + ops.sum(slopes * (scores - ops.stop_gradient(scores)), axis=1 if len(value.shape) else None)
+    return value + ops.sum(gradient * (scores - ops.stop_gradient(scores)), axis=1 if len(value.shape) else None)
 
 
 def at(columns, matrix):
@@ -53,40 +63,38 @@ def at(columns, matrix):
 
 
 def put(columns, values, matrix):
-    """A matrix of the shape of `matrix`: `values` `(anchors, 1)` in one column of each row, 0 elsewhere.
+    """`values` `(anchors, 1)` in one column of each row and 0 elsewhere, in the shape of `matrix`.
 
-    A row whose column is -1 is 0.
+    A row whose column is -1 is all 0.
     """
     places = ops.arange(ops.shape(matrix)[1], dtype="int32")
     return ops.where(places == columns[:, None], values, ops.zeros((), values.dtype))
 
 
-def nearest(d, among):
-    """The column of the smallest entry of each row among those allowed, `(anchors,)`; -1 where none is finite."""
-    d = ops.where(among, d, float("inf"))
+def nearest(d, allowed):
+    """The column of the smallest allowed entry of each row, `(anchors,)`; -1 where none is allowed and finite."""
+    d = ops.where(allowed, d, float("inf"))
     column = ops.cast(ops.argmin(d, axis=1), "int32")
     return ops.where(at(column, d)[:, 0] == float("inf"), -1, column)
 
 
 def pairs_of_triplets(pairs, holds):
-    """The pairs that stand in some triplet of a kind.
+    """Keep the pairs that belong to at least one triplet of some kind.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        holds: function of the columns `p` of one positive of each anchor, `(A,)`, that returns which negatives are
-            in a triplet with them, `(A, R)` booleans; False for all references that are not negatives.
+        holds: function of `p`, `(A,)`, the column of one positive per anchor, that returns which negatives form such a
+            triplet with it, `(A, R)` booleans; False for all references that are not negatives.
 
     Returns:
         `Pairs` with weight 0 on all others.
     """
 
     def add(p, found, positive, negative):
-        held = holds(p) & (found[:, None] > 0)
-        some = ops.any(held, axis=1, keepdims=True)
-        return positive | put(p, some, positive), negative | held
+        in_triplet = holds(p) & (found[:, None] > 0)
+        any_negative = ops.any(in_triplet, axis=1, keepdims=True)
+        return positive | put(p, any_negative, positive), negative | in_triplet
 
     none = ops.zeros_like(pairs.positive, dtype="bool")
     positive, negative = for_each_positive(pairs, add, (none, none))
-    return pairs._replace(
-        positive=ops.where(positive, pairs.positive, 0.0), negative=ops.where(negative, pairs.negative, 0.0)
-    )
+    return pairs.drop(positive=ops.logical_not(positive), negative=ops.logical_not(negative))

@@ -1,61 +1,60 @@
-"""Draws of pairs by their weights, without a loop over the draws."""
+"""Sampling of pairs in proportion to their weights, without a loop over the draws."""
 
 from keras import ops
 
-_BLOCK = 32
+_COLUMNS_PER_BLOCK = 32
 
 
 def systematic_sample(weights, number, offset):
-    """How often each entry of a row is drawn when draws are spread evenly over the row's cumulative weights.
+    """Systematic sampling: the number of times each entry of a row is drawn.
 
     With W_r the sum of the first r weights of a row, divided by their total, entry r is drawn once for each k in
-    0 .. number - 1 with W_(r-1) <= (k + offset) / number < W_r: number w_r times on average over offsets, rounded up or
-    down. (Systematic sampling; independent draws have the same expectation and more variance.)
+    0 .. number - 1 with W_(r-1) <= (k + offset) / number < W_r. That is number w_r times on average over offsets, and
+    always this number rounded up or down. Independent draws have the same expectation and a larger variance.
 
     Args:
-        weights: `(rows, columns)`, not negative.
-        number: draws of each row: a number, or `(rows, 1)` whole numbers as floats.
+        weights: `(rows, columns)`, 0 or more.
+        number: number of draws per row: a number, or `(rows, 1)` whole numbers as floats.
         offset: `(rows, 1)` uniform in [0, 1).
 
     Returns:
-        `(rows, columns)` floats that are whole and sum to `number` in each row; 0 where all weights of a row are.
+        `(rows, columns)` whole numbers as floats that sum to `number` in each row; 0 in a row whose weights are all 0.
     """
-    upto = _cumulative(weights)
-    total = upto[:, -1:]
-    edges = ops.minimum(ops.ceil(upto * (number / ops.where(total > 0, total, 1.0)) - offset), number)
+    cumulative = _cumulative(weights)
+    total = cumulative[:, -1:]
+    edges = ops.minimum(ops.ceil(cumulative * (number / ops.where(total > 0, total, 1.0)) - offset), number)
     drawn = edges - ops.pad(edges[:, :-1], ((0, 0), (1, 0)))
     return ops.where(weights > 0, drawn, 0.0)
 
 
 def with_sampled_negatives(pairs, times):
-    """The pairs with every negative as often as it was drawn.
+    """Set the weight and the count of each negative to the number of times it was drawn.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        times: `(A, R)`, not negative.
+        times: `(A, R)`, 0 or more.
 
     Returns:
-        `Pairs` whose negatives weigh `times` and count as so many; positives stay.
+        `Pairs` with negative weights `times`, and `times` as the counts of negatives; positives are unchanged.
     """
-    of_positives = 1.0 if pairs.counts is None else pairs.counts
-    counts = ops.where(pairs.positive > 0, of_positives, times)
-    return pairs._replace(negative=times, counts=counts)
+    positive_counts = 1.0 if pairs.counts is None else pairs.counts
+    return pairs._replace(negative=times, counts=ops.where(pairs.positive > 0, positive_counts, times))
 
 
 def num_positives(pairs):
-    """How many positives each anchor has, `(anchors, 1)`, as floats."""
+    """The number of positives per anchor, `(anchors, 1)`, as floats."""
     return ops.sum(ops.cast(pairs.positive > 0, pairs.positive.dtype), axis=1, keepdims=True)
 
 
 def _cumulative(x):
-    """Cumulative sums of each row: inside blocks by a matrix product, twice as fast on a CPU as a running sum.
+    """Cumulative sums along each row. A matrix product sums inside blocks: on a CPU twice as fast as a running sum.
 
-    On GPUs that round the factors of products, probabilities of draws are off by a thousandth of themselves at most.
+    On GPUs that round the factors of products, probabilities of draws have a relative error of at most 0.001.
     """
-    size = x.shape[1]
-    if size is None or size < 2 * _BLOCK:
+    size, width = x.shape[1], _COLUMNS_PER_BLOCK
+    if size is None or size < 2 * width:
         return ops.cumsum(x, axis=1)
-    blocks = ops.reshape(ops.pad(x, ((0, 0), (0, -size % _BLOCK))), (-1, -(-size // _BLOCK), _BLOCK))
-    inside = ops.matmul(blocks, ops.triu(ops.ones((_BLOCK, _BLOCK), x.dtype)))
+    blocks = ops.reshape(ops.pad(x, ((0, 0), (0, -size % width))), (-1, -(-size // width), width))
+    inside = ops.matmul(blocks, ops.triu(ops.ones((width, width), x.dtype)))
     before = ops.cumsum(inside[:, :, -1:], axis=1) - inside[:, :, -1:]
-    return ops.reshape(inside + before, (-1, size + -size % _BLOCK))[:, :size]
+    return ops.reshape(inside + before, (-1, size + -size % width))[:, :size]

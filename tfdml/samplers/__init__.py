@@ -1,23 +1,23 @@
-"""Batch designs as `tf.data` streams: row numbers first, examples second, every batch a function of (seed, step)."""
+"""Batch designs as `tf.data` streams of row numbers or examples; each batch is a function of (seed, step)."""
 
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
-from tfdml.samplers.hard_class import ClassCentres, HardClassSampler
+from tfdml.samplers.hard_class import ClassCenters, HardClassSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
-from tfdml.samplers.mined import HardNeighbours, MinedSampler
+from tfdml.samplers.mined import MinedPairs, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [
-    "ClassCentres",
+    "ClassCenters",
     "EpisodeSampler",
     "GroupSampler",
     "HardClassSampler",
-    "HardNeighbours",
     "HierarchicalSampler",
+    "MinedPairs",
     "MinedSampler",
     "MixedSampler",
     "PKSampler",

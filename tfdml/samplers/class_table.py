@@ -1,19 +1,19 @@
-"""The rows of each class: a table made once from the labels, in NumPy, whose errors come at the call."""
+"""Class tables: the rows of each class, computed once from the labels in NumPy."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import integer_labels
+from tfdml._checks import as_ids
 
 
 class ClassTable(NamedTuple):
-    """Where the rows of each class are. The rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
+    """Rows grouped by class: the rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
 
     Attributes:
         ids: `(classes,)` int64, the class ids in ascending order.
-        rows: `(examples,)` int64 row numbers, those of a class side by side.
+        rows: `(examples,)` int64 row numbers, grouped by class.
         starts: `(classes,)` int64.
         counts: `(classes,)` int64, at least 1.
     """
@@ -26,14 +26,14 @@ class ClassTable(NamedTuple):
 
 def class_table(labels: npt.ArrayLike) -> ClassTable:
     """The `ClassTable` of integer labels `(examples,)` or `(examples, 1)`; ids may be any int64, with gaps."""
-    labels = integer_labels(labels)
+    labels = as_ids(labels, "labels")
     rows = np.argsort(labels, kind="stable")
     ids, starts, counts = np.unique(labels[rows], return_index=True, return_counts=True)
     return ClassTable(ids, rows, starts, counts)
 
 
 def class_counts(table: ClassTable) -> dict[int, int]:
-    """Dict of class id to number of examples, of the classes in a `ClassTable`."""
+    """Dict of class id to number of examples."""
     return dict(zip(table.ids.tolist(), table.counts.tolist(), strict=True))
 
 
@@ -44,15 +44,15 @@ def drawable_classes(
     examples_per_class: int,
     short_classes: str,
 ) -> ClassTable:
-    """The `ClassTable` of the classes that may be drawn.
+    """The `ClassTable` of the classes that can be drawn.
 
     Args:
         labels: `(examples,)` or `(examples, 1)` integers.
-        classes_per_batch, examples_per_class: the batch asks for so many classes, and of each for so many examples.
-        short_classes: what becomes of classes with fewer examples: "drop", "repeat" (keep them) or "error".
+        classes_per_batch, examples_per_class: number of classes in a batch, and of examples per class.
+        short_classes: what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
 
     Raises:
-        ValueError: fewer than `classes_per_batch` classes remain, or short classes are an error and there are some.
+        ValueError: fewer than `classes_per_batch` classes remain, or `short_classes` is "error" and there are some.
     """
     table = class_table(labels)
     short = table.counts < examples_per_class

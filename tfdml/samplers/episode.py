@@ -14,21 +14,20 @@ from tfdml.samplers.group import group_rows
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSampler(Sampler):
-    """N-way K-shot episodes: of each of N classes K support examples and Q queries, all without replacement.
+    """N-way K-shot episodes: N classes, each with K support examples and Q queries, all without replacement.
 
-    A batch is the N * K rows of the support, class by class, and then the N * Q queries, with the classes in the same
-    order. So the first K rows of each class are its support, as `tfdml.losses.PrototypicalLoss(shots=K)` takes them.
-    Every episode is independent of every other, and all choices are uniform.
+    A batch holds the N * K support rows, class by class, then the N * Q queries with the classes in the same order. So
+    the first K rows of each class are its support, as `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are
+    independent, and all choices are uniform.
 
-    As a set of rows an episode is a (K + Q, N)-group, so a pair of a batch is (i, j) with the probability Q(i, j) of
-    `tfdml.importance.group`.
+    As a set of rows, an episode is a (K + Q, N)-group, with the pair probabilities of `tfdml.importance.group`.
 
     Args:
         ways: N, at least 2.
-        shots: K, support examples of each class.
-        queries: Q, queries of each class.
-        short_classes: classes with fewer than K + Q examples are left out ("drop"), or are a ValueError ("error"). An
-            example cannot be repeated: it would be support and query at once.
+        shots: K, number of support examples per class.
+        queries: Q, number of queries per class.
+        short_classes: what to do with classes of fewer than K + Q examples: leave them out ("drop") or raise a
+            ValueError ("error"). Examples are not repeated, as one would be support and query at the same time.
         seed: any int64.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 2.2; Snell, Swersky, Zemel,
@@ -57,27 +56,27 @@ class EpisodeSampler(Sampler):
         """Rows in a batch: classes times support and queries."""
         return self.ways * (self.shots + self.queries)
 
-    def class_table(self, labels: npt.ArrayLike) -> ClassTable:
+    def prepare(self, labels: npt.ArrayLike) -> ClassTable:
         """The classes with enough examples, as a `ClassTable`."""
         table = class_table(labels)
         enough = table.counts >= self.shots + self.queries
-        asked = f"shots + queries = {self.shots} + {self.queries} examples"
+        needed = f"shots + queries = {self.shots} + {self.queries} examples"
         if self.short_classes == "error" and not enough.all():
             worst = table.counts.argmin()
             raise ValueError(
-                f"Received labels with {(~enough).sum()} of {len(enough)} classes of fewer than {asked} (class "
+                f"Received labels with {(~enough).sum()} of {len(enough)} classes of fewer than {needed} (class "
                 f"{table.ids[worst]} has {table.counts[worst]}). Lower one of the two, or pass short_classes='drop'."
             )
         if enough.sum() < self.ways:
             raise ValueError(
-                f"Received ways={self.ways}, but only {enough.sum()} of {len(enough)} classes have {asked}. Lower one "
+                f"Received ways={self.ways}, but only {enough.sum()} of {len(enough)} classes have {needed}. Lower one "
                 "of the three."
             )
         return ClassTable(table.ids[enough], table.rows, table.starts[enough], table.counts[enough])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q of a (K + Q, N)-group: see `tfdml.importance.group`."""
-        counts = class_counts(self.class_table(labels))
+        counts = class_counts(self.prepare(labels))
         return group(counts, classes_per_batch=self.ways, examples_per_class=self.shots + self.queries)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
@@ -85,5 +84,5 @@ class EpisodeSampler(Sampler):
         examples = self.shots + self.queries
         rows = group_rows(table, self.seed, steps, classes=self.ways, examples=examples)
         rows = tf.reshape(rows, (steps.shape[0], self.ways, examples))
-        parts = rows[..., : self.shots], rows[..., self.shots :]
-        return tf.concat([tf.reshape(part, (steps.shape[0], -1)) for part in parts], axis=1)
+        support_and_queries = rows[..., : self.shots], rows[..., self.shots :]
+        return tf.concat([tf.reshape(part, (steps.shape[0], -1)) for part in support_and_queries], axis=1)

@@ -1,37 +1,37 @@
-"""(m, n)-group batches: n classes, m examples of each, every batch drawn afresh."""
+"""(m, n)-group batches: n classes with m examples each, every batch drawn independently."""
 
 from dataclasses import dataclass
 
+import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.samplers.base import GroupedSampler
-from tfdml.samplers.class_table import ClassTable
-from tfdml.samplers.draws import choose, choose_rows, random_words
+from tfdml.importance import PairProbabilities, group
+from tfdml.samplers.base import ClassBalancedSampler
+from tfdml.samplers.class_table import ClassTable, class_counts
+from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSampler(GroupedSampler):
+class GroupSampler(ClassBalancedSampler):
     """(m, n)-group batches: n of L classes without replacement, of each class m of N_c examples without replacement.
 
-    Every batch is independent of every other, and both choices are uniform. A pair drawn from the ordered pairs of a
-    batch is the pair (i, j), i != j, with probability
-
-        Q(i, j) = (m - 1) / (L (mn - 1) N_yi (N_yi - 1))        where y_i = y_j
-        Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
-
-    where L counts the classes that may be drawn. With short_classes="repeat", m - 1 in the first line becomes
-    (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m for a class of N_c < m examples, with a = floor(m / N_c) and r = m - a N_c:
-    the batch then also holds pairs of an example with its own copy, which Q leaves out.
+    Batches are independent, and both choices are uniform. The pair probabilities Q are eq. (9); see
+    `tfdml.importance.group`, also for repeated examples.
 
     Args:
         classes_per_batch: n.
         examples_per_class: m. The examples of a class are adjacent in the batch.
-        short_classes: classes with fewer than m examples are left out ("drop"), stay, with each example
-            floor(m / N_c) or ceil(m / N_c) times in the batch ("repeat"), or are a ValueError ("error").
+        short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
+            floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
         seed: any int64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, section 4.2, eq. (9).
     """
+
+    def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
+        """Q, eq. (9): see `tfdml.importance.group`."""
+        counts = class_counts(self.prepare(labels))
+        return group(counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
@@ -50,7 +50,7 @@ def group_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, 
     Returns:
         `(block, classes * examples)` int64, the examples of a class adjacent.
     """
-    words = random_words(seed, steps, classes + classes * examples)
-    chosen = choose(words[:, :classes], tf.constant(table.counts.shape[0], tf.int64))
-    of_each = tf.reshape(words[:, classes:], (steps.shape[0], classes, examples))
-    return tf.reshape(choose_rows(table, chosen, of_each), (steps.shape[0], classes * examples))
+    bits = random_bits(seed, steps, classes + classes * examples)
+    chosen = sample_without_replacement(bits[:, :classes], tf.constant(table.counts.shape[0], tf.int64))
+    row_bits = tf.reshape(bits[:, classes:], (steps.shape[0], classes, examples))
+    return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], classes * examples))

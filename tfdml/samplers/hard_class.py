@@ -1,4 +1,4 @@
-"""Batches of classes that are near each other in the space of the embeddings, as the model has them now."""
+"""Batches of classes that are close in the current embedding space."""
 
 from dataclasses import dataclass
 
@@ -6,43 +6,42 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import INT64, require_whole, unmasked
-from tfdml.importance import PairProbabilities
-from tfdml.samplers.base import GroupedSampler
+from tfdml._checks import INT64, as_unmasked, require_whole
+from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
-from tfdml.samplers.draws import choose_rows, pick, random_words
+from tfdml.samplers.draws import random_bits, sample_categorical, sample_rows
 
-_BLOCK = 8  # Steps drawn at once: few, so that new centres reach the stream soon.
-_GATHERED = 2**21  # Numbers of candidates' centres gathered at once.
-_CHUNK = 256  # Classes compared with all others at once.
-_RANGE = 1000  # Hardness is kept within so many times its median.
+_BLOCK = 8  # Steps drawn at once: few, so that new centers reach the stream soon.
+_MAX_VALUES_PER_GATHER = 2**21  # Coordinates of candidates' centers gathered at once.
+_CLASSES_PER_CHUNK = 256  # Classes compared with all others at once.
+_MAX_HARDNESS_RATIO = 1000  # Hardness is clipped to this factor around its median.
 
 
-class ClassCentres(tf.Module):
-    """Where each class is in the space of the embeddings: what `HardClassSampler` draws by.
+class ClassCenters(tf.Module):
+    """Class centers in the embedding space, used by `HardClassSampler`.
 
-    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCentres` does it during `fit`.
-    Before the first refresh nothing is known: all centres are the origin, and all classes equally hard.
+    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
+    Before the first refresh all centers are the origin and all classes are equally hard.
 
     Example:
 
-        centres = tfdml.samplers.ClassCentres(train.labels, dim=64)
-        tf.train.Checkpoint(centres=centres).write(path)  # if they are to be kept
+        centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
+        tf.train.Checkpoint(centers=centers).write(path)  # to keep them
 
     Args:
         labels: `(examples,)` integer class ids of the training set.
-        dim: numbers in an embedding.
-        normalize: embeddings are brought to length 1 first, as most losses and cosine retrieval do; False for losses
-            of plain Euclidean distances.
+        dim: dimension of the embeddings.
+        normalize: normalize embeddings to length 1 first, as most losses and cosine retrieval do; False for losses of
+            plain Euclidean distances.
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
-        centres: variable `(classes, dim)` float32, the mean embedding of each class.
-        within: variable `(classes,)` float32, the mean distance of a class's examples to its centre.
-        hardness: variable `(classes,)` float32, `within` over the distance to the nearest other centre. Values beyond
-            a factor of 1,000 from the median are moved there, so that classes seen by one example keep a chance, and
-            those that coincide do not take all.
-        refreshes: variable, int64: how many refreshes there have been.
+        centers: variable `(classes, dim)` float32, the mean embedding of each class.
+        within: variable `(classes,)` float32, the mean distance of the examples of a class to its center.
+        hardness: variable `(classes,)` float32, `within` over the distance to the nearest other center. Values are
+            clipped to a factor of 1,000 around the median, so that classes known by one example are still drawn, and
+            coincident classes do not dominate.
+        refreshes: variable, int64: number of refreshes so far.
     """
 
     def __init__(self, labels: npt.ArrayLike, dim: int, *, normalize: bool = True):
@@ -51,33 +50,37 @@ class ClassCentres(tf.Module):
         self.ids = class_table(labels).ids
         self.normalize = normalize
         with tf.device("CPU:0"):  # Where `tf.data` works.
-            self.centres = tf.Variable(tf.zeros((len(self.ids), dim)), trainable=False)
+            self.centers = tf.Variable(tf.zeros((len(self.ids), dim)), trainable=False)
             self.within = tf.Variable(tf.zeros(len(self.ids)), trainable=False)
             self.hardness = tf.Variable(tf.ones(len(self.ids)), trainable=False)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
 
+    def _lookup_dependency(self, name, cached_dependencies=None):
+        """Checkpoints of earlier versions hold the centers under their former name."""
+        return super()._lookup_dependency("centers" if name == "centres" else name, cached_dependencies)
+
     def __repr__(self):
-        return f"<ClassCentres of {self.centres.shape[0]} classes, dim={self.dim}>"
+        return f"<ClassCenters of {self.centers.shape[0]} classes, dim={self.dim}>"
 
     @property
     def dim(self) -> int:
-        """Numbers in an embedding."""
-        return self.centres.shape[1]
+        """Dimension of the embeddings."""
+        return self.centers.shape[1]
 
     def refresh(self, embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Take the centres from examples of every class.
+        """Compute the centers from embeddings of examples of every class.
 
-        Time grows with the square of the number of classes, memory does not.
+        Time grows with the square of the number of classes; memory grows linearly.
 
         Args:
             embeddings: `(examples, dim)`.
-            labels: `(examples,)` integer class ids, all the classes of `ids` and no other.
+            labels: `(examples,)` integer class ids, exactly the classes of `ids`.
 
         Raises:
-            ValueError: embeddings of another shape or that are not finite, or other classes.
+            ValueError: embeddings of the wrong shape or that are not finite, or other classes.
         """
         table = class_table(labels)
-        embeddings = unmasked("embeddings", embeddings)
+        embeddings = as_unmasked(embeddings, "embeddings")
         x = np.asarray(embeddings, dtype="float32")
         if x.shape != (len(table.rows), self.dim):
             raise ValueError(
@@ -90,140 +93,136 @@ class ClassCentres(tf.Module):
         if not np.array_equal(table.ids, self.ids):
             different = np.setxor1d(table.ids, self.ids)
             raise ValueError(
-                f"Received {len(table.ids)} classes, expected the {len(self.ids)} of these centres and no other; class "
-                f"{different[0]} is in one of the two only."
+                f"Received {len(table.ids)} classes, expected exactly the {len(self.ids)} of these centers; class "
+                f"{different[0]} is in only one of the two."
             )
         if self.normalize:
             x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         x, counts = x[table.rows], table.counts.astype("float32")
-        centres = np.add.reduceat(x, table.starts) / counts[:, None]
-        away = np.linalg.norm(x - np.repeat(centres, table.counts, axis=0), axis=1)
+        centers = np.add.reduceat(x, table.starts) / counts[:, None]
+        away = np.linalg.norm(x - np.repeat(centers, table.counts, axis=0), axis=1)
         within = np.add.reduceat(away, table.starts) / counts
-        self.centres.assign(centres)
+        self.centers.assign(centers)
         self.within.assign(within)
-        self.hardness.assign(_hardness(within, _to_nearest(centres)))
+        self.hardness.assign(_hardness(within, _to_nearest(centers)))
         self.refreshes.assign_add(1)
 
     def places(self, ids: np.ndarray) -> np.ndarray:
-        """The place of each class id among `ids`; raises a ValueError for one that is unknown."""
+        """The place of each class id in `ids`; raises a ValueError for unknown ones."""
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         unknown = self.ids[place] != ids
         if unknown.any():
             raise ValueError(
-                f"Received labels with class {ids[unknown][0]}, which centres={self!r} do not know. Make the centres "
+                f"Received labels with class {ids[unknown][0]}, which is not in centers={self!r}. Make the centers "
                 "from the same labels."
             )
         return place
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardClassSampler(GroupedSampler):
-    """Batches of classes that the model confuses: each next class is the nearest to one that is there already.
+class HardClassSampler(ClassBalancedSampler):
+    """Batches of classes that the model confuses: each class is the nearest one to those before it.
 
-    A batch starts from one class. Of a random set of candidates, it then takes again and again the class whose centre
-    is nearest to a centre of the batch, the one that violates the triplet constraint most, with ties broken by chance.
-    The examples of each class are uniform without replacement. As long as `centres` were not refreshed, all ties are
-    broken by chance, and batches are those of `GroupSampler`: uniform classes.
+    A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
+    nearest to a center of the batch, the one that violates the triplet constraint most; ties are broken at random. The
+    examples of each class are uniform without replacement. Before the first refresh of `centers` all distances are
+    tied, so classes are uniform as in `GroupSampler`.
 
-    Batch t is a function of (seed, t) and of the centres at the time it is drawn. That is ahead of the training step:
-    some batches are drawn at once (8 at most, and as many ahead), and `batches` keeps others ready, so a refresh shows
-    some batches later. A run that resumes with `start=` goes on from a defined state, but not bit by bit, as its first
-    batches are drawn by centres of the model it resumes with.
+    Batch t is a function of (seed, t) and of the centers when it is drawn. That is ahead of the training step: up to 8
+    batches are drawn at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
+    later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
+    run, as they are drawn with the centers of the resumed model.
 
-    Q has no closed form, as it depends on the centres. For centres that stay, `tfdml.importance.simulated` estimates
-    it, if few enough candidates let every pair of classes come.
+    Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated` estimates it, if
+    there are few enough candidates for every pair of classes to be drawn.
 
     Example:
 
-        centres = tfdml.samplers.ClassCentres(labels, dim=64)
-        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centres=centres)
-        refresh = tfdml.callbacks.RefreshCentres(centres, images, labels)
+        centers = tfdml.samplers.ClassCenters(labels, dim=64)
+        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
+        refresh = tfdml.callbacks.RefreshCenters(centers, images, labels)
         model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
 
     Args:
-        classes_per_batch: number of classes, those near each other one after another.
-        examples_per_class: examples of each. They are adjacent in the batch.
-        centres: `ClassCentres`, which may know more classes than the labels have.
-        candidates: how many classes, the first included, a batch picks from: as many as `classes_per_batch` for
-            uniform classes, more for harder batches. By default 10 times as many, or all there are.
-        weighted: a batch starts from a class with probability proportional to its `hardness`, instead of uniformly.
-        short_classes: classes with fewer than `examples_per_class` examples are left out ("drop"), stay, with each
-            example evenly often in the batch ("repeat"), or are a ValueError ("error").
+        classes_per_batch: number of classes, each near one before it.
+        examples_per_class: number of examples per class. They are adjacent in the batch.
+        centers: `ClassCenters`, which may contain more classes than the labels.
+        candidates: number of classes, including the first, that a batch is selected from: `classes_per_batch` gives
+            uniform classes, more give harder batches. By default 10 times `classes_per_batch`, or all classes.
+        weighted: start each batch from a class with probability proportional to its `hardness`, instead of uniformly.
+        short_classes: what to do with classes of fewer than `examples_per_class` examples: leave them out ("drop"),
+            repeat their examples evenly ("repeat"), or raise a ValueError ("error").
         seed: any int64.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
-    a class is seen by one or two examples of the moment, here by its centre, refreshed now and then. `weighted` is not
-    of the paper.
+    a class is represented by one or two current examples; here by its center, refreshed periodically. `weighted` is
+    not in the paper.
     """
 
-    centres: ClassCentres
+    centers: ClassCenters
     candidates: int | None = None
     weighted: bool = False
 
     def __post_init__(self):
         super().__post_init__()
-        if not isinstance(self.centres, ClassCentres):
-            raise ValueError(f"Received centres={self.centres!r}, expected tfdml.samplers.ClassCentres(labels, dim).")
+        if not isinstance(self.centers, ClassCenters):
+            raise ValueError(f"Received centers={self.centers!r}, expected tfdml.samplers.ClassCenters(labels, dim).")
         if self.candidates is not None:
             require_whole("candidates", self.candidates, self.classes_per_batch)
 
-    def class_table(self, labels: npt.ArrayLike) -> tuple[ClassTable, np.ndarray]:
-        """The classes that may be drawn, as a `ClassTable`, and the place of each among the centres."""
-        table = super().class_table(labels)
+    def prepare(self, labels: npt.ArrayLike) -> tuple[ClassTable, np.ndarray]:
+        """The classes that can be drawn, as a `ClassTable`, and the place of each among the centers."""
+        table = super().prepare(labels)
         if self.candidates is not None and self.candidates > len(table.ids):
             raise ValueError(
-                f"Received candidates={self.candidates}, but only {len(table.ids)} classes may be drawn. Lower it."
+                f"Received candidates={self.candidates}, but only {len(table.ids)} classes can be drawn. Lower it."
             )
-        return table, self.centres.places(table.ids)
-
-    def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """A ValueError: Q depends on the centres."""
-        return super(GroupedSampler, self).pair_probabilities(labels)
+        return table, self.centers.places(table.ids)
 
     def block_steps(self, table: tuple[ClassTable, np.ndarray]) -> int:
-        """Few steps, and fewer with many candidates."""
-        numbers = self._candidates(table) * self.centres.dim
-        return min(super().block_steps(table), _BLOCK, max(1, _GATHERED // numbers))
+        """Few steps, so that a refresh takes effect soon, and fewer with many candidates."""
+        numbers = self._candidates(table) * self.centers.dim
+        return min(super().block_steps(table), _BLOCK, max(1, _MAX_VALUES_PER_GATHER // numbers))
 
     def draw(self, table: tuple[ClassTable, tf.Tensor], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes, places = table
         block, total, rows = steps.shape[0], places.shape[0], self.batch_size
-        start, order, of_each = tf.split(random_words(self.seed, steps, 1 + total + rows), [1, total, rows], axis=1)
+        start, order, row_bits = tf.split(random_bits(self.seed, steps, 1 + total + rows), [1, total, rows], axis=1)
         if self.weighted:
-            first = pick(start[:, 0], tf.cast(tf.gather(self.centres.hardness, places), tf.float64))
+            first = sample_categorical(start[:, 0], tf.cast(tf.gather(self.centers.hardness, places), tf.float64))
             order = tf.where(tf.range(total) == first[:, None], INT64.max, order)
         candidates = tf.math.top_k(order, self._candidates(table)).indices
-        near = nearest_first(tf.gather(self.centres.centres, tf.gather(places, candidates)), self.classes_per_batch)
+        near = nearest_first(tf.gather(self.centers.centers, tf.gather(places, candidates)), self.classes_per_batch)
         chosen = tf.gather(candidates, near, batch_dims=1)
-        of_each = tf.reshape(of_each, (block, self.classes_per_batch, self.examples_per_class))
-        return tf.reshape(choose_rows(classes, chosen, of_each), (block, rows))
+        row_bits = tf.reshape(row_bits, (block, self.classes_per_batch, self.examples_per_class))
+        return tf.reshape(sample_rows(classes, chosen, row_bits), (block, rows))
 
     def _candidates(self, table):
         return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Places of `count` vectors: the first one, then again and again the nearest to any that is there already.
+    """Places of `count` vectors: the first one, then repeatedly the nearest to any selected so far.
 
     Args:
         vectors: `(block, candidates, dim)` float32, at least `count` candidates.
-        count: how many.
+        count: number of vectors to select.
 
     Returns:
-        `(block, count)` int32, different places. Of two that are equally near, the one that comes first is taken.
+        `(block, count)` int32, different places. Of equally near vectors the first is selected.
     """
-    vectors -= vectors[:, :1]  # Rounding is then that of distances, wherever the vectors are.
+    vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
     candidates = tf.range(vectors.shape[1])
 
     def add(i, distance, taken, places):
-        nearest = tf.math.top_k(-distance, 1).indices  # `argmin` leaves open which of two equal ones it finds.
+        nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not define which of equal values it returns.
         taken |= candidates == nearest
         nearest = nearest[:, 0]
         dot = tf.linalg.matvec(vectors, tf.gather(vectors, nearest, batch_dims=1))
-        to_nearest = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)[:, None]
-        distance = tf.where(taken, np.inf, tf.minimum(distance, to_nearest))
+        to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)[:, None]
+        distance = tf.where(taken, np.inf, tf.minimum(distance, to_added))
         return i + 1, distance, taken, places.write(i, nearest)
 
     places = tf.TensorArray(tf.int32, count, element_shape=(vectors.shape[0],))
@@ -232,14 +231,14 @@ def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
     return tf.transpose(places.stack())
 
 
-def _to_nearest(centres):
-    """Distance of each centre to the nearest other one, `(classes,)`; infinite for a single class."""
-    centres = centres - centres.mean(axis=0)
-    squares = np.sum(centres**2, axis=1)
+def _to_nearest(centers):
+    """Distance of each center to the nearest other one, `(classes,)`; infinite for a single class."""
+    centers = centers - centers.mean(axis=0)
+    squares = np.sum(centers**2, axis=1)
     nearest = np.empty_like(squares)
-    for start in range(0, len(centres), _CHUNK):
-        some = slice(start, start + _CHUNK)
-        d = -2 * centres[some] @ centres.T
+    for start in range(0, len(centers), _CLASSES_PER_CHUNK):
+        some = slice(start, start + _CLASSES_PER_CHUNK)
+        d = -2 * centers[some] @ centers.T
         d += squares
         d[np.arange(len(d)), np.arange(start, start + len(d))] = np.inf
         nearest[some] = d.min(axis=1)
@@ -250,4 +249,4 @@ def _hardness(within, to_nearest):
     ratio = np.divide(within, to_nearest, out=np.full_like(within, np.inf), where=to_nearest > 0)
     known = ratio[(ratio > 0) & np.isfinite(ratio)]
     middle = np.median(known) if len(known) else 1.0
-    return np.clip(ratio, middle / _RANGE, middle * _RANGE)
+    return np.clip(ratio, middle / _MAX_HARDNESS_RATIO, middle * _MAX_HARDNESS_RATIO)

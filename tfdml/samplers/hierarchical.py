@@ -1,4 +1,4 @@
-"""Batches from categories of products: a few super-classes, a few classes of each, a few examples of each class."""
+"""Hierarchical batches: super-classes, classes of each super-class, examples of each class."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,32 +11,26 @@ from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, hierarchical, super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
-from tfdml.samplers.draws import choose, choose_rows, random_words
+from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
 
 
 @dataclass(frozen=True, kw_only=True)
 class HierarchicalSampler(Sampler):
     """Batches of related classes: S super-classes, C classes of each, m examples of each class.
 
-    The three choices are uniform and without replacement, and every batch is independent of every other. Most
-    negatives of a batch are of one super-class then, which is where the hard ones are: other chairs, not lamps. A pair
-    of a batch is (i, j), i != j, with probability
-
-        Q(i, j) = S/G  C/L_g  m (m - 1) / (N_yi (N_yi - 1)) / (B (B - 1))                   where y_i = y_j
-        Q(i, j) = S/G  C (C - 1) / (L_g (L_g - 1))  m/N_yi  m/N_yj / (B (B - 1))            in one super-class g
-        Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
-
-    where B = S C m, G counts the super-classes that may be drawn, those of at least C classes that may be drawn, and
-    L_g those classes. With C = 1 or S = 1 some pairs never come, and `importance` raises.
+    The three choices are uniform and without replacement, and batches are independent. So many negatives of a batch
+    share a super-class with the anchor, which is where hard negatives are: other chairs, not lamps. Super-classes with
+    fewer than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1
+    or S = 1 some pairs are never drawn, and `importance` raises.
 
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to
-            super-class id. It may know more classes than the labels have. Kept as a tuple of (class, super-class).
+            super-class id. It may contain more classes than the labels. Stored as a tuple of (class, super-class).
         super_classes_per_batch: S.
         classes_per_super_class: C. The classes of a super-class are adjacent in the batch.
         examples_per_class: m. The examples of a class are adjacent in the batch.
-        short_classes: classes with fewer than m examples are left out ("drop"), stay, with each example
-            floor(m / N_c) or ceil(m / N_c) times in the batch ("repeat"), or are a ValueError ("error").
+        short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
+            floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
         seed: any int64.
     """
 
@@ -61,8 +55,8 @@ class HierarchicalSampler(Sampler):
         """Rows in a batch: super-classes times classes times examples."""
         return self.super_classes_per_batch * self.classes_per_super_class * self.examples_per_class
 
-    def class_table(self, labels: npt.ArrayLike) -> tuple[ClassTable, ClassTable]:
-        """The classes that may be drawn, and their super-classes.
+    def prepare(self, labels: npt.ArrayLike) -> tuple[ClassTable, ClassTable]:
+        """The classes that can be drawn, and their super-classes.
 
         Returns:
             A `ClassTable` of the classes, and one of the super-classes, whose `rows` are places in the first.
@@ -73,8 +67,8 @@ class HierarchicalSampler(Sampler):
         classes = drawable_classes(
             labels, classes_per_batch=0, examples_per_class=self.examples_per_class, short_classes=self.short_classes
         )
-        of_class = super_classes_of(classes.ids, self._super_class_of())
-        ids, counts = np.unique(of_class, return_counts=True)
+        super_class = super_classes_of(classes.ids, self._super_class_of())
+        ids, counts = np.unique(super_class, return_counts=True)
         enough = counts >= self.classes_per_super_class
         if enough.sum() < self.super_classes_per_batch:
             raise ValueError(
@@ -83,13 +77,13 @@ class HierarchicalSampler(Sampler):
                 f"{self.classes_per_super_class} classes with examples_per_class={self.examples_per_class} examples. "
                 "Lower one of the three, or pass short_classes='repeat'."
             )
-        kept = np.isin(of_class, ids[enough])
+        kept = np.isin(super_class, ids[enough])
         classes = ClassTable(classes.ids[kept], classes.rows, classes.starts[kept], classes.counts[kept])
-        return classes, class_table(of_class[kept])
+        return classes, class_table(super_class[kept])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: see `tfdml.importance.hierarchical`."""
-        classes, _ = self.class_table(labels)
+        classes, _ = self.prepare(labels)
         return hierarchical(
             class_counts(classes),
             self._super_class_of(),
@@ -105,11 +99,11 @@ class HierarchicalSampler(Sampler):
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes, super_classes = table
         s, c, m = self.super_classes_per_batch, self.classes_per_super_class, self.examples_per_class
-        words = random_words(self.seed, steps, s + s * c + s * c * m)
-        of_super, of_class, of_row = tf.split(words, [s, s * c, s * c * m], axis=1)
-        chosen = choose(of_super, tf.constant(super_classes.counts.shape[0], tf.int64))
-        chosen = choose_rows(super_classes, chosen, tf.reshape(of_class, (steps.shape[0], s, c)))
-        rows = choose_rows(classes, chosen, tf.reshape(of_row, (steps.shape[0], s, c, m)))
+        bits = random_bits(self.seed, steps, s + s * c + s * c * m)
+        super_bits, class_bits, row_bits = tf.split(bits, [s, s * c, s * c * m], axis=1)
+        chosen = sample_without_replacement(super_bits, tf.constant(super_classes.counts.shape[0], tf.int64))
+        chosen = sample_rows(super_classes, chosen, tf.reshape(class_bits, (steps.shape[0], s, c)))
+        rows = sample_rows(classes, chosen, tf.reshape(row_bits, (steps.shape[0], s, c, m)))
         return tf.reshape(rows, (steps.shape[0], s * c * m))
 
 

@@ -1,4 +1,4 @@
-"""Batches of anchors with their hardest positives and negatives of the training set, as the model has them now."""
+"""Batches of anchors with their hardest positives and negatives in the training set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,43 +8,43 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import check_metric, require_seed, require_whole
+from tfdml._checks import require_metric, require_seed, require_whole
 from tfdml.miners.offline import hardest_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
-from tfdml.samplers.draws import choose, random_words
+from tfdml.samplers.draws import random_bits, sample_without_replacement
 
-_BLOCK = 8  # Steps drawn at once: few, so that new neighbours reach the stream soon.
+_BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 
 
-class HardNeighbours(tf.Module):
-    """The hardest positives and negatives of every example of a training set: what `MinedSampler` draws by.
+class MinedPairs(tf.Module):
+    """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
-    `refresh` takes the embeddings of the whole set; `tfdml.callbacks.RefreshNeighbours` does it during `fit`. Before
-    the first refresh nothing is known: the positives and negatives of each example are uniform draws, with replacement,
-    from the other examples of its class and from those of all other classes.
+    `refresh` takes the embeddings of the whole set; `tfdml.callbacks.RefreshMinedPairs` calls it during `fit`. Before
+    the first refresh the positives and negatives of each example are uniform draws, with replacement, from the other
+    examples of its class and from all other classes.
 
     Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
 
     Example:
 
-        neighbours = tfdml.samplers.HardNeighbours(train.labels, positives=2, negatives=10)
-        tf.train.Checkpoint(neighbours=neighbours).write(path)  # if they are to be kept
+        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
+        tf.train.Checkpoint(pairs=pairs).write(path)  # to keep them
 
     Args:
         labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
             examples or more.
-        positives, negatives: how many of each are kept of every example. Few are the hardest, and with them the
-            mislabelled; more are easier and more diverse.
+        positives, negatives: number of each per example. Few pairs are the hardest, but include the mislabeled; more
+            pairs are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.miners.offline.hardest_pairs`.
-        seed: of the draws before the first refresh, any whole number of at least 0.
+        seed: seed of the draws before the first refresh, any whole number of at least 0.
 
     Attributes:
-        positives: variable `(examples, positives)` int64 row numbers, the farthest first; -1 after the last where the
-            class has no more.
-        negatives: variable `(examples, negatives)` int64 row numbers, the nearest first; -1 after the last where other
-            classes have no more.
-        refreshes: variable, int64: how many refreshes there have been.
+        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
+            fewer.
+        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
+            have fewer.
+        refreshes: variable, int64: number of refreshes so far.
 
     Raises:
         ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
@@ -63,7 +63,7 @@ class HardNeighbours(tf.Module):
         require_whole("positives", positives, 1)
         require_whole("negatives", negatives, 1)
         require_whole("seed", seed, 0)
-        check_metric(metric)
+        require_metric(metric)
         table = class_table(labels)
         if len(table.ids) < 2 or table.counts.max() < 2:
             raise ValueError(
@@ -72,27 +72,27 @@ class HardNeighbours(tf.Module):
             )
         self.metric = metric
         self.classes = _classes(labels)
-        random = _random_neighbours(table, positives, negatives, np.random.default_rng(seed))
+        random = _random_pairs(table, positives, negatives, np.random.default_rng(seed))
         with tf.device("CPU:0"):  # Where `tf.data` works.
             self.positives, self.negatives = (tf.Variable(rows, trainable=False) for rows in random)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
 
     def __repr__(self):
         positives, negatives = self.positives.shape[1], self.negatives.shape[1]
-        return f"<HardNeighbours of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
+        return f"<MinedPairs of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
 
     def refresh(self, embeddings: npt.ArrayLike, *, search: Callable[..., Any] | None = None) -> None:
-        """Take the hardest positives and negatives from the embeddings of the whole training set.
+        """Find the hardest positives and negatives from embeddings of the whole training set.
 
         Memory and time are those of `tfdml.miners.offline.hardest_pairs`.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
-            search: None for `tfdml.search.Exact`, or `tfdml.search.Scann`, or any function `(vectors, metric=...)` of
-                an index.
+            search: None for `tfdml.search.Exact`, or `tfdml.search.Scann`, or any function `(vectors, metric=...)` that
+                returns an index.
 
         Raises:
-            ValueError: embeddings of another number of examples or that are not finite.
+            ValueError: embeddings of the wrong number of examples or that are not finite.
         """
         if np.shape(embeddings)[:1] != self.classes.shape:
             raise ValueError(
@@ -108,68 +108,66 @@ class HardNeighbours(tf.Module):
         self.refreshes.assign_add(1)
 
     def require_labels(self, labels: npt.ArrayLike) -> None:
-        """Raise a ValueError unless these labels divide the examples into the same classes."""
+        """Raise a ValueError unless these labels partition the examples into the same classes."""
         if not np.array_equal(_classes(labels), self.classes):
             raise ValueError(
-                f"Received {np.size(labels)} labels, which are not those of neighbours={self!r}. Make the neighbours "
+                f"Received {np.size(labels)} labels, which are not those of pairs={self!r}. Make the pairs "
                 "from the same labels, in the same order."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MinedSampler(Sampler):
-    """Batches of triplets: each anchor, one of its hardest positives and one of its hardest negatives, side by side.
+    """Batches of triplets: each anchor with one of its hardest positives and one of its hardest negatives.
 
     Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
-    classes of two or more; an example that is alone in its class comes as a negative only. The positive and the
-    negative are uniform among those that `neighbours` keeps of the anchor. An example may come twice in a batch, as the
-    neighbour of two anchors or as anchor and neighbour; a loss takes the two as a positive pair at distance 0.
+    classes of two or more; an example that is alone in its class is drawn as a negative only. The positive and the
+    negative are uniform among those that `pairs` holds for the anchor. An example may occur twice in a batch, in the
+    triplets of two anchors; a loss sees the two rows as a positive pair at distance 0.
 
-    Every loss over `all_pairs` works, and compares an anchor with the neighbours of other anchors, too.
+    Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
-    Batch t is a function of (seed, t) and of the neighbours at the time it is drawn. That is ahead of the training
-    step: some batches are drawn at once (8 at most, and as many ahead), and `batches` keeps others ready, so a refresh
-    shows some batches later. A run that resumes with `start=` goes on from a defined state, but not bit by bit, as its
-    first batches are drawn by neighbours of the model it resumes with.
+    Batch t is a function of (seed, t) and of the mined pairs when it is drawn. That is ahead of the training step: up
+    to 8 batches are drawn at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some
+    batches later. A run resumed with `start=` has a defined state, but its first batches differ from those of an
+    uninterrupted run, as they are drawn with the pairs of the resumed model.
 
-    Q has no closed form, as it depends on the neighbours, and most pairs never come: no importance weights undo it.
+    Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot undo it.
 
     Example:
 
-        neighbours = tfdml.samplers.HardNeighbours(labels, positives=2, negatives=10)
-        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, neighbours=neighbours)
-        refresh = tfdml.callbacks.RefreshNeighbours(neighbours, images, labels)
+        pairs = tfdml.samplers.MinedPairs(labels, positives=2, negatives=10)
+        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
+        refresh = tfdml.callbacks.RefreshMinedPairs(pairs, images, labels)
         model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
 
     Args:
         anchors_per_batch: number of anchors; a batch has three times as many rows.
-        neighbours: `HardNeighbours` of the same labels.
+        pairs: `MinedPairs` of the same labels.
         seed: any int64.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, "generate triplets offline every n steps".
     """
 
     anchors_per_batch: int
-    neighbours: HardNeighbours
+    pairs: MinedPairs
     seed: int = 0
 
     def __post_init__(self):
         require_whole("anchors_per_batch", self.anchors_per_batch, 1)
         require_seed(self.seed)
-        if not isinstance(self.neighbours, HardNeighbours):
-            raise ValueError(
-                f"Received neighbours={self.neighbours!r}, expected tfdml.samplers.HardNeighbours(labels)."
-            )
+        if not isinstance(self.pairs, MinedPairs):
+            raise ValueError(f"Received pairs={self.pairs!r}, expected tfdml.samplers.MinedPairs(labels).")
 
     @property
     def batch_size(self) -> int:
         """Rows in a batch: three for each anchor."""
         return 3 * self.anchors_per_batch
 
-    def class_table(self, labels: npt.ArrayLike) -> np.ndarray:
-        """Row numbers `(anchors,)` of the examples that have a positive: all that a draw has to know of the labels."""
+    def prepare(self, labels: npt.ArrayLike) -> np.ndarray:
+        """Row numbers `(anchors,)` of the examples that have a positive."""
         table = class_table(labels)
-        self.neighbours.require_labels(labels)
+        self.pairs.require_labels(labels)
         anchors = table.rows[np.repeat(table.counts > 1, table.counts)]
         if self.anchors_per_batch > len(anchors):
             raise ValueError(
@@ -179,41 +177,45 @@ class MinedSampler(Sampler):
         return anchors
 
     def block_steps(self, table: np.ndarray) -> int:
-        """Few steps, so that a refresh shows soon."""
+        """Few steps, so that a refresh takes effect soon."""
         return min(super().block_steps(table), _BLOCK)
 
     def draw(self, table: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        words = random_words(self.seed, steps, 3 * self.anchors_per_batch)
-        of_anchor, of_positive, of_negative = tf.split(words, 3, axis=1)
-        anchor = tf.gather(table, choose(of_anchor, tf.constant(table.shape[0], tf.int64)))
-        positive = _one_of(tf.gather(self.neighbours.positives, anchor), of_positive)
-        negative = _one_of(tf.gather(self.neighbours.negatives, anchor), of_negative)
+        bits = random_bits(self.seed, steps, 3 * self.anchors_per_batch)
+        anchor_bits, positive_bits, negative_bits = tf.split(bits, 3, axis=1)
+        anchor = tf.gather(table, sample_without_replacement(anchor_bits, tf.constant(table.shape[0], tf.int64)))
+        positive = _one_of(tf.gather(self.pairs.positives, anchor), positive_bits)
+        negative = _one_of(tf.gather(self.pairs.negatives, anchor), negative_bits)
         return tf.reshape(tf.stack([anchor, positive, negative], axis=-1), (steps.shape[0], self.batch_size))
 
 
-def _one_of(kept, words):
-    """One row number each of those that are kept, `(block, anchors)`; -1 after the last of `(block, anchors, kept)`."""
+def _one_of(kept, bits):
+    """A random one of the rows `(block, anchors, kept)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
     number = tf.reduce_sum(tf.cast(kept >= 0, tf.int64), axis=-1)
-    return tf.gather(kept, tf.math.floormod(words, number), batch_dims=2)
+    return tf.gather(kept, tf.math.floormod(bits, number), batch_dims=2)
 
 
 def _classes(labels):
-    """Which class each example is of, `(examples,)`, as its place in the order of the ids."""
+    """The class of each example `(examples,)`, as a place in the ascending class ids."""
     table = class_table(labels)
     classes = np.empty_like(table.rows)
     classes[table.rows] = np.repeat(np.arange(len(table.ids)), table.counts)
     return classes
 
 
-def _random_neighbours(table, positives, negatives, generator):
-    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one."""
+def _random_pairs(table, positives, negatives, generator):
+    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
+
+    Places are in class order. Counted cyclically, the other examples of a class follow an example inside its class, and
+    the examples of other classes follow the last example of the class.
+    """
     examples = len(table.rows)
-    place = np.arange(examples)[:, None]  # In the order of the classes, where the examples of a class are side by side.
-    start, count = (np.repeat(numbers, table.counts)[:, None] for numbers in (table.starts, table.counts))
-    others = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
-    others = start + (place - start + 1 + others) % count  # The class goes round: the others follow the example,
-    strangers = generator.integers(examples - count, size=(examples, negatives))
-    strangers = (start + count + strangers) % examples  # and the other classes follow the class.
-    row = np.argsort(table.rows)  # The place of each row.
-    return np.where(count > 1, table.rows[others], -1)[row], table.rows[strangers][row]
+    place = np.arange(examples)[:, None]
+    start, count = (np.repeat(values, table.counts)[:, None] for values in (table.starts, table.counts))
+    steps = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
+    positive = table.rows[start + (place - start + 1 + steps) % count]
+    steps = generator.integers(examples - count, size=(examples, negatives))
+    negative = table.rows[(start + count + steps) % examples]
+    place_of_row = np.argsort(table.rows)
+    return np.where(count > 1, positive, -1)[place_of_row], negative[place_of_row]

@@ -1,4 +1,4 @@
-"""Batches of several designs in one stream, each batch of one of them."""
+"""Mixtures: each batch comes from one of several samplers."""
 
 import math
 from collections.abc import Callable
@@ -13,23 +13,20 @@ from tfdml._checks import require_seed
 from tfdml.importance import PairProbabilities, mixed
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
-from tfdml.samplers.draws import pick, random_words
+from tfdml.samplers.draws import random_bits, sample_categorical
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixedSampler(Sampler):
-    """Each batch is drawn by one of several samplers, chosen by chance.
+    """Mixture: each batch is drawn by one of several samplers, selected at random.
 
-    The choice is independent of what the samplers draw, and of every other batch. Batch t is batch t of the sampler
-    that was chosen for it, by that sampler's own seed. A pair of a batch is (i, j) with probability
-
-        Q(i, j) = sum_k weight_k Q_k(i, j)
-
-    where the weights are divided by their sum. It is known where all the Q_k are.
+    The selection is independent of the samplers' draws and of other batches. Batch t is batch t of the selected
+    sampler, with that sampler's own seed. The pair probabilities Q are those of `tfdml.importance.mixed`; they are
+    known if those of all samplers are.
 
     Args:
         samplers: the samplers, all of one `batch_size` and one `pairing`.
-        weights: a positive number for each: how often it is chosen, relative to the others.
+        weights: positive relative frequency of each sampler.
         seed: any int64.
     """
 
@@ -46,7 +43,7 @@ class MixedSampler(Sampler):
         if not numbers or len(self.weights) != len(self.samplers):
             raise ValueError(
                 f"Received weights={self.weights} for {len(self.samplers)} samplers, expected a positive number for "
-                "each. Leave out a sampler that is never to be chosen."
+                "each. Leave out samplers that are never to be selected."
             )
 
     @property
@@ -56,12 +53,12 @@ class MixedSampler(Sampler):
 
     @property
     def pairing(self) -> Callable[..., Pairs]:  # type: ignore[override]
-        """The function of `tfdml.pairs` that makes `Pairs` of the batches, the same for all samplers."""
+        """The function of `tfdml.pairs` that turns batches into `Pairs`, the same for all samplers."""
         return self.samplers[0].pairing
 
-    def class_table(self, labels: npt.ArrayLike) -> tuple[Any, ...]:
-        """What each of the samplers makes of the labels: a tuple."""
-        return tuple(sampler.class_table(labels) for sampler in self.samplers)
+    def prepare(self, labels: npt.ArrayLike) -> tuple[Any, ...]:
+        """The prepared labels of each sampler."""
+        return tuple(sampler.prepare(labels) for sampler in self.samplers)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: see `tfdml.importance.mixed`."""
@@ -75,11 +72,11 @@ class MixedSampler(Sampler):
     def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`.
 
-        The choice has the steps from the least int64 on for itself, so that it shares no word with a sampler of the
-        same seed.
+        The selection uses steps from the smallest int64 on, so it shares no random bits with a sampler of the same
+        seed.
         """
-        words = random_words(self.seed, steps + tf.int64.min, 1)[:, 0]
-        chosen = pick(words, tf.constant(self.weights, tf.float64))
+        bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]
+        chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))
         rows = [sampler.draw(part, steps) for sampler, part in zip(self.samplers, table, strict=True)]
         return tf.gather(tf.stack(rows, axis=1), chosen, batch_dims=1)
 
@@ -87,7 +84,7 @@ class MixedSampler(Sampler):
 def _require_samplers(samplers):
     """Raise a ValueError unless these can be mixed.
 
-    A mixture of mixtures could share its choices with the inner one, where both have one seed, so it is not allowed.
+    Mixtures of mixtures are not allowed: inner and outer selections would be equal if both have the same seed.
     """
     wrong = [part for part in samplers if not isinstance(part, Sampler) or isinstance(part, MixedSampler)]
     if wrong or not samplers:

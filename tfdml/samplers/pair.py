@@ -1,4 +1,4 @@
-"""p-random batches: a list of pairs, each positive with probability p."""
+"""p-random batches: lists of pairs, each positive with probability p."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -12,27 +12,22 @@ from tfdml.importance import PairProbabilities, p_random
 from tfdml.pairs import consecutive_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
-from tfdml.samplers.draws import choose, choose_rows, random_words
+from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairSampler(Sampler):
-    """p-random batches: pairs drawn one by one, each of one class with probability p, else of two classes.
+    """p-random batches: independent pairs, each of one class with probability p, else of two classes.
 
     A positive pair is two examples of a class, without replacement; a negative pair is one example of each of two
-    classes. Classes and examples are uniform, and every pair is independent of every other. Rows 2k and 2k + 1 of a
-    batch are a pair: give the loss `pairing=sampler.pairing`. A pair of a batch is (i, j), i != j, with probability
-
-        Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
-        Q(i, j) = (1 - p) / (L (L - 1) N_yi N_yj)        otherwise
-
-    where L counts the classes that may be drawn, and L_2 those of them with two examples.
+    classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
+    to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random`.
 
     Args:
         pairs_per_batch: number of pairs; a batch has twice as many rows.
         positive_fraction: p, in (0, 1).
-        short_classes: classes of one example are left out ("drop"), come in negative pairs only ("negatives"), or are
-            a ValueError ("error").
+        short_classes: what to do with classes of one example: leave them out ("drop"), draw them in negative pairs only
+            ("negatives"), or raise a ValueError ("error").
         seed: any int64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, section 4.1, eq. (8).
@@ -60,8 +55,8 @@ class PairSampler(Sampler):
         """Rows in a batch: two for each pair."""
         return 2 * self.pairs_per_batch
 
-    def class_table(self, labels: npt.ArrayLike) -> ClassTable:
-        """The classes that may be drawn, those of one example last."""
+    def prepare(self, labels: npt.ArrayLike) -> ClassTable:
+        """The classes that can be drawn, those of one example last."""
         table = class_table(labels)
         single = table.counts == 1
         if self.short_classes == "error" and single.any():
@@ -78,13 +73,13 @@ class PairSampler(Sampler):
         kept = order[: len(single) - single.sum()] if self.short_classes == "drop" else order
         if len(kept) < 2:
             raise ValueError(
-                f"Received labels with {len(kept)} class that may be drawn, expected two or more for negative pairs."
+                f"Received labels with {len(kept)} class that can be drawn, expected two or more for negative pairs."
             )
         return table._replace(ids=table.ids[kept], starts=table.starts[kept], counts=table.counts[kept])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q, eq. (8): see `tfdml.importance.p_random`."""
-        return p_random(class_counts(self.class_table(labels)), positive_fraction=self.positive_fraction)
+        return p_random(class_counts(self.prepare(labels)), positive_fraction=self.positive_fraction)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
@@ -98,18 +93,18 @@ def pair_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, pairs: int, pos
         table: `ClassTable` with at least two classes, those of one example last.
         seed: any int64.
         steps: `(block,)` int64, not negative.
-        pairs: pairs in a batch.
+        pairs: number of pairs in a batch.
         positive_fraction: p.
 
     Returns:
-        `(block, 2 * pairs)` int64, the two examples of a pair adjacent.
+        `(block, 2 * pairs)` int64; the two examples of a pair are adjacent.
     """
-    words = tf.reshape(random_words(seed, steps, 5 * pairs), (steps.shape[0], pairs, 5))
+    bits = tf.reshape(random_bits(seed, steps, 5 * pairs), (steps.shape[0], pairs, 5))
     total = tf.constant(table.counts.shape[0], tf.int64)
-    with_pairs = tf.reduce_sum(tf.cast(table.counts > 1, tf.int64))
-    is_positive = tf.cast(words[..., 0], tf.float64) < (positive_fraction - 0.5) * 2.0**64
-    one_class = choose(words[..., 1:2], with_pairs)
-    two_classes = choose(words[..., 1:3], total)
-    positive = choose_rows(table, one_class[..., 0], words[..., 3:5])
-    negative = choose_rows(table, two_classes, words[..., 3:5, None])[..., 0]
+    pair_classes = tf.reduce_sum(tf.cast(table.counts > 1, tf.int64))
+    is_positive = tf.cast(bits[..., 0], tf.float64) < (positive_fraction - 0.5) * 2.0**64
+    one_class = sample_without_replacement(bits[..., 1:2], pair_classes)
+    two_classes = sample_without_replacement(bits[..., 1:3], total)
+    positive = sample_rows(table, one_class[..., 0], bits[..., 3:5])
+    negative = sample_rows(table, two_classes, bits[..., 3:5, None])[..., 0]
     return tf.reshape(tf.where(is_positive[..., None], positive, negative), (steps.shape[0], 2 * pairs))

@@ -1,4 +1,4 @@
-"""P x K batches: every class once an epoch in a random order, K examples of each."""
+"""P x K batches: every class once per epoch in random order, K examples of each."""
 
 import math
 from dataclasses import dataclass
@@ -6,50 +6,56 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.samplers.base import GroupedSampler
-from tfdml.samplers.class_table import ClassTable
-from tfdml.samplers.draws import choose_rows, random_words, shuffle
+from tfdml.importance import PairProbabilities, group
+from tfdml.samplers.base import ClassBalancedSampler
+from tfdml.samplers.class_table import ClassTable, class_counts
+from tfdml.samplers.draws import random_bits, sample_rows, shuffle
 
 
 @dataclass(frozen=True, kw_only=True)
-class PKSampler(GroupedSampler):
-    """P x K batches: every class once an epoch in a random order, K examples of each without replacement.
+class PKSampler(ClassBalancedSampler):
+    """P x K batches: every class once per epoch in random order, K examples of each without replacement.
 
-    An epoch is `steps_per_epoch(labels)` = ceil(L / P) batches, over the L classes that may be drawn; each epoch has
-    an order of its own, and each visit to a class draws its K examples afresh. Every batch has P different classes:
-    where P does not divide L, the last batch of an epoch is filled up with the classes that opened the epoch, so
-    that those come twice. They are a uniform choice, as the order is.
+    An epoch has `steps_per_epoch(labels)` = ceil(L / P) batches over the L classes that can be drawn. Each epoch has
+    its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
+    classes: if P does not divide L, the last batch of an epoch is filled with the first classes of the epoch, which
+    then come twice. These are a uniform choice, because the order is random.
 
-    A batch taken by itself is distributed as a batch of `GroupSampler`, and so are its pairs. What differs is that
-    the batches of an epoch leave each other's classes out: after an epoch every class has been seen.
+    A single batch has the distribution of a `GroupSampler` batch, and so have its pairs: Q is eq. (9), see
+    `tfdml.importance.group`. Unlike there, the batches of an epoch share no classes, so an epoch shows every class.
 
     Args:
         classes_per_batch: P.
         examples_per_class: K. The examples of a class are adjacent in the batch.
-        short_classes: classes with fewer than K examples are left out ("drop"), stay, with each example
-            floor(K / N_c) or ceil(K / N_c) times in the batch ("repeat"), or are a ValueError ("error").
+        short_classes: what to do with classes of fewer than K examples: leave them out ("drop"), repeat each example
+            floor(K / N_c) or ceil(K / N_c) times ("repeat"), or raise a ValueError ("error").
         seed: any int64.
 
     Source: Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, section 2.
     """
 
     def steps_per_epoch(self, labels: npt.ArrayLike) -> int:
-        """Batches in which every class that may be drawn comes at least once, over all shards together."""
-        return _epoch_steps(self.class_table(labels), self.classes_per_batch)
+        """Number of batches that show every class that can be drawn, over all shards together."""
+        return _epoch_steps(self.prepare(labels), self.classes_per_batch)
+
+    def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
+        """Q, eq. (9): see `tfdml.importance.group`."""
+        counts = class_counts(self.prepare(labels))
+        return group(counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
         return pk_rows(table, self.seed, steps, classes=self.classes_per_batch, examples=self.examples_per_class)
 
     def block_steps(self, table: ClassTable) -> int:
-        """Part of an epoch: its order of classes is made anew for every block."""
+        """An eighth of an epoch or more, as every block regenerates the order of classes of its epochs."""
         return max(super().block_steps(table), _epoch_steps(table, self.classes_per_batch) // 8)
 
 
 def pk_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, examples: int) -> tf.Tensor:
     """Row numbers of the (classes x examples) batches of `steps`.
 
-    The order of an epoch comes from (seed, -1 - epoch): batches use the steps from 0 on, so no word is used twice.
+    The order of an epoch comes from (seed, -1 - epoch): batches use steps from 0 on, so no random bits are used twice.
 
     Args:
         table: `ClassTable` with at least `classes` classes.
@@ -62,13 +68,13 @@ def pk_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, exa
     """
     total = table.counts.shape[0]
     epoch_steps = _epoch_steps(table, classes)
-    epochs, which = tf.unique(steps // epoch_steps, out_idx=tf.int64)
-    orders = shuffle(random_words(seed, -1 - epochs, total))
+    epochs, epoch = tf.unique(steps // epoch_steps, out_idx=tf.int64)
+    orders = shuffle(random_bits(seed, -1 - epochs, total))
     places = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
-    which = tf.broadcast_to(which[:, None], places.shape)
-    chosen = tf.gather_nd(orders, tf.stack([which, places % total], axis=-1))
-    of_each = tf.reshape(random_words(seed, steps, classes * examples), (steps.shape[0], classes, examples))
-    return tf.reshape(choose_rows(table, chosen, of_each), (steps.shape[0], classes * examples))
+    epoch = tf.broadcast_to(epoch[:, None], places.shape)
+    chosen = tf.gather_nd(orders, tf.stack([epoch, places % total], axis=-1))
+    row_bits = tf.reshape(random_bits(seed, steps, classes * examples), (steps.shape[0], classes, examples))
+    return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], classes * examples))
 
 
 def _epoch_steps(table, classes):

@@ -1,4 +1,4 @@
-"""Uniform batches: any examples, whatever their class."""
+"""Uniform batches: random examples of any class."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from tfdml._checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, uniform
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
-from tfdml.samplers.draws import choose, random_words
+from tfdml.samplers.draws import random_bits, sample_without_replacement
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformSampler(Sampler):
-    """Uniform batches: examples without replacement, every choice as likely as any other.
+    """Uniform batches: examples without replacement, all choices equally likely.
 
-    Every batch is independent of every other. A pair of a batch is any ordered pair of examples with the same
-    probability, Q(i, j) = 1 / (N (N - 1)), so its importance weights are 1.
+    Batches are independent. All pairs have the same probability Q, so importance weights are 1; see
+    `tfdml.importance.uniform`.
 
     Args:
         batch_size: rows in a batch.
@@ -31,7 +31,7 @@ class UniformSampler(Sampler):
         require_whole("batch_size", self.batch_size, 1)
         require_seed(self.seed)
 
-    def class_table(self, labels: npt.ArrayLike) -> ClassTable:
+    def prepare(self, labels: npt.ArrayLike) -> ClassTable:
         """All classes, as a `ClassTable`."""
         table = class_table(labels)
         if self.batch_size > len(table.rows):
@@ -40,9 +40,9 @@ class UniformSampler(Sampler):
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q, the same for every pair: see `tfdml.importance.uniform`."""
-        return uniform(class_counts(self.class_table(labels)))
+        return uniform(class_counts(self.prepare(labels)))
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
         examples = tf.constant(table.rows.shape[0], tf.int64)
-        return choose(random_words(self.seed, steps, self.batch_size), examples)
+        return sample_without_replacement(random_bits(self.seed, steps, self.batch_size), examples)

@@ -1,4 +1,4 @@
-"""Nearest neighbours: exact, and approximate with ScaNN, behind one interface."""
+"""Nearest neighbors: exact, and approximate with ScaNN, behind one interface."""
 
 from os import PathLike
 
@@ -14,10 +14,10 @@ __all__ = ["Exact", "Scann", "load", "neighbor_recall"]
 def load(folder: str | PathLike) -> Exact | Scann:
     """Reads an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
 
-    It may be called while another process saves to the same folder: it returns the index before or after that.
+    Another process may save to the same folder at the same time; the result is the index before or after that.
 
     Raises:
-        FileNotFoundError: no index there, or files of it are missing.
+        FileNotFoundError: the folder holds no index, or files are missing.
         ImportError: it is a ScaNN index, and ScaNN is not installed.
         ValueError: the index is damaged.
     """

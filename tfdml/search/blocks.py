@@ -1,4 +1,4 @@
-"""Work on all pairs of queries and vectors, a block of queries at a time, in threads and bounded memory."""
+"""Blocks of queries against all vectors, in threads and bounded memory."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -8,26 +8,26 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 MEMORY = 512 * 2**20
-_ROWS = 256  # Fewer queries a block make the matrix product pack the whole gallery too often.
-_BLOCK = 64 * 2**20  # Bytes of a block, where that is more queries: the change between product and use costs time.
+_ROWS = 256  # With fewer queries per block, the matrix product packs the whole gallery too often.
+_BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer changes between product and use.
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
-    """Calls `function(rows, block)` for some queries at a time until all are done, in as many threads as cores.
+    """Calls `function(rows, block)` for all queries, a block at a time, in one thread per core.
 
-    Each thread has its own block and a BLAS that stays in that thread: BLAS threads that wait for the next product
-    would take the cores away. A block holds about 64 MiB, or 256 queries where that is more, and never more than
+    Each thread has its own block and runs the BLAS single-threaded, because BLAS threads that wait for the next product
+    would occupy the cores. A block holds about 64 MiB, or 256 queries where that is more, and never more than
     `memory` allows.
 
     Args:
         function: gets a slice of the queries and an array `(rows, columns)` float32 to fill and use, but not to keep.
         queries, columns: numbers of queries and of vectors.
-        memory: bytes for the blocks and for what their users need.
-        row_bytes: bytes that the function needs per query beside its scores.
-        thread_bytes: bytes that the function needs in each thread.
+        memory: bytes for the blocks and the working memory of `function`.
+        row_bytes: working memory of `function` per query, in addition to its scores.
+        thread_bytes: working memory of `function` per thread.
 
     Yields:
-        the number of queries of each block, when it is done. Nothing happens before the first is asked for.
+        the number of queries of each finished block. Work starts when the first value is requested.
 
     Raises:
         ValueError: not even one query per thread fits into `memory`.

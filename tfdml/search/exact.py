@@ -1,4 +1,4 @@
-"""Exact nearest neighbours."""
+"""Exact nearest neighbors."""
 
 from os import PathLike
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._atomic import read_whole
-from tfdml._checks import METRICS, as_ids, as_vectors, check_metric
+from tfdml._checks import METRICS, as_ids, as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.files import checked, read_array, read_manifest, write_index
 from tfdml.search.nearest import nearest
@@ -16,17 +16,17 @@ from tfdml.search.scores import Gallery
 
 
 class Exact:
-    """Exact nearest neighbours: every query is compared with every vector.
+    """Exact nearest neighbors: every query is compared with every vector.
 
-    The score of a pair depends on its two vectors only, to the last bit: not on memory, threads, the other queries or
-    the place of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
+    The score of a pair depends on its two vectors only, to the last bit, and not on memory, threads, other queries or
+    the position of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
         ids: `(n,)` distinct integers, any int64; row numbers by default.
         metric: "cosine" (vectors are normalized here; one of zeros has cosine 0 with everything), "dot" or
             "euclidean".
-        memory: bytes that a search may use beside the index and its results.
+        memory: bytes that a search may use in addition to the index and the results.
 
     Raises:
         ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit.
@@ -40,9 +40,9 @@ class Exact:
         metric: str = "cosine",
         memory: int = MEMORY,
     ):
-        check_metric(metric)
+        require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
-        self.ids = check_ids(ids, len(vectors))
+        self.ids = as_item_ids(ids, len(vectors))
         self.metric = metric
         self.dim = vectors.shape[1]
         self.memory = memory
@@ -56,16 +56,16 @@ class Exact:
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
-            k: how many, 1 to `len(self)`.
+            k: number of neighbors, 1 to `len(self)`.
 
         Returns:
-            ids: `(q, k)` int64, nearest first; vectors at the same score come in the order they were given.
+            ids: `(q, k)` int64, nearest first; vectors with the same score are in the order of the index.
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
             ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
         """
-        queries = check_search(self, queries, k)
+        queries = as_queries(self, queries, k)
         scores = self._gallery.scores(queries)
         rows = np.empty((len(queries), k), np.int64)
         values = np.empty((len(queries), k), np.float32)
@@ -82,7 +82,7 @@ class Exact:
         """Writes the index to a folder that `load` reads: `.npy` and JSON files, whole or not at all.
 
         Raises:
-            OSError: the folder cannot be written, or holds other things than an index.
+            OSError: the folder cannot be written, or holds anything else than an index.
         """
         arrays = {"ids": self.ids, "gallery": self._gallery.form}
         if self.metric == "euclidean":
@@ -91,26 +91,26 @@ class Exact:
 
     @classmethod
     def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
-            FileNotFoundError: no index there, or files of it are missing.
+            FileNotFoundError: the folder holds no index, or files are missing.
             ValueError: it is damaged or of another kind.
         """
         return read_whole(folder, lambda place: cls.read(place, memory))
 
     @classmethod
     def read(cls, folder: Path, memory: int = MEMORY) -> Self:
-        """As `load`, of a folder that nobody writes to meanwhile."""
+        """As `load`, from a folder that no other process writes to at the same time."""
         manifest = read_manifest(folder)
-        check_kind(manifest, "exact", folder)
+        require_kind(manifest, "exact", folder)
         index = cls.__new__(cls)
         index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
         index.ids = read_ids(folder)
         width = index.dim + (index.metric == "euclidean")
         form = read_array(folder, "gallery", np.float32, (len(index), width))
         center = read_array(folder, "center", np.float32, (index.dim,)) if index.metric == "euclidean" else None
-        index._gallery = Gallery.of_form(form, index.metric, center)
+        index._gallery = Gallery.from_form(form, index.metric, center)
         if not index._gallery.is_sound():
             raise ValueError(f"gallery.npy in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
         return index
@@ -125,33 +125,32 @@ def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
 def read_ids(folder: Path) -> np.ndarray:
     """Ids of an index folder, checked: `(n,)` int64."""
     ids = read_array(folder, "ids", np.int64, (None,))
-    return check_ids(ids, len(ids))
+    return as_item_ids(ids, len(ids))
 
 
-def check_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
+def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
     """Checks the ids of an index of `count` vectors: `(count,)` int64, row numbers where `ids` is None."""
     if count == 0:
         raise ValueError("Received no vectors, expected at least one.")
     if ids is None:
         return np.arange(count)
-    ids = as_ids(ids, count, "ids")
+    ids = as_ids(ids, "ids", count)
     distinct, counts = np.unique(ids, return_counts=True)
     if len(distinct) < count:
         raise ValueError(f"Received ids that repeat, such as {distinct[counts.argmax()]}. Give every vector its own.")
     return ids
 
 
-def check_search(index: Any, queries: npt.ArrayLike, k: int) -> np.ndarray:
+def as_queries(index: Any, queries: npt.ArrayLike, k: int) -> np.ndarray:
     """Checks the arguments of a search and returns the queries as float32."""
     queries = as_vectors(queries, "queries")
     if queries.shape[1] != index.dim:
         raise ValueError(f"Received queries of dim {queries.shape[1]}, expected {index.dim} as in the index.")
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= len(index):
-        raise ValueError(f"Received k={k!r}, expected an integer from 1 to {len(index)}, the size of the index.")
+    require_whole("k", k, 1, len(index))
     return queries
 
 
-def check_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
+def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
     """Raises `ValueError` unless the manifest is of this kind of index."""
     if manifest.get("kind") != kind:
         raise ValueError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._atomic import replacing
+from tfdml._atomic import atomic_write
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/2"
@@ -14,25 +14,25 @@ _WITHOUT_CHECKSUMS = "tfdml.search/1"
 
 
 def write_index(folder, description, arrays, write_more=None):
-    """Writes an index folder: `index.json`, one `.npy` file an array, and what `write_more` adds.
+    """Writes an index folder: `index.json`, one `.npy` file per array, and the files of `write_more`.
 
     All of it goes into a hidden folder beside the target, which is renamed at the end. A crash leaves the old index or
     none, and perhaps that hidden folder; never half an index.
 
     Args:
-        folder: where to. An index or an empty folder there is replaced; anything else is left alone.
-        description: what `index.json` says; JSON types only.
+        folder: target folder. An index or an empty folder is replaced; anything else is left unchanged.
+        description: content of `index.json`; JSON types only.
         arrays: dict of file name without `.npy` to array.
         write_more: optional function that gets the hidden folder and writes further files.
 
     Raises:
-        FileExistsError: there is something else than an index at `folder`.
+        FileExistsError: `folder` holds anything else than an index.
         OSError: `folder` cannot be written.
     """
     target = Path(folder).expanduser()
     if not _replaceable(target):
         raise FileExistsError(f"Received folder={str(folder)!r}, which holds other things than an index. Pick another.")
-    with replacing(target) as unfinished:
+    with atomic_write(target) as unfinished:
         unfinished.mkdir()
         for name, array in arrays.items():
             np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
@@ -43,7 +43,7 @@ def write_index(folder, description, arrays, write_more=None):
 
 
 def read_manifest(folder):
-    """Reads `index.json` and checks that it and every file it names are there as they were written.
+    """Reads `index.json` and checks that it and every file it names are as they were written.
 
     The files of an index that an older version wrote have no checksums; their sizes are checked.
 
@@ -69,7 +69,7 @@ def read_manifest(folder):
     if signed != (found == _FORMAT) or (signed and text != _signed(manifest).encode()):
         raise ValueError(_damaged(folder, _MANIFEST))
     for name, expected in files.items():
-        _check_file(folder, name, expected)
+        _require_file(folder, name, expected)
     return manifest
 
 
@@ -78,8 +78,8 @@ def read_array(folder, name, dtype, shape):
 
     Args:
         folder, name: as in `write_index`.
-        dtype: what its type must be.
-        shape: what its shape must be; None for a length that may be any.
+        dtype: expected type.
+        shape: expected shape; None for any length.
 
     Raises:
         ValueError: it has another type or shape, or holds a value that is not finite.
@@ -117,7 +117,7 @@ def checked(folder, manifest, name, valid):
     raise ValueError(_damaged(folder, f"{_MANIFEST} ({name})"))
 
 
-def _check_file(folder, name, expected):
+def _require_file(folder, name, expected):
     """Raises unless the file has the size, or the size and sha256, that its manifest states."""
     path = folder / name
     if not path.is_file():

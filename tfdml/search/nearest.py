@@ -1,13 +1,13 @@
-"""The best of a gallery for each query, by score and then by position."""
+"""The nearest vectors of a gallery, by score and then by position."""
 
 import numpy as np
 
-_DENSE = 32  # Scoring a pair alone takes as long as so many pairs of a block.
-_TOGETHER = 2**18  # scores that are looked at together, so that they stay in the cache
+_PAIRS_PER_EXACT = 32  # Scoring one pair alone takes as long as scoring this number of pairs of a block.
+_SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay in the cache.
 
 
 def nearest(scores, k, rows, block):
-    """The `k` vectors of the gallery that score highest with each of some queries.
+    """The `k` vectors of the gallery that score highest with each query of a slice.
 
     Args:
         scores: `Scores`.
@@ -32,12 +32,12 @@ def nearest(scores, k, rows, block):
 
 
 def _candidates(scores, k, rows, block):
-    """Flat positions of what may be among the `k` best of a row; None where to score all is quicker than these."""
-    limit = block.size // _DENSE
+    """Flat positions of the candidates for the `k` best of each row; None where scoring all pairs is faster."""
+    limit = block.size // _PAIRS_PER_EXACT
     if len(block) * k > limit:
         return None
     scores.approximate(rows, out=block)
-    step, found = max(1, _TOGETHER // block.shape[1]), []
+    step, found = max(1, _SCORES_PER_STEP // block.shape[1]), []
     for start in range(0, len(block), step):
         part = block[start : start + step]
         queries = np.arange(rows.start + start, rows.start + start + len(part))
@@ -64,12 +64,12 @@ def largest(scores, k):
 
 
 def reached_by(scores, k, spare=8):
-    """A score that at least `k` scores reach, and not many more: the k-th largest among the maxima of many slices.
+    """A score that `k` scores and few others reach: the k-th largest among the maxima of many slices.
 
     Args:
         scores: `(..., n)`.
         k: 1 to n.
-        spare: slices for each of the `k`: with more, fewer others reach the score.
+        spare: slices per item of `k`; with more slices, fewer other scores reach the result.
 
     Returns:
         `(...)` float32; the k-th largest score itself where n is small.

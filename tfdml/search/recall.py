@@ -1,25 +1,25 @@
-"""How much an approximate search finds of what an exact search finds."""
+"""Recall of approximate search against exact search."""
 
 import numpy as np
 import numpy.typing as npt
 
 
 def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
-    """Share of the exact neighbours that were found, whatever their order.
+    """Share of the exact neighbors that were found, in any order.
 
     (1 / q) sum over queries of |found_i and exact_i| / |exact_i|
 
     Report it beside every number that rests on approximate search.
 
     Args:
-        found: `(q, m)` integer ids; may list more neighbours than `exact`.
+        found: `(q, m)` integer ids; may list more neighbors than `exact`.
         exact: `(q, k)` integer ids, no id twice in a row, for the same queries.
 
     Returns:
         a float in [0, 1].
 
     Raises:
-        ValueError: the numbers of queries differ, or nothing is there to compare.
+        ValueError: the numbers of queries differ, or are 0.
     """
     found, exact = np.asarray(found), np.asarray(exact)
     if found.ndim != 2 or exact.ndim != 2 or len(found) != len(exact) or exact.size == 0:

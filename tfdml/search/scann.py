@@ -1,4 +1,4 @@
-"""Approximate nearest neighbours with ScaNN."""
+"""Approximate nearest neighbors with ScaNN."""
 
 from os import PathLike
 from pathlib import Path
@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._atomic import read_whole
-from tfdml._checks import as_vectors, check_metric
-from tfdml.search.exact import check_ids, check_kind, check_search, read_ids, read_settings
+from tfdml._checks import as_vectors, require_metric, require_whole
+from tfdml.search.exact import as_item_ids, as_queries, read_ids, read_settings, require_kind
 from tfdml.search.files import checked, read_manifest, write_index
-from tfdml.search.scores import check_range, unit
+from tfdml.search.scores import l2_normalize, require_range
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
-_BATCH = 16384  # queries handed over at once, which bounds the copies
+_BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
 
 
 class Scann:
-    """Approximate nearest neighbours with ScaNN, behind the interface of `Exact`.
+    """Approximate nearest neighbors with ScaNN, behind the interface of `Exact`.
 
     The size of the data chooses the method, after ScaNN's own rules of thumb:
 
@@ -27,7 +27,7 @@ class Scann:
       best `rescore` again in float32;
     * from there `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    A query always gets `k` neighbours: where the searched cells hold fewer, all cells are searched for it.
+    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for it.
 
     Args:
         vectors: `(n, dim)` floats, finite.
@@ -36,14 +36,15 @@ class Scann:
             "euclidean".
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
-        leaves_to_search: cells a query looks into; a quarter of them by default. More is slower and finds more.
-        rescore: how many candidates are scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
+        leaves_to_search: number of cells searched per query, a quarter of them by default. More cells are slower and
+            find more.
+        rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
             never fewer than k.
 
     Raises:
         ImportError: ScaNN is not installed.
         ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
-            of its range.
+            of range.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
     """
@@ -59,28 +60,28 @@ class Scann:
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        check_metric(metric)
+        require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
-        self.ids = check_ids(ids, len(vectors))
+        self.ids = as_item_ids(ids, len(vectors))
         self.metric = metric
         self.dim = vectors.shape[1]
         self.method = _method(method, len(vectors))
         self.leaves, self.leaves_to_search = _leaves(self.method, leaves, leaves_to_search, len(vectors))
-        self.rescore = _positive(rescore, "rescore")
+        self.rescore = _optional_whole(rescore, "rescore")
         self._largest = _largest(vectors)
         if self.method != "exact":
-            self._check_range(self._largest)
-        self._searcher = _build(unit(vectors) if metric == "cosine" else vectors, self)
+            self._require_range(self._largest)
+        self._searcher = _build(l2_normalize(vectors) if metric == "cosine" else vectors, self)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def search(self, queries: npt.ArrayLike, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds about the `k` nearest vectors of every query.
+        """Finds approximately the `k` nearest vectors of every query.
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
-            k: how many, 1 to `len(self)`.
+            k: number of neighbors, 1 to `len(self)`.
 
         Returns:
             ids: `(q, k)` int64, nearest first, no id twice in a row; the order of equal scores is ScaNN's.
@@ -89,8 +90,8 @@ class Scann:
         Raises:
             ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
         """
-        queries = check_search(self, queries, k)
-        self._check_range(_largest(queries))
+        queries = as_queries(self, queries, k)
+        self._require_range(_largest(queries))
         rows = np.empty((len(queries), k), np.int64)
         scores = np.empty((len(queries), k), np.float32)
         for start in range(0, len(queries), _BATCH):
@@ -102,7 +103,7 @@ class Scann:
         """Writes the index to a folder that `load` reads: `.npy`, JSON and ScaNN's own files, whole or not at all.
 
         Raises:
-            OSError: the folder cannot be written, or holds other things than an index.
+            OSError: the folder cannot be written, or holds anything else than an index.
         """
         settings = {name: getattr(self, name) for name in ("metric", "dim", "method", "leaves", "leaves_to_search")}
 
@@ -115,10 +116,10 @@ class Scann:
 
     @classmethod
     def load(cls, folder: str | PathLike) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbours with the same scores.
+        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
-            FileNotFoundError: no index there, or files of it are missing.
+            FileNotFoundError: the folder holds no index, or files are missing.
             ImportError: ScaNN is not installed.
             ValueError: it is damaged or of another kind.
         """
@@ -126,31 +127,31 @@ class Scann:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """As `load`, of a folder that nobody writes to meanwhile."""
+        """As `load`, from a folder that no other process writes to at the same time."""
         manifest = read_manifest(folder)
-        check_kind(manifest, "scann", folder)
+        require_kind(manifest, "scann", folder)
         index = cls.__new__(cls)
         index.metric, index.dim = read_settings(folder, manifest)
         index.ids = read_ids(folder)
         index.method = checked(folder, manifest, "method", lambda method: method in _METHODS[1:])
         for name in ("leaves", "leaves_to_search", "rescore"):
             setattr(index, name, checked(folder, manifest, name, lambda n: n is None or (type(n) is int and n > 0)))
-        index._largest = manifest.get("largest", 0.0)  # Older indexes do not have it.
+        index._largest = manifest.get("largest", 0.0)  # Missing in older indexes.
         index._searcher = _load(folder)
         if index._searcher.size() != len(index):
             raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
         return index
 
-    def _check_range(self, largest):
+    def _require_range(self, largest):
         """Raises `ValueError` where a score of a vector with such a largest entry could leave the range of float32."""
         if self.metric == "dot":
-            check_range(largest, self._largest, self.dim)
+            require_range(largest, self._largest, self.dim)
         elif self.metric == "euclidean":
-            check_range(largest + self._largest, largest + self._largest, self.dim)
+            require_range(largest + self._largest, largest + self._largest, self.dim)
 
     def _search(self, queries, k):
         if self.metric == "cosine":
-            queries = unit(queries)
+            queries = l2_normalize(queries)
         rows, scores = self._ask(queries, k, self.leaves_to_search)
         short = np.isnan(scores).any(axis=1)  # ScaNN fills up with NaN where the cells held too few
         if short.any():
@@ -216,7 +217,10 @@ def _method(method, count):
 
 def _leaves(method, leaves, leaves_to_search, count):
     """Number of cells and of those to search; `(None, None)` where the method has no cells."""
-    leaves, leaves_to_search = _positive(leaves, "leaves"), _positive(leaves_to_search, "leaves_to_search")
+    leaves, leaves_to_search = (
+        _optional_whole(leaves, "leaves"),
+        _optional_whole(leaves_to_search, "leaves_to_search"),
+    )
     if method != "partitioned":
         if leaves or leaves_to_search:
             raise ValueError(f"Received leaves for method={method!r}, which has none. Pass method='partitioned'.")
@@ -231,7 +235,8 @@ def _leaves(method, leaves, leaves_to_search, count):
     return leaves, leaves_to_search
 
 
-def _positive(value, name):
-    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
-        raise ValueError(f"Received {name}={value!r}, expected a positive integer or None.")
-    return None if value is None else int(value)
+def _optional_whole(value, name):
+    if value is None:
+        return None
+    require_whole(name, value, 1)
+    return int(value)

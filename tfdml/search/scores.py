@@ -2,12 +2,12 @@
 
 The score of a pair depends on its two vectors only: the float64 dot product of their float32 forms, or minus their
 float64 distance, rounded to float32. Exact search, the retrieval metrics and offline mining rank by these scores and,
-where two are equal, by position. So memory, threads, batches and the place of a row do not matter, and duplicates score
-alike.
+where two are equal, by position. So results do not depend on memory, threads, batches or the
+position of a row, and duplicates have the same score.
 
 A float32 matrix product is much faster, but its last bits depend on the processor, the shape of the block and the place
-in it. Its error is bounded for every order of summation, so it decides all that is clear; only what lies within the
-bound is scored exactly.
+in it. Its error is bounded for every order of summation, so it decides all clear cases; only items within the bound are
+scored exactly.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy as np
 _INF = np.float32(np.inf)
 _UNIT = 2.0**-24  # unit roundoff of float32
 _UNIT64 = 2.0**-53
-_SCRATCH = 2**15  # float64 numbers that are worked on together: they stay in the cache
-_TILE = 2**17  # float64 scores that are made together
+_CACHED_NUMBERS = 2**15  # float64 numbers processed at the same time, so that they stay in the cache
+_TILE = 2**17  # float64 scores computed at the same time
 
 
 def row_chunks(count, dim):
     """Slices that cover `count` rows of `dim` numbers, each small enough for the cache when it is float64."""
-    step = max(1, _SCRATCH // dim)
+    step = max(1, _CACHED_NUMBERS // dim)
     return [slice(start, start + step) for start in range(0, count, step)]
 
 
@@ -38,14 +38,14 @@ def row_products(x, y):
     return found
 
 
-def unit(vectors):
+def l2_normalize(vectors):
     """Vectors divided by their Euclidean length: `(n, dim)` float32. A vector of zeros stays zeros."""
     length = np.sqrt(row_products(vectors, vectors))
     return np.divide(vectors, np.where(length > 0, length, 1)[:, None], dtype=np.float32, casting="same_kind")
 
 
 def center_of(vectors):
-    """Mean of the rows, `(dim,)` float32, whatever their order.
+    """Mean of the rows, `(dim,)` float32, independent of their order.
 
     Each column is rounded to a grid on which float64 adds it without error.
     """
@@ -78,8 +78,8 @@ class Gallery:
         self._take(_form_of(vectors, metric, center), metric, center)
 
     @classmethod
-    def of_form(cls, form, metric, center):
-        """The gallery that has this form already."""
+    def from_form(cls, form, metric, center):
+        """A gallery from its form."""
         gallery = cls.__new__(cls)
         gallery._take(form, metric, center)
         return gallery
@@ -113,22 +113,22 @@ class Gallery:
         if queries is None:
             queries = self.vectors
         elif self.metric == "cosine":
-            queries = unit(queries)
+            queries = l2_normalize(queries)
         elif self.metric == "euclidean":
             queries = queries - self.center
         largest = max(queries.max(initial=self.metric == "euclidean"), -queries.min(initial=0))
-        check_range(largest, self.largest, self.form.shape[1])
+        require_range(largest, self.largest, self.form.shape[1])
         return Scores(queries, self, farthest)
 
 
 def _form_of(vectors, metric, center):
     if metric == "cosine":
-        return unit(vectors)
+        return l2_normalize(vectors)
     if metric == "dot":
         return vectors
     form = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
     np.subtract(vectors, center, out=form[:, :-1])
-    with np.errstate(over="ignore"):  # check_range raises, once there are queries
+    with np.errstate(over="ignore"):  # require_range raises, once there are queries
         form[:, -1] = -0.5 * row_products(form[:, :-1], form[:, :-1])
     return form
 
@@ -256,11 +256,11 @@ class Scores:
 
 
 def product(queries, gallery, out=None):
-    """Dot products of all queries with all vectors, `(q, n)`, by the BLAS: the last bits are its own affair."""
+    """Dot products of all queries with all vectors, `(q, n)`, by the BLAS, whose last bits are not specified."""
     return np.matmul(queries, gallery.T, out=out)
 
 
-def check_range(query, vector, dim):
+def require_range(query, vector, dim):
     """Raises `ValueError` where a product of vectors with such largest entries could leave the range of float32."""
     largest = float(query) * float(vector) * dim
     if largest > 1e38:

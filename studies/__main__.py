@@ -1,0 +1,73 @@
+"""Reproduce the studies of a paper: train, keep the rows, draw the figures, write the tables of the page.
+
+    python -m studies mining                   # an hour on two cores; resumes where it was stopped
+    python -m studies importance_sampling      # two hours on two cores
+    python -m studies mining weights top_k     # some of the studies
+    python -m studies mining --quick           # smoke test of the training runs, in runs/quick
+    python -m studies mining --only-tables     # figures and tables from the kept rows
+
+Results of training runs are kept under `runs`; delete them to train again.
+"""
+
+import argparse
+from pathlib import Path
+
+from studies import importance_sampling, mining, pages, runner
+
+PAPERS = {"mining": mining, "importance_sampling": importance_sampling}
+
+
+def main(arguments=None):
+    """Run the command line."""
+    found = parsed(arguments)
+    paper = PAPERS[found.paper]
+    output = found.output or pages.ROOT / "runs" / ("quick" if found.quick else "") / found.paper
+    rows, figures, page = places(found.paper, output, quick=found.quick)
+    options = paper.options(output / "runs", quick=found.quick, workers=found.workers)
+    for name in found.studies:
+        study, path = paper.STUDIES[name], rows / f"{name}.csv"
+        if not found.only_tables:
+            runner.write_rows(path, study.rows(options))
+        if hasattr(study, "draw"):
+            study.draw(figures.format(name), runner.read_rows(path))
+    page.write_text(filled((pages.ROOT / paper.PAGE).read_text(), found.paper, found.studies, rows))
+
+
+def parsed(arguments):
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__.splitlines()[0])
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("studies", nargs="*", metavar="study", help="all of the paper by default")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--quick", action="store_true", help="few classes, few steps, one seed; pages stay as they are")
+    mode.add_argument("--only-tables", action="store_true", help="train nothing")
+    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
+    parser.add_argument("--output", type=Path, help="folder of the training runs; runs/PAPER by default")
+    found = parser.parse_args(arguments)
+    known = PAPERS[found.paper].STUDIES
+    if unknown := set(found.studies) - set(known):
+        parser.error(f"Received the studies {sorted(unknown)}, expected some of {list(known)}.")
+    found.studies = found.studies or list(known)
+    return found
+
+
+def places(name, output, *, quick):
+    """Folder of the rows, pattern of the figures, path of the page: of the repository, or under `output` if quick."""
+    paper = PAPERS[name]
+    if quick:
+        return output, str(output / Path(paper.FIGURES).name), output / Path(paper.PAGE).name
+    return pages.RESULTS / name, str(pages.ROOT / paper.FIGURES), pages.ROOT / paper.PAGE
+
+
+def filled(text, name, studies, folder):
+    """The page of a paper with the tables of these studies rebuilt from the rows in `folder`."""
+    for study in studies:
+        module = PAPERS[name].STUDIES[study]
+        if hasattr(module, "tables"):
+            rows = runner.read_rows(folder / f"{study}.csv")
+            text = pages.filled(text, module.tables(rows), f"studies/{name}", rows)
+    return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Data, network and evaluation of the studies: retrieval of characters, at a size that two cores train."""
+
+import functools
+
+import keras
+import numpy as np
+from keras import layers
+
+import tfdml
+
+
+@functools.cache
+def parts(classes, per_class):
+    """(images, labels) of the training, validation and test classes.
+
+    Training images come in four views, at random `per_class` of each class, or all if None; validation and test
+    images in one view. Of each part, only the first `classes` classes are kept.
+    """
+    train, *held_out = tfdml.datasets.glyphs(validation=True, views=4)
+    rows = np.flatnonzero(train.labels < classes)
+    if per_class is not None:
+        rows = _first_of_each_class(np.random.default_rng(0).permutation(rows), train.labels, per_class)
+    return [(train.images[rows], train.labels[rows]), *(_first_view(part, classes) for part in held_out)]
+
+
+def network(*, normalize):
+    """A network of two convolutions with 64 outputs, normalized to length 1 if asked for."""
+    images = keras.Input((32, 32, 1), dtype="uint8")
+    x = layers.Rescaling(1 / 255)(images)
+    x = layers.Conv2D(16, 5, strides=2, padding="same", activation="relu")(x)
+    x = layers.MaxPooling2D(2)(x)
+    x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
+    x = layers.MaxPooling2D(2)(x)
+    x = layers.Dense(64)(layers.Flatten()(x))
+    return tfdml.models.EmbeddingModel(images, layers.UnitNormalization()(x) if normalize else x)
+
+
+def retrieval(model, images, labels, *, k, metric):
+    """Recall@k and MAP@R; all 0 if the embeddings are not finite, or under cosine if they are all alike."""
+    embeddings = embedded(model, images)
+    finite = np.isfinite(embeddings).all()
+    if not finite or (metric == "cosine" and np.ptp(embeddings, axis=0).max() < 1e-4):
+        return dict.fromkeys([*(f"recall@{number}" for number in k), "map@r"], 0.0)
+    found = tfdml.metrics.retrieval(embeddings, labels, k=k, metric=metric)
+    return {key: found[key] for key in (*(f"recall@{number}" for number in k), "map@r")}
+
+
+def embedded(model, images):
+    """The embeddings of images."""
+    return model.predict(images, batch_size=512, verbose=0)
+
+
+def _first_of_each_class(rows, labels, per_class):
+    """The first `per_class` of the rows of each class, class after class."""
+    rows = rows[np.argsort(labels[rows], kind="stable")]
+    starts = np.unique(labels[rows], return_index=True)[1]
+    return np.concatenate([of_class[:per_class] for of_class in np.split(rows, starts[1:])])
+
+
+def _first_view(part, classes):
+    rows = np.flatnonzero(part.labels[: len(part.labels) // 4] < classes)
+    return part.images[rows], part.labels[rows]

@@ -1,0 +1,82 @@
+"""The table of the README: five seeds of recipes/glyphs.py, mean and standard deviation.
+
+    python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
+    python -m studies.glyphs --only-table   # from the kept rows
+
+Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from studies import pages, runner
+
+ROWS = pages.RESULTS / "glyphs.csv"
+MARK = "<!-- table of studies/glyphs -->"
+KEYS = ["recall@1", "recall@2", "recall@4", "recall@8", "map@r"]
+SUMMARIES = {"mean": statistics.mean, "standard deviation": statistics.stdev}
+
+
+def results_of(seed, folder):
+    """The results of one seed, which is trained unless they exist."""
+    output = folder / f"glyphs-{seed}"
+    if not (output / "results.json").exists():
+        command = [sys.executable, "-m", "recipes.glyphs", "--resume", "--seed", str(seed), "--output", str(output)]
+        subprocess.run(command, check=True, cwd=pages.ROOT)
+    return json.loads((output / "results.json").read_text())
+
+
+def rows_of(runs):
+    """For each method one row per seed, then the mean and the standard deviation over seeds."""
+    about = {key: runs[0][key] for key in ("protocol", "versions", "hardware")}
+    return [
+        {"method": method, "seed": seed, **numbers, "seconds": round(seconds, 1), **about}
+        for method in runs[0]["results"]
+        for seed, numbers, seconds in _lines([run["results"][method] for run in runs], runs)
+    ]
+
+
+def _lines(results, runs):
+    """(seed or name of the summary, numbers, seconds) of one method."""
+    seconds = [run["seconds"] for run in runs]
+    for run, numbers in zip(runs, results, strict=True):
+        yield run["seed"], {key: numbers[key] for key in KEYS}, run["seconds"]
+    for name, summary in SUMMARIES.items():
+        yield name, {key: summary(numbers[key] for numbers in results) for key in KEYS}, statistics.mean(seconds)
+
+
+def table(rows):
+    """The summary rows as a Markdown table."""
+    body = []
+    for row in runner.where(rows, seed="mean"):
+        (spread,) = runner.where(rows, seed="standard deviation", method=row["method"])
+        body.append([row["method"], *(_cell(100 * row[key], 100 * spread[key]) for key in KEYS)])
+    return runner.markdown(["", "Recall@1", "@2", "@4", "@8", "MAP@R"], body, rules=["---", *["---:"] * len(KEYS)])
+
+
+def _cell(mean, deviation):
+    return f"{mean:.1f} ± {deviation:.1f}" if deviation else f"{mean:.1f}"
+
+
+def main():
+    """Train what is missing and write the rows, the pictures and the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--runs", type=Path, default=pages.ROOT / "runs")
+    parser.add_argument("--only-table", action="store_true", help="train nothing")
+    options = parser.parse_args()
+    if not options.only_table:
+        runner.write_rows(ROWS, rows_of([results_of(seed, options.runs.absolute()) for seed in range(options.seeds)]))
+        for picture in ("before", "after", "training"):
+            shutil.copy(options.runs / "glyphs-0" / f"{picture}.png", pages.IMAGES)
+    page = pages.ROOT / "README.md"
+    page.write_text(pages.replaced(page.read_text(), MARK, table(runner.read_rows(ROWS))))
+
+
+if __name__ == "__main__":
+    main()

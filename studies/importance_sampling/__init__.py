@@ -1,0 +1,14 @@
+"""Importance sampling: what Hong, Park and Kim claim. The page is docs/importance-sampling.md."""
+
+from studies.importance_sampling import batch_designs, class_sizes, exponent, negatives, setting, train_loss
+
+PAGE = "docs/importance-sampling.md"
+FIGURES = "docs/images/importance-{}.png"
+STUDIES = {
+    "negatives": negatives,
+    "batch_designs": batch_designs,
+    "exponent": exponent,
+    "class_sizes": class_sizes,
+    "train_loss": train_loss,
+}
+options = setting.options

@@ -1,0 +1,33 @@
+"""Table 2 of "Sampling matters": does the order of samplings depend on the size of the batch?
+
+Triplet and margin loss in batches of 40, 80 and 120 images, for 1,000 steps each.
+"""
+
+from dataclasses import replace
+
+from studies import runner
+from studies.mining.samplings import SAMPLINGS
+
+SIZES = (40, 80, 120)
+LOSSES = ("triplet", "margin")
+
+
+def rows(options):
+    """One row per run."""
+    runs = [
+        replace(options.base, loss=loss, mining=mining, batch=batch)
+        for loss in (LOSSES[-1:] if options.quick else LOSSES)
+        for mining in runner.some(SAMPLINGS, options)
+        for batch in (SIZES[:1] if options.quick else SIZES)
+    ]
+    return runner.results(runs, options)
+
+
+def tables(rows):
+    """Recall@1 of each loss and size with each sampling."""
+
+    def of_loss(loss):
+        same = runner.where(rows, loss=loss)
+        return runner.table(same, down=("batch", SIZES), across=("mining", SAMPLINGS), label=f"{loss}, batch")
+
+    return {"batch sizes": "\n\n".join(map(of_loss, LOSSES))}

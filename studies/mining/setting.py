@@ -1,0 +1,129 @@
+"""One training run of the studies of mining.
+
+Batches hold 5 images per class, as in Wu et al., Sampling Matters in Deep Embedding Learning. Everything is of a size
+that two cores train: 676 characters with 32 images each, a network of two convolutions instead of ResNet-50, unit
+vectors of 64 dimensions, 1,000 steps whose learning rate falls by a tenth every 50, Recall@1 on 854 other characters.
+"""
+
+import time
+from dataclasses import asdict, dataclass
+
+import keras
+import numpy as np
+
+import tfdml
+from studies import characters, runner
+from tfdml import losses, miners
+
+PER_CLASS = 32
+IN_BATCH = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of one training run.
+
+    Attributes:
+        loss: a loss that `loss_of` knows.
+        mining: a key of `MINERS`, of `NEGATIVES` for triplets, or of `UNCERTAINTIES` for robust losses.
+        batch: number of images in a batch, 5 per class.
+        boundary: boundary of the margin loss on distances, or "learned" for one per class.
+        k: number of ordered pairs that TopK takes.
+        gamma: temperature of KL.
+        learning_rate: initial learning rate of Adam.
+        seed: seed of the network, the batches and random miners.
+        steps: number of training steps.
+        classes: the largest number of classes used of each part.
+    """
+
+    loss: str = "margin"
+    mining: str = "distance weighted"
+    batch: int = 80
+    boundary: float | str = 1.2
+    k: int = 320
+    gamma: float = 0.1
+    learning_rate: float = 3e-3
+    seed: int = 0
+    steps: int = 1000
+    classes: int = 10_000
+
+
+MINERS = {
+    "all": lambda run: None,
+    "random": lambda run: miners.BalancedPairs(seed=run.seed),
+    "semi-hard": lambda run: miners.SemiHard(min_distance=0.5),
+    "semi-hard on similarities": lambda run: miners.SemiHard(min_distance=0.5, distance="cosine"),
+    "distance weighted": lambda run: miners.DistanceWeighted(seed=run.seed),
+    "valid triplets": lambda run: miners.ValidTriplets(),
+}
+NEGATIVES = {
+    "random": lambda run: miners.RandomNegatives(seed=run.seed),
+    "semi-hard": lambda run: miners.semi_hard_negatives,
+    "distance weighted": lambda run: miners.DistanceWeightedNegatives(seed=run.seed),
+}
+UNCERTAINTIES = {
+    "top k": lambda run: losses.TopK(run.k),
+    "top k balanced": lambda run: losses.TopKBalanced(run.k),
+    "KL": lambda run: losses.KL(run.gamma),
+    "grouped KL": lambda run: losses.GroupedKL(run.gamma),
+}
+ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as in A Simple and Effective Framework
+
+
+def options(folder, *, quick=False, workers=2):
+    """The runs that the studies of mining vary, kept in `folder`."""
+    rates = (1e-3, 3e-3, 1e-2, 3e-2)
+    if quick:
+        base = Run(steps=30, classes=20)
+        return runner.Options(base, train, folder, rates[-1:], seeds=(0,), quick=True, workers=1)
+    return runner.Options(Run(), train, folder, rates, workers=workers)
+
+
+def loss_of(run, class_ids):
+    """The loss of a run."""
+    if run.loss.startswith("triplet"):
+        distance = "squared" if run.loss == "triplet squared" else "euclidean"
+        return losses.TripletLoss(distance=distance, negatives=NEGATIVES[run.mining](run))
+    if run.loss == "margin on similarities" and run.mining in UNCERTAINTIES:
+        base = losses.MarginLoss(**ON_SIMILARITIES)
+        return losses.RobustLoss(base, uncertainty=UNCERTAINTIES[run.mining](run))
+    boundary = losses.Boundaries(class_ids=class_ids) if run.boundary == "learned" else run.boundary
+    miner = MINERS[run.mining](run)
+    return {
+        "contrastive": lambda: losses.ContrastiveLoss(miner=miner),
+        "margin": lambda: losses.MarginLoss(boundary=boundary, miner=miner),
+        "margin on similarities": lambda: losses.MarginLoss(**ON_SIMILARITIES, miner=miner),
+        "binomial": lambda: losses.BinomialDevianceLoss(miner=miner),
+        "RAW": lambda: losses.MultiSimilarityLoss(miner=miner),
+        "equal weights": lambda: losses.CosineContrastiveLoss(threshold=-1.0, miner=miner),
+        "lifted structure": lambda: losses.GeneralizedLiftedLoss(margin=0.0, distance="cosine", miner=miner),
+    }[run.loss]()
+
+
+def train(run):
+    """Train one run and return its results: Recall@k and MAP@R of the validation and the test classes."""
+    begin = time.time()
+    model, batches, held_out = prepared(run)
+    model.fit(batches, steps_per_epoch=run.steps, shuffle=False, verbose=0)
+    found = [characters.retrieval(model, *part, k=(1, 10, 100), metric="cosine") for part in held_out]
+    return {
+        "run": asdict(run),
+        **dict(zip(("validation", "test"), found, strict=True)),
+        "seconds": round(time.time() - begin, 1),
+        "protocol": "glyphs/class-disjoint/exact-cosine/v1",
+        **tfdml.environment(),
+    }
+
+
+def prepared(run):
+    """The compiled model of a run, its training batches, and its validation and test parts."""
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(run.seed)
+    (images, labels), *held_out = characters.parts(run.classes, PER_CLASS)
+    sampler = tfdml.samplers.GroupSampler(
+        classes_per_batch=run.batch // IN_BATCH, examples_per_class=IN_BATCH, seed=run.seed
+    )
+    model = characters.network(normalize=True)
+    rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
+    model.compile(keras.optimizers.Adam(rate), loss=loss_of(run, np.unique(labels)))
+    return model, sampler.batches(images, labels), held_out

@@ -1,0 +1,40 @@
+"""Tables of pages, which are rebuilt from the rows of studies, and where rows, figures and pages are."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
+
+
+def filled(text, tables, source, rows):
+    """A page with its tables replaced.
+
+    A table stands between `<!-- NAME of SOURCE -->` and `<!-- end of table -->`.
+
+    Args:
+        text: the page.
+        tables: dict of name to Markdown table.
+        source: what makes the tables, as in the marks.
+        rows: rows of the runs, of which the first says on what machine and versions they were trained.
+
+    Raises:
+        ValueError: if the page has no mark for one of the tables.
+    """
+    about = f"{rows[0]['hardware']}; {rows[0]['versions']}."
+    for name, table in tables.items():
+        text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{about}")
+    return text
+
+
+def replaced(text, mark, table):
+    """The page with what stands between the mark and the next end of a table replaced."""
+    pattern = re.escape(mark) + ".*?<!-- end of table -->"
+    whole = f"{mark}\n{table}\n<!-- end of table -->"
+    text, number = re.subn(pattern, lambda _: whole, text, flags=re.DOTALL)
+    if number != 1:
+        raise ValueError(
+            f"Received a page with {number} tables marked {mark}, expected 1. Mark the place of the table."
+        )
+    return text

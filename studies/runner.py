@@ -1,0 +1,200 @@
+"""Training runs of a study: trained once, kept as JSON files, tuned, repeated over seeds, written as rows of a table.
+
+A run is a frozen dataclass of settings with `learning_rate` and `seed`; `train(run)` returns a dict of results.
+"""
+
+import csv
+import functools
+import json
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the studies of a paper have in common.
+
+    Attributes:
+        base: the run of which all others are variations.
+        train: function of a run that returns its results, at the top level of a module.
+        folder: where the results of runs are kept, one JSON file per run.
+        rates: the learning rates that `tuned` tries.
+        seeds: the seeds that `results` repeats each run with.
+        quick: whether studies keep only a few of their runs.
+        workers: number of processes that train at the same time, one thread each; 1 trains in this process.
+    """
+
+    base: Any
+    train: Callable[[Any], dict]
+    folder: Path
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    quick: bool = False
+    workers: int = 2
+
+
+def results(runs, options):
+    """Rows of the runs, each with its best learning rate, repeated with every seed."""
+    return repeated(tuned(runs, options), options)
+
+
+def repeated(runs, options):
+    """Rows of the runs, repeated with every seed."""
+    return rows_of(finished(over_seeds(runs, options), options))
+
+
+def tuned(runs, options):
+    """Each run with the learning rate of the highest Recall@1 on the validation classes, for the first seed."""
+    grid = [replace(run, learning_rate=rate, seed=options.seeds[0]) for run in runs for rate in options.rates]
+    score = {run: result["validation"]["recall@1"] for run, result in zip(grid, finished(grid, options), strict=True)}
+    rates = len(options.rates)
+    return [max(grid[i : i + rates], key=score.get) for i in range(0, len(grid), rates)]
+
+
+def over_seeds(runs, options):
+    """Each run with every seed."""
+    return [replace(run, seed=seed) for run in runs for seed in options.seeds]
+
+
+def some(values, options):
+    """The values as a list; only the first and the last if `options.quick`."""
+    return list(values)[:: max(len(values) - 1, 1)] if options.quick else list(values)
+
+
+def finished(runs, options):
+    """The results of the runs, in their order. Runs without a file are trained first."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    missing = [run for run in dict.fromkeys(runs) if not _file(run, options).exists()]
+    for number, run in enumerate(_trained(missing, options), start=1):
+        print(f"{number} of {len(missing)} trained: {name_of(run)}", flush=True)
+    return [json.loads(_file(run, options).read_text()) for run in runs]
+
+
+def name_of(run):
+    """A file name that holds every setting of a run."""
+    return "_".join(f"{key}-{value}" for key, value in asdict(run).items()).replace(" ", "-")
+
+
+def rows_of(results):
+    """Results as rows of a table: the settings of a run, then its numbers."""
+    return [
+        {
+            **result["run"],
+            **{f"validation {key}": value for key, value in result["validation"].items()},
+            **result["test"],
+            **{key: result[key] for key in ("seconds", "protocol", "hardware", "versions")},
+        }
+        for result in results
+    ]
+
+
+def write_rows(path, rows):
+    """Write rows as CSV; a crash leaves the old file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    partial.replace(path)
+
+
+def read_rows(path):
+    """Rows of a CSV file, with numbers as floats."""
+    rows = csv.DictReader(path.read_text().splitlines())
+    return [{key: _number(value) for key, value in row.items()} for row in rows]
+
+
+def where(rows, **settings):
+    """The rows with these settings."""
+    return [row for row in rows if all(row[key] == value for key, value in settings.items())]
+
+
+def mean_of(rows, key="recall@1"):
+    """Mean over rows, in percent."""
+    return statistics.mean(100 * row[key] for row in rows)
+
+
+def deviation_of(rows, key="recall@1"):
+    """Standard deviation over rows, in percent; 0 for one row."""
+    return statistics.stdev(100 * row[key] for row in rows) if len(rows) > 1 else 0.0
+
+
+def share(rows, key="recall@1"):
+    """Mean and standard deviation over rows, in percent, as text; empty for no rows."""
+    return f"{mean_of(rows, key):.1f} ± {deviation_of(rows, key):.1f}" if rows else ""
+
+
+def table(rows, *, down, across, label=None):
+    """Recall@1 as mean and standard deviation over seeds, as a Markdown table.
+
+    Args:
+        rows: rows of runs.
+        down, across: a column of the rows, and its values in the order of the table.
+        label: heading of the values that go down; by default the name of their column.
+    """
+    (key, values), (other, others) = down, across
+    body = [[value, *(share(where(rows, **{key: value, other: column})) for column in others)] for value in values]
+    return markdown([label or key, *others], body)
+
+
+def recalls(rows, *, by, keys=("recall@1", "recall@10", "recall@100", "map@r")):
+    """Several numbers as mean and standard deviation over seeds, as a Markdown table.
+
+    Args:
+        rows: rows of runs.
+        by: a column of the rows, and its values in the order of the table.
+        keys: columns of the numbers, which are shown in percent.
+    """
+    column, values = by
+    body = [[value, *(share(where(rows, **{column: value}), key) for key in keys)] for value in values]
+    return markdown([column, *(key.capitalize().replace("Map@r", "MAP@R") for key in keys)], body)
+
+
+def markdown(head, body, rules=None):
+    """Lists of cells as a Markdown table; `rules` are the cells of its second line, which align the columns."""
+    lines = [head, rules or ["---"] * len(head), *body]
+    return "\n".join("|" + "".join(f"{f' {cell}'.rstrip()} |" for cell in line) for line in lines)
+
+
+def _file(run, options):
+    return options.folder / f"{name_of(run)}.json"
+
+
+def _trained(runs, options):
+    """Train the runs and yield each once its file is written."""
+    keep = functools.partial(_train_and_keep, options)
+    if options.workers == 1 or not runs:
+        yield from map(keep, runs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_one_thread) as pool:
+        yield from pool.map(keep, runs)
+
+
+def _train_and_keep(options, run):
+    result = json.dumps(options.train(run), indent=1)
+    partial = options.folder / f".{name_of(run)}.{os.getpid()}"
+    partial.write_text(result)
+    partial.replace(_file(run, options))
+    return run
+
+
+def _number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _one_thread():
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -1,0 +1,311 @@
+"""The table of losses, each with its equation as a loop, and small batches to try them on."""
+
+import functools
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from tests.backend import BACKEND, fast, gradient_and_values, numbers
+from tests.losses import loops
+from tfdml import losses, miners, pairs
+
+# Traits of rows.
+BRANCH = "takes another branch of the code than the defaults of its class"
+BY_CLASS_ID = "has settings by class id"
+LISTED = "has half as many anchors as rows: neighboring rows are a pair"
+OVER_A_BASE = "has no options of pairs: they are those of its base"
+SUPPORT_FIRST = "takes the first rows of a class as its support"
+WITHIN = "compares references with each other: the batch is its own references"
+
+COUNTS = {0: 3, 1: 4, 2: 5, 3: 6, 4: 2, 5: 3, 6: 4, 7: 9, 8: 12, 9: 2}
+CONSECUTIVE = {"pairing": pairs.consecutive_pairs}
+
+
+class Row(NamedTuple):
+    """A loss, its oracle `(labels, embeddings) -> values`, and the traits that tests ask for."""
+
+    loss: losses.PairLoss
+    by_loops: Callable
+    traits: frozenset | set = frozenset()
+
+    @property
+    def anchors(self):
+        """Number of anchors in a batch of 8 rows."""
+        return 4 if LISTED in self.traits else 8
+
+    def with_options(self, **options):
+        """The same loss with other options of pairs."""
+        if OVER_A_BASE in self.traits:
+            base = type(self.loss.base)(**{**self.loss.base.settings, **options})
+            return type(self.loss)(base, uncertainty=self.loss.settings["uncertainty"])
+        return type(self.loss)(**{**self.loss.settings, "pairing": self.loss.pairing, **options})
+
+    def with_ids(self, rename):
+        """The same loss for classes of other ids."""
+        if BY_CLASS_ID not in self.traits:
+            return self.loss
+        counts = self.loss.settings["class_counts"]
+        return self.with_options(class_counts={rename(int(label)): count for label, count in counts.items()})
+
+
+@keras.saving.register_keras_serializable("tests")
+def softplus(d):
+    return keras.ops.softplus(d)
+
+
+def row(make, by_loops, *traits, **settings):
+    """A loss and its oracle, with the same settings."""
+    return Row(make(**settings), partial(by_loops, **settings), frozenset(traits))
+
+
+def consecutive(make, cost, *traits, **settings):
+    """A loss over a batch that is a list of pairs, and its oracle."""
+    by_loops = partial(loops.consecutive, cost=cost, **settings)
+    return Row(make(**settings, **CONSECUTIVE), by_loops, frozenset({LISTED, *traits}))
+
+
+def chosen(negatives, rule, *traits, band=None, **settings):
+    """The triplet loss with one negative for each positive, and its oracle."""
+    by_loops = partial(loops.triplet, negatives=rule, band=band, **settings)
+    return Row(losses.TripletLoss(negatives=negatives, **settings), by_loops, frozenset(traits))
+
+
+def robust(uncertainty, weights, *traits, base=None, cost=loops.margin_on_similarities, **settings):
+    """A robust loss, over the margin loss on similarities by default, and its oracle."""
+    base = base or losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+    by_loops = partial(loops.robust, cost=cost, weights=partial(weights, **settings))
+    return Row(losses.RobustLoss(base, uncertainty=uncertainty), by_loops, frozenset({OVER_A_BASE, *traits}))
+
+
+# The first row of each class has its defaults.
+ROWS = {
+    "contrastive": row(losses.ContrastiveLoss, loops.contrastive),
+    "contrastive with both margins": row(
+        losses.ContrastiveLoss, loops.contrastive, positive_margin=0.5, negative_margin=2.5
+    ),
+    "contrastive on squared distances": row(
+        losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
+    ),
+    "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
+    "contrastive on consecutive pairs": Row(
+        losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),
+        partial(loops.contrastive_of_consecutive, negative_margin=3.0),
+        {BRANCH, LISTED},
+    ),
+    "weighted contrastive": row(losses.WeightedContrastiveLoss, loops.weighted_contrastive),
+    "weighted contrastive with functions": Row(
+        losses.WeightedContrastiveLoss(g=softplus, h=losses.HingeSquared(2.0), eta=0.3, distance="squared"),
+        partial(
+            loops.weighted_contrastive,
+            g=lambda d: np.log1p(np.exp(d)),
+            h=lambda d: max(0, 2 - d) ** 2,
+            eta=0.3,
+            distance="squared",
+        ),
+        {BRANCH},
+    ),
+    "weighted contrastive on consecutive pairs": consecutive(
+        losses.WeightedContrastiveLoss, loops.weighted_contrastive_cost, eta=0.5
+    ),
+    "balanced contrastive": row(
+        losses.BalancedContrastiveLoss, loops.balanced_contrastive, BY_CLASS_ID, class_counts=COUNTS
+    ),
+    "balanced contrastive with other settings": row(
+        losses.BalancedContrastiveLoss,
+        loops.balanced_contrastive,
+        BY_CLASS_ID,
+        class_counts=COUNTS,
+        negatives_per_positive=8.0,
+        margin=3.0,
+        distance="squared",
+    ),
+    "balanced contrastive on consecutive pairs": consecutive(
+        losses.BalancedContrastiveLoss, loops.balanced_contrastive_cost, BY_CLASS_ID, class_counts=COUNTS, margin=3.0
+    ),
+    "cosine contrastive": row(losses.CosineContrastiveLoss, loops.cosine_contrastive),
+    "cosine contrastive on consecutive pairs": consecutive(
+        losses.CosineContrastiveLoss, loops.cosine_contrastive_cost, threshold=-0.3
+    ),
+    "cosine regression": row(losses.CosineRegressionLoss, loops.cosine_regression),
+    "cosine regression on consecutive pairs": consecutive(losses.CosineRegressionLoss, loops.cosine_regression_cost),
+    "distance logistic": row(losses.DistanceLogisticLoss, loops.distance_logistic),
+    "distance logistic on squared distances": row(
+        losses.DistanceLogisticLoss, loops.distance_logistic, margin=3.0, distance="squared"
+    ),
+    "distance logistic on consecutive pairs": consecutive(
+        losses.DistanceLogisticLoss, loops.distance_logistic_cost, margin=2.0
+    ),
+    "binomial deviance": row(losses.BinomialDevianceLoss, loops.binomial_deviance),
+    "binomial deviance on consecutive pairs": consecutive(
+        losses.BinomialDevianceLoss, loops.binomial_deviance_cost, alpha=3.0, beta=10.0, threshold=0.1
+    ),
+    "margin": row(losses.MarginLoss, loops.margin_loss),
+    "margin over all pairs": row(
+        losses.MarginLoss, loops.margin_loss, BRANCH, normalize="all", margin=0.4, boundary=1.0
+    ),
+    "margin on consecutive pairs": Row(
+        losses.MarginLoss(boundary=1.4, **CONSECUTIVE),
+        partial(loops.margin_loss_of_consecutive, boundary=1.4),
+        {BRANCH, LISTED},
+    ),
+    "margin on similarities": row(losses.MarginLoss, loops.margin_loss, distance="cosine", boundary=0.5),
+    "robust, KL": robust(losses.KL(0.1), loops.kl),
+    "robust, KL over binomial deviance": robust(
+        losses.KL(0.5),
+        loops.kl,
+        base=losses.BinomialDevianceLoss(beta=5.0),
+        cost=partial(loops.binomial_deviance_cost, beta=5.0),
+        gamma=0.5,
+    ),
+    "robust, top k": robust(losses.TopK(2), loops.top_k, BRANCH, k=2),
+    "robust, top k over the contrastive loss": robust(
+        losses.TopK(2), loops.top_k, base=losses.ContrastiveLoss(), cost=loops.contrastive_pair, k=2
+    ),
+    "robust, top k balanced": robust(losses.TopKBalanced(2), loops.top_k_balanced, BRANCH, k=2),
+    "robust, grouped KL": robust(losses.GroupedKL(), loops.grouped_kl, BRANCH),
+    "robust, grouped KL with pseudo pairs": robust(
+        losses.GroupedKL(0.2, negative_gamma=0.05, pseudo_loss=0.1),
+        loops.grouped_kl,
+        BRANCH,
+        gamma=0.2,
+        negative_gamma=0.05,
+        pseudo_loss=0.1,
+    ),
+    "robust, variance": robust(losses.Variance(1.0), loops.variance, BRANCH),
+    "robust, more variance": robust(losses.Variance(20.0), loops.variance, BRANCH, rho=20.0),
+    "robust, maximal": robust(losses.Maximal(), loops.maximal, BRANCH),
+    "triplet": row(losses.TripletLoss, loops.triplet),
+    "triplet on plain distances": row(losses.TripletLoss, loops.triplet, distance="euclidean", margin=1.0),
+    "triplet, mean of active": row(losses.TripletLoss, loops.triplet, BRANCH, distance="cosine", normalize="active"),
+    "triplet, soft": row(losses.TripletLoss, loops.triplet, BRANCH, soft=True, distance="euclidean"),
+    "triplet, ratio": row(losses.TripletLoss, loops.triplet, BRANCH, ratio=True, margin=1.0),
+    "triplet, swapped": row(losses.TripletLoss, loops.triplet, WITHIN, BRANCH, swap=True, margin=1.0),
+    "triplet, swapped, mean of active": row(
+        losses.TripletLoss, loops.triplet, WITHIN, BRANCH, swap=True, normalize="active"
+    ),
+    "triplet, hardest negatives": chosen(miners.hardest_negatives, "hardest", BRANCH, distance="euclidean"),
+    "triplet, hardest negatives, swapped": chosen(
+        miners.hardest_negatives, "hardest", WITHIN, BRANCH, swap=True, margin=1.0
+    ),
+    "triplet, semi-hard negatives": chosen(miners.semi_hard_negatives, "semi_hard", BRANCH, margin=1.0),
+    "triplet, semi-hard negatives inside a margin": chosen(
+        miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
+    ),
+    "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
+    "batch hard on squared distances": row(
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, distance="squared", margin=1.0
+    ),
+    "batch hard, soft": row(
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, BRANCH, soft=True, distance="cosine"
+    ),
+    "batch hard, swapped, mean of active": row(
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, WITHIN, BRANCH, swap=True, normalize="active"
+    ),
+    "lifted structure": row(losses.LiftedStructureLoss, loops.lifted_structure),
+    "lifted structure with the nested maximum": row(
+        losses.LiftedStructureLoss, loops.lifted_structure, BRANCH, hard=True, margin=3.0
+    ),
+    "lifted structure, not squared": row(
+        losses.LiftedStructureLoss, loops.lifted_structure, BRANCH, squared=False, distance="cosine"
+    ),
+    "generalized lifted": row(losses.GeneralizedLiftedLoss, loops.generalized_lifted),
+    "generalized lifted on similarities": row(
+        losses.GeneralizedLiftedLoss, loops.generalized_lifted, distance="cosine", margin=0.1
+    ),
+    "n-pairs": row(losses.NPairsLoss, loops.n_pairs),
+    "n-pairs with a regularizer": row(losses.NPairsLoss, loops.n_pairs, BRANCH, l2=0.02),
+    "n-pairs, two a class": Row(
+        losses.NPairsLoss(l2=0.1, pairing=pairs.even_against_odd),
+        partial(loops.n_pairs_even_against_odd, l2=0.1),
+        {BRANCH, LISTED},
+    ),
+    "NCA": row(losses.NCALoss, loops.nca),
+    "NCA, logarithm": row(losses.NCALoss, loops.nca, BRANCH, log=True),
+    "NT-Xent": row(losses.NTXentLoss, loops.nt_xent),
+    "NT-Xent, warmer": row(losses.NTXentLoss, loops.nt_xent, temperature=0.5),
+    "SupCon": row(losses.SupConLoss, loops.sup_con),
+    "circle": row(losses.CircleLoss, loops.circle),
+    "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
+    "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),
+    "tuplet margin, softer": row(losses.TupletMarginLoss, loops.tuplet_margin, margin_degrees=20.0, scale=5.0),
+    "multi-similarity": row(losses.MultiSimilarityLoss, loops.multi_similarity),
+    "multi-similarity with other settings": row(
+        losses.MultiSimilarityLoss, loops.multi_similarity, alpha=5.0, beta=20.0, threshold=-0.2
+    ),
+    "multi-similarity of valid triplets": Row(
+        losses.MultiSimilarityLoss(miner=miners.ValidTriplets(margin=0.1)), loops.mined_multi_similarity, {BRANCH}
+    ),
+    "RAW": row(losses.RAWLoss, loops.raw),
+    "HAP2S": row(losses.HAP2SLoss, loops.hap2s),
+    "HAP2S, harder": row(losses.HAP2SLoss, loops.hap2s, margin=0.5, temperature=0.1),
+    "angular": row(losses.AngularLoss, loops.angular, WITHIN),
+    "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, angle_degrees=30.0),
+    "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN),
+    "quadruplet on plain distances": row(
+        losses.QuadrupletLoss, loops.quadruplet, WITHIN, margin=0.5, second_margin=0.2, distance="euclidean"
+    ),
+    "histogram": row(losses.HistogramLoss, loops.histogram),
+    "histogram of few bins": row(losses.HistogramLoss, loops.histogram, bins=7),
+    "FastAP": row(losses.FastAPLoss, loops.fast_ap),
+    "FastAP of many bins": row(losses.FastAPLoss, loops.fast_ap, bins=50),
+    "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
+    "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
+    "ranked list": row(losses.RankedListLoss, loops.ranked_list),
+    "ranked list with hard positives": row(
+        losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
+    ),
+    "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
+    "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
+    "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),
+}
+DEFAULTS = {type(row.loss).__name__: row for row in reversed(ROWS.values())}
+BRANCHES = {name: row for name, row in ROWS.items() if BRANCH in row.traits or row in DEFAULTS.values()}
+# JAX compiles each row: there, rows that only change a number are left out.
+CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
+LOSSES = {name: row.loss for name, row in CHECKED.items()}
+
+
+def having(rows, *traits):
+    """The rows with all of these traits."""
+    return {name: row for name, row in rows.items() if row.traits.issuperset(traits)}
+
+
+def lacking(rows, *traits):
+    """The rows with none of these traits."""
+    return {name: row for name, row in rows.items() if row.traits.isdisjoint(traits)}
+
+
+# All of 8 rows: JAX compiles each loss once for each shape.
+UNEVEN = {"three classes": [0, 0, 1, 1, 1, 7, 7, 7], "one of its own": [3, 3, 3, 9, 5, 5, 6, 6]}
+LARGE = np.repeat(np.arange(9), [1, 2, 3, 4, 5, 6, 2, 1, 8]).tolist()
+
+
+def batch(labels, dim=5, seed=0, dtype="float32"):
+    rng = np.random.default_rng(seed)
+    return np.array(labels), (rng.standard_normal((len(labels), dim)) / np.sqrt(dim)).astype(dtype)
+
+
+@functools.cache
+def of_batch(loss, way=fast):
+    """The reduced loss, its gradient, and one value per anchor, of labels, embeddings and weights of anchors."""
+
+    def reduced(labels, x, weights):
+        values = loss.call(labels, x)
+        return loss.reduce(values, weights), values
+
+    return way(lambda labels, x, weights: gradient_and_values(lambda v: reduced(labels, v, weights), x))
+
+
+def evaluated(row, labels, x, weights=None, way=fast):
+    """The reduced loss of a batch, its gradient, and one value per anchor, as arrays."""
+    weights = np.ones(row.anchors * len(x) // 8, "float32") if weights is None else weights
+    found = of_batch(row.loss, way)(*(keras.ops.convert_to_tensor(part) for part in (labels, x, weights)))
+    return tuple(numbers(part) for part in found)
+
+
+def values_of(row, labels, x):
+    """One value per anchor, as an array."""
+    return evaluated(row, labels, x)[2]

@@ -1,0 +1,289 @@
+"""What every loss promises of its options: configs, help, errors, labels, miners. None depends on a backend."""
+
+import inspect
+import json
+import pydoc
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tests.losses.rows import (
+    BY_CLASS_ID,
+    DEFAULTS,
+    LISTED,
+    OVER_A_BASE,
+    ROWS,
+    UNEVEN,
+    batch,
+    evaluated,
+    having,
+    lacking,
+    values_of,
+)
+from tfdml import losses
+
+LABELS, X = batch(UNEVEN["three classes"])
+
+
+def each(rows):
+    return pytest.mark.parametrize("row", rows.values(), ids=rows)
+
+
+def saved_and_loaded(loss):
+    """The loss after a way through JSON."""
+    return keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(loss))))
+
+
+@each(ROWS)
+def test_a_loss_comes_back_from_its_config(row):
+    again = saved_and_loaded(row.loss)
+    assert type(again) is type(row.loss)
+    assert again.get_config() == row.loss.get_config()
+    np.testing.assert_array_equal(numbers(again.call(LABELS, X)), numbers(row.loss.call(LABELS, X)))
+
+
+EARLIER = [
+    (
+        {"class_name": "AngularLoss", "registered_name": "tfdml>AngularLoss", "config": {"angle": 30.0}},
+        losses.AngularLoss(angle_degrees=30.0),
+    ),
+    (
+        {"class_name": "TupletMarginLoss", "registered_name": "tfdml>TupletMarginLoss", "config": {"margin": 20.0}},
+        losses.TupletMarginLoss(margin_degrees=20.0),
+    ),
+    (
+        {
+            "class_name": "RankedListLoss",
+            "registered_name": "tfdml>RankedListLoss",
+            "config": {"margin": 0.2, "temperature": 5.0, "positive_temperature": 3.0},
+        },
+        losses.RankedListLoss(margin=0.2, scale=5.0, positive_scale=3.0),
+    ),
+    (
+        {
+            "class_name": "KL",
+            "registered_name": "tfdml>KL",
+            "config": {"name": "kl", "dtype": "float32", "seed": 3, "gamma": 0.5, "sampled": 4},
+        },
+        losses.KL(0.5, num_samples=4, seed=3, name="kl"),
+    ),
+    (
+        {
+            "class_name": "GroupedKL",
+            "registered_name": "tfdml>GroupedKL",
+            "config": {"gamma": 0.5, "negative_gamma": None, "pseudo": 0.1},
+        },
+        losses.GroupedKL(0.5, pseudo_loss=0.1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), EARLIER, ids=[config["class_name"] for config, _ in EARLIER])
+def test_configs_with_earlier_names_of_options_load(config, expected):
+    found = keras.saving.deserialize_keras_object({"module": "tfdml.losses", **config})
+    assert type(found) is type(expected)
+    assert found.get_config() == expected.get_config()
+
+
+@each(ROWS)
+def test_keras_reduces_one_value_per_anchor(row):
+    values = numbers(row.loss.call(LABELS, X))
+    weights = np.arange(row.anchors, dtype="float32")
+    total = type(row.loss).from_config({**row.loss.get_config(), "reduction": "sum"})
+    assert values.shape == (row.anchors,)
+    np.testing.assert_allclose(numbers(row.loss(LABELS, X)), values.mean(), rtol=1e-6)
+    np.testing.assert_allclose(numbers(row.loss(LABELS, X, weights)), (values * weights).mean(), rtol=1e-6)
+    np.testing.assert_allclose(numbers(total(LABELS, X)), values.sum(), rtol=1e-6)
+
+
+@each(lacking(DEFAULTS, LISTED))
+def test_a_batch_without_pairs_has_zero_loss_and_gradient(row):
+    value, slope, _ = evaluated(row, *batch([5]), np.ones(1, "float32"))
+    assert value == 0
+    np.testing.assert_array_equal(slope, np.zeros((1, 5)))
+
+
+@each(DEFAULTS)
+def test_labels_may_stand_in_a_column(row):
+    np.testing.assert_array_equal(numbers(row.loss.call(LABELS[:, None], X)), numbers(row.loss.call(LABELS, X)))
+
+
+@each(DEFAULTS)
+def test_float_labels_and_other_lengths_are_refused(row):
+    with pytest.raises(ValueError, match="labels of dtype float32, expected integer class ids"):
+        row.loss(LABELS.astype("float32"), X)
+    with pytest.raises(ValueError, match="6 labels and 8 embeddings"):
+        row.loss(LABELS[:6], X)
+    with pytest.raises(ValueError, match=r"embeddings of shape \(8, 5, 1\)"):
+        row.loss(LABELS, X[:, :, None])
+    with pytest.raises(ValueError, match=r"labels of shape \(8, 2\)"):
+        row.loss(np.stack([LABELS, LABELS], axis=1), X)
+
+
+@keras.saving.register_keras_serializable("tests")
+def share_a_tag(a, b):
+    """Multi-label relevance: two rows of 0 and 1 with a 1 in the same place."""
+    a, b = (keras.ops.cast(labels, "float32") for labels in (a, b))
+    return keras.ops.matmul(a, keras.ops.transpose(b)) > 0
+
+
+@keras.saving.register_keras_serializable("tests")
+def same_family(a, b):
+    """Hierarchical relevance: ids that share their tens."""
+    return a[:, None] // 10 == b // 10
+
+
+@each(lacking(DEFAULTS, BY_CLASS_ID))
+def test_match_says_which_labels_belong_together(row):
+    expected, ids = values_of(row, LABELS, X), 10 * LABELS + np.arange(8)
+    by_tags, by_family = row.with_options(match=share_a_tag), row.with_options(match=same_family)
+    np.testing.assert_allclose(numbers(by_tags.call(np.eye(8, dtype="int32")[LABELS], X)), expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers(by_family.call(ids, X)), expected, rtol=1e-5, atol=1e-6)
+    again = saved_and_loaded(by_family)
+    np.testing.assert_array_equal(numbers(again.call(ids, X)), numbers(by_family.call(ids, X)))
+    with pytest.raises(ValueError, match=r"matrix of shape \(8,\) from match, expected \(anchors, references\)"):
+        row.with_options(match=lambda a, b: a == b).call(ids, X)
+
+
+@each(DEFAULTS)
+def test_a_miner_that_returns_another_shape_is_refused(row):
+    wrong = {
+        r"positive weights of shape \(4, 8\)": lambda pairs: pairs._replace(positive=pairs.positive[:4]),
+        "positive weights of shape None": lambda pairs: pairs.positive,
+    }
+    for message, miner in wrong.items():
+        with pytest.raises(ValueError, match=f"Received {message} from miner=.*, expected \\(8, 8\\)"):
+            row.with_options(miner=miner)(LABELS, X)
+
+
+@keras.saving.register_keras_serializable("tests")
+def lightly(pairs):
+    """Weights that no loss has by itself."""
+    return pairs._replace(positive=0.25 * pairs.positive, negative=0.5 * pairs.negative)
+
+
+@each(ROWS)
+def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
+    loss = row.loss
+    config = {**loss.get_config(), "importance": keras.saving.serialize_keras_object(lightly)}
+    weighted = type(loss).from_config(json.loads(json.dumps(config)))
+    expected = loss.values(lightly(loss.reweight(loss.pair(LABELS, X))))
+    np.testing.assert_array_equal(numbers(weighted.call(LABELS, X)), numbers(expected))
+
+
+KERAS_OPTIONS = {"name", "reduction", "dtype"}
+PAIR_OPTIONS = {"pairing", "miner", "importance", "match"}
+
+
+def require_options(loss, expected):
+    """The constructor of a loss shows these options and no others, and names them beside one that it does not know."""
+    shown = inspect.signature(type(loss)).parameters
+    assert set(shown) == expected
+    assert shown["reduction"].default == "sum_over_batch_size"
+    with pytest.raises(TypeError, match=r"Received marign=0.3 for .*, expected options among ") as error:
+        type(loss)(**loss.settings, marign=0.3)
+    message, _, options = str(error.value).rstrip(".").partition(" among ")
+    assert type(loss).__name__ in message
+    assert set(options.split(", ")) == expected
+
+
+@each(lacking(DEFAULTS, OVER_A_BASE))
+def test_an_unknown_option_is_named_beside_those_that_there_are(row):
+    require_options(row.loss, set(row.loss.settings) | PAIR_OPTIONS | KERAS_OPTIONS)
+
+
+@each(having(DEFAULTS, OVER_A_BASE))
+def test_an_unknown_option_of_a_loss_over_a_base_is_named_beside_those_that_there_are(row):
+    require_options(row.loss, set(row.loss.settings) | KERAS_OPTIONS)
+
+
+def test_help_shows_every_option_with_its_default():
+    shown = pydoc.render_doc(losses.CosineContrastiveLoss, renderer=pydoc.plaintext).partition("Contrastive loss on")[0]
+    for option in ("threshold", *PAIR_OPTIONS, *KERAS_OPTIONS):
+        assert option in shown
+
+
+def test_options_of_uncertainty_sets_go_by_name_but_the_first():
+    assert losses.uncertainty.KL is losses.KL
+    for make in (lambda: losses.KL(0.1, 12), lambda: losses.GroupedKL(0.1, 0.2)):
+        with pytest.raises(TypeError, match="positional argument"):
+            make()
+
+
+WRONG = [
+    (lambda: losses.ContrastiveLoss(positive_margin=-1), "positive_margin=-1"),
+    (lambda: losses.ContrastiveLoss(positive_margin=1.0, negative_margin=0.5), "negative_margin=0.5"),
+    (lambda: losses.ContrastiveLoss(distance="manhattan"), "distance='manhattan'"),
+    (lambda: losses.WeightedContrastiveLoss(g=2), "g=2"),
+    (lambda: losses.WeightedContrastiveLoss(eta=-1), "eta=-1"),
+    (lambda: losses.HingeSquared(margin=0), "margin=0"),
+    (lambda: losses.BalancedContrastiveLoss(class_counts=[0, 0]), r"class_counts=\[0, 0\]"),
+    (lambda: losses.BalancedContrastiveLoss(class_counts=[2], negatives_per_positive=0), "negatives_per_positive=0"),
+    (lambda: losses.BalancedContrastiveLoss(class_counts=[2], margin=-1), "margin=-1"),
+    (lambda: losses.CosineContrastiveLoss(threshold=1.5), "threshold=1.5"),
+    (lambda: losses.DistanceLogisticLoss(margin=0), "margin=0"),
+    (lambda: losses.BinomialDevianceLoss(alpha=0), "alpha=0"),
+    (lambda: losses.MarginLoss(boundary=2.5), "boundary=2.5"),
+    (lambda: losses.MarginLoss(margin=-1), "margin=-1"),
+    (lambda: losses.MarginLoss(normalize="mean"), "normalize='mean'"),
+    (lambda: losses.MultiSimilarityLoss(alpha=0), "alpha=0"),
+    (lambda: losses.MultiSimilarityLoss(beta=0), "beta=0"),
+    (lambda: losses.RAWLoss(threshold=1.5), "threshold=1.5"),
+    (lambda: losses.BatchHardTripletLoss(margin=-1), "margin=-1"),
+    (lambda: losses.TripletLoss(margin=-1), "margin=-1"),
+    (lambda: losses.TripletLoss(margin=0, ratio=True), "margin=0 with ratio=True"),
+    (lambda: losses.TripletLoss(soft=True, ratio=True), "soft=True and ratio=True"),
+    (lambda: losses.TripletLoss(negatives="hardest"), "negatives='hardest'"),
+    (lambda: losses.TripletLoss(normalize=None), "normalize=None"),
+    (lambda: losses.LiftedStructureLoss(margin=-1), "margin=-1"),
+    (lambda: losses.GeneralizedLiftedLoss(margin=-1), "margin=-1"),
+    (lambda: losses.CircleLoss(margin=2), "margin=2"),
+    (lambda: losses.CircleLoss(scale=0), "scale=0"),
+    (lambda: losses.NPairsLoss(l2=-1), "l2=-1"),
+    (lambda: losses.NTXentLoss(temperature=0), "temperature=0"),
+    (lambda: losses.SupConLoss(temperature=0), "temperature=0"),
+    (lambda: losses.TupletMarginLoss(margin_degrees=180), "margin_degrees=180"),
+    (lambda: losses.TupletMarginLoss(scale=-1), "scale=-1"),
+    (lambda: losses.HAP2SLoss(temperature=0), "temperature=0"),
+    (lambda: losses.HAP2SLoss(margin=-1), "margin=-1"),
+    (lambda: losses.AngularLoss(angle_degrees=90), "angle_degrees=90"),
+    (lambda: losses.QuadrupletLoss(margin=-1), "margin=-1"),
+    (lambda: losses.QuadrupletLoss(second_margin=2), "second_margin=2"),
+    (lambda: losses.HistogramLoss(bins=0), "bins=0"),
+    (lambda: losses.FastAPLoss(bins=0), "bins=0"),
+    (lambda: losses.SmoothAPLoss(temperature=0), "temperature=0"),
+    (lambda: losses.RankedListLoss(margin=1.5), "margin=1.5"),
+    (lambda: losses.RankedListLoss(balance=2), "balance=2"),
+    (lambda: losses.RankedListLoss(positive_scale=-1), "positive_scale=-1"),
+    (lambda: losses.CoupledClustersLoss(margin=-1), "margin=-1"),
+    (lambda: losses.PrototypicalLoss(shots=0), "shots=0"),
+    (lambda: losses.MarginLoss(nu=0.1), "nu=0.1 with boundary=1.2"),
+    (lambda: losses.MarginLoss(boundary=losses.Boundaries(), nu=-1), "nu=-1"),
+    (lambda: losses.Boundaries(initial=3), "initial=3"),
+    (lambda: losses.Boundaries(examples=-1), "examples=-1"),
+    (lambda: losses.RobustLoss(None, uncertainty=losses.TopK(2)), "base=None"),
+    (lambda: losses.RobustLoss(losses.MarginLoss(), uncertainty="top k"), "uncertainty='top k'"),
+    (
+        lambda: losses.RobustLoss(losses.MarginLoss(boundary=losses.Boundaries(), nu=0.5), uncertainty=losses.TopK(2)),
+        "a base loss with nu=0.5",
+    ),
+    (lambda: losses.TopK(0), "k=0"),
+    (lambda: losses.TopK(2.5), "k=2.5"),
+    (lambda: losses.TopKBalanced(3), "k=3"),
+    (lambda: losses.KL(0), "gamma=0"),
+    (lambda: losses.KL(0.1, num_samples=0), "num_samples=0"),
+    (lambda: losses.GroupedKL(0), "gamma=0"),
+    (lambda: losses.GroupedKL(negative_gamma=0), "negative_gamma=0"),
+    (lambda: losses.Variance(0), "rho=0"),
+    (lambda: losses.MultiSimilarityLoss(miner="hard"), "miner='hard'"),
+    (lambda: losses.MultiSimilarityLoss(pairing=None), "pairing=None"),
+    (lambda: losses.MultiSimilarityLoss(match="equal"), "match='equal'"),
+]
+
+
+@pytest.mark.parametrize(("make", "received"), WRONG)
+def test_a_wrong_option_is_named_where_it_is_given(make, received):
+    with pytest.raises(ValueError, match=f"Received {received}.* expected "):
+        make()

@@ -1,0 +1,68 @@
+"""A loss of one's own: a function of pairs in `PairLoss`."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tests.backend import numbers
+from tests.losses.rows import UNEVEN, batch
+from tfdml import losses, miners, models, pairs
+
+pytestmark = pytest.mark.backends
+
+LABELS, X = batch(UNEVEN["three classes"])
+
+
+@keras.saving.register_keras_serializable("tests")
+def pull_and_push(pairs_of_batch, *, margin, push=1.0):
+    """Positives are pulled, negatives pushed beyond a margin."""
+    d = pairs.euclidean(pairs_of_batch)
+    terms = pairs_of_batch.positive * d + push * pairs_of_batch.negative * ops.maximum(margin - d, 0.0)
+    return ops.sum(terms, axis=1)
+
+
+def own_loss(**options):
+    return losses.PairLoss(
+        pull_and_push, margin=1.5, miner=miners.PairMargin(positive_margin=0.2, negative_margin=1.0), **options
+    )
+
+
+def test_a_loss_of_ones_own_is_the_function_of_the_mined_pairs():
+    mined = miners.PairMargin(positive_margin=0.2, negative_margin=1.0)(pairs.all_pairs(LABELS, X))
+    expected = numbers(pull_and_push(mined, margin=1.5, push=0.5))
+    np.testing.assert_allclose(numbers(own_loss(push=0.5).call(LABELS, X)), expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers(own_loss(push=0.5)(LABELS, X)), expected.mean(), rtol=1e-6)
+    assert own_loss().name == "pull_and_push"
+
+
+def test_a_loss_of_ones_own_comes_back_from_its_config():
+    loss = own_loss(push=0.5, reduction="sum")
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+    again = keras.saving.deserialize_keras_object(config)
+    assert again.function is pull_and_push
+    assert again.settings == {"margin": 1.5, "push": 0.5}
+    assert again.get_config() == loss.get_config()
+    np.testing.assert_array_equal(numbers(again(LABELS, X)), numbers(loss(LABELS, X)))
+
+
+def test_a_loss_of_ones_own_refuses_settings_that_its_function_does_not_have():
+    with pytest.raises(TypeError, match=r"Received marign=0.3 for PairLoss, expected options among .*, margin, push\."):
+        losses.PairLoss(pull_and_push, marign=0.3)
+    with pytest.raises(ValueError, match=r"Received function='hinge', expected a function of Pairs"):
+        losses.PairLoss("hinge")
+
+
+def test_a_loss_of_ones_own_trains_and_comes_back_from_the_file_of_its_model(tmp_path):
+    inputs = keras.Input((5,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", loss=own_loss(), jit_compile=True)
+    history = model.fit(X, LABELS, batch_size=8, epochs=5, verbose=0, shuffle=False)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.loss.get_config() == model.loss.get_config()
+    evaluate = {"batch_size": 8, "verbose": 0}
+    np.testing.assert_allclose(again.evaluate(X, LABELS, **evaluate), model.evaluate(X, LABELS, **evaluate), rtol=1e-6)

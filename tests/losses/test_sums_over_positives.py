@@ -1,0 +1,54 @@
+"""Gradients that are derived by hand, of sums that go over the positives of all anchors."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import fast, gradient_and_values, in_float64, numbers
+from tests.losses.rows import UNEVEN, batch
+from tfdml import losses, miners, pairs
+
+pytestmark = pytest.mark.backends
+
+
+def weighted_pairs(labels, x, seed=2):
+    """All pairs with weights 0, 1 or 2 that are not the same both ways."""
+    made, rng = pairs.all_pairs(labels, x), np.random.default_rng(seed)
+    weights = [keras.ops.cast(rng.integers(0, 3, (len(x), len(x))), made.positive.dtype) for _ in range(2)]
+    return made._replace(positive=made.positive * weights[0], negative=made.negative * weights[1])
+
+
+OVER_POSITIVES = {
+    "all triplets": losses.triplet,
+    "soft triplets": partial(losses.triplet, soft=True, distance="euclidean"),
+    "ratios": partial(losses.triplet, ratio=True, margin=1.0),
+    "semi-hard triplets": partial(losses.triplet, negatives=miners.semi_hard_negatives, margin=1.0),
+    "smooth AP": partial(losses.smooth_ap, temperature=0.1),
+    "angular": losses.angular,
+    "quadruplet": losses.quadruplet,
+}
+
+
+def value_of(function, labels, x):
+    total = keras.ops.sum(function(weighted_pairs(labels, x)))
+    return total, total
+
+
+def total(ours, x):
+    return numbers(ours(keras.ops.convert_to_tensor(x))[0])
+
+
+@pytest.mark.parametrize("function", OVER_POSITIVES.values(), ids=OVER_POSITIVES)
+def test_sums_over_positives_have_the_gradient_of_their_value_for_any_weights(function):
+    labels, x = batch(UNEVEN["three classes"], dim=3, dtype="float64")
+    with in_float64():
+        ours = fast(lambda v: gradient_and_values(lambda w: value_of(function, labels, w), v))
+        slope, step = numbers(ours(keras.ops.convert_to_tensor(x))[1]), 1e-6
+        expected = np.zeros(x.shape)
+        for place in np.ndindex(x.shape):
+            shift = np.zeros(x.shape)
+            shift[place] = step
+            expected[place] = (total(ours, x + shift) - total(ours, x - shift)) / (2 * step)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())

@@ -1,0 +1,34 @@
+"""Recipes and studies use what tfdml exports, as its users do."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tfdml
+
+ROOT = Path(__file__).parents[2]
+FILES = [path for room in ("recipes", "studies") for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_recipe_or_study_uses_only_what_tfdml_exports(path):
+    rooms = set()
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert not [name.name for name in node.names if name.name.startswith("tfdml.")]
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "tfdml":
+            assert node.module == "tfdml"
+            rooms |= {name.name for name in node.names}
+    assert rooms <= set(tfdml.__all__)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (room := room_of(node.value, rooms)):
+            assert node.attr in dir(getattr(tfdml, room))
+
+
+def room_of(node, imported):
+    """ "losses" for the nodes of `tfdml.losses`, and of `losses` where it is imported from tfdml; else None."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tfdml":
+        return node.attr
+    return node.id if isinstance(node, ast.Name) and node.id in imported else None

@@ -1,0 +1,81 @@
+"""Keep class centers current while a model trains."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import require_whole
+from tfdml.callbacks._embedding import embed_rows
+from tfdml.callbacks._refresh import Refresh
+from tfdml.samplers.class_table import class_table
+from tfdml.samplers.hard_class import ClassCenters
+
+
+class RefreshCenters(Refresh):
+    """Recompute class centers from a few examples of every class, when training begins and after epochs.
+
+    A refresh embeds `examples_per_class` examples per class, the same ones each time. A resumed run starts with the
+    centers of the resumed model.
+
+    Example:
+
+        centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
+        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
+        model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshCenters(centers, train.images, train.labels)])
+
+    Args:
+        centers: `tfdml.samplers.ClassCenters` of the same classes.
+        images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
+            in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
+        labels: `(examples,)` integer class ids.
+        examples_per_class: number of examples to embed per class; all if a class has fewer.
+        batch_size: number of examples embedded at the same time.
+        every: number of epochs between refreshes; there is none after the last epoch.
+        seed: seed of the choice of examples, any whole number of at least 0.
+
+    Raises:
+        ValueError: images and labels of different lengths, other classes than those of the centers, or a number that is
+            not positive.
+    """
+
+    def __init__(
+        self,
+        centers: ClassCenters,
+        images: Any,
+        labels: npt.ArrayLike,
+        *,
+        examples_per_class: int = 8,
+        batch_size: int = 256,
+        every: int = 1,
+        seed: int = 0,
+    ):
+        super().__init__()
+        for name, value in dict(examples_per_class=examples_per_class, batch_size=batch_size, every=every).items():
+            require_whole(name, value, 1)
+        require_whole("seed", seed, 0)
+        rows = _some_of_each(labels, examples_per_class, np.random.default_rng(seed))
+        if len(images) != np.size(labels):
+            raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
+        self.rows, self.labels = rows, np.reshape(labels, -1)[rows]
+        if set(centers.ids.tolist()) != set(self.labels.tolist()):
+            raise ValueError(
+                f"Received labels of {len(set(self.labels.tolist()))} classes, expected the {len(centers.ids)} of "
+                f"{centers!r}. Make the centers from the same labels."
+            )
+        self.centers, self.images = centers, images
+        self.batch_size, self.every = batch_size, every
+
+    def refresh(self, model: keras.Model) -> None:
+        """Recompute the centers with `model`."""
+        self.centers.refresh(embed_rows(model, self.images, self.rows, self.batch_size), self.labels)
+
+
+def _some_of_each(labels, most, generator):
+    """Ascending row numbers of at most `most` random examples per class."""
+    order = generator.permutation(np.size(labels))
+    table = class_table(np.reshape(labels, -1)[order])
+    rank = np.arange(len(order)) - np.repeat(table.starts, table.counts)
+    return np.sort(order[table.rows[rank < most]])

@@ -1,0 +1,69 @@
+"""Keep mined pairs current while a model trains."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import require_whole
+from tfdml.callbacks._embedding import embed_rows
+from tfdml.callbacks._refresh import Refresh
+from tfdml.samplers.mined import MinedPairs
+
+
+class RefreshMinedPairs(Refresh):
+    """Mine the hardest pairs of the whole training set, when training begins and after epochs.
+
+    A refresh embeds all examples and searches for all of them. It holds a few copies of the embeddings, examples x dim
+    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; never all images, nor a matrix of examples x
+    examples. A resumed run starts with the pairs of the resumed model.
+
+    Example:
+
+        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
+        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
+        model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshMinedPairs(pairs, train.images, train.labels)])
+
+    Args:
+        pairs: `tfdml.samplers.MinedPairs` of the same labels.
+        images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
+            in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
+        labels: `(examples,)` integer class ids.
+        batch_size: number of examples embedded at the same time.
+        every: number of epochs between refreshes; there is none after the last epoch.
+        search: None for `tfdml.search.Exact`, or `tfdml.search.Scann` if exact search would take too long, or any
+            function `(vectors, metric=...)` that returns an index.
+
+    Raises:
+        ValueError: images and labels of different lengths, other labels than those of the pairs, a `search` that is
+            not a function, or a number that is not positive.
+    """
+
+    def __init__(
+        self,
+        pairs: MinedPairs,
+        images: Any,
+        labels: npt.ArrayLike,
+        *,
+        batch_size: int = 256,
+        every: int = 1,
+        search: Callable[..., Any] | None = None,
+    ):
+        super().__init__()
+        require_whole("batch_size", batch_size, 1)
+        require_whole("every", every, 1)
+        if search is not None and not callable(search):
+            raise ValueError(f"Received search={search!r}, expected None, or a class such as tfdml.search.Scann.")
+        if len(images) != np.size(labels):
+            raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
+        pairs.require_labels(labels)
+        self.pairs, self.images = pairs, images
+        self.batch_size, self.every, self.search = batch_size, every, search
+
+    def refresh(self, model: keras.Model) -> None:
+        """Mine the pairs with `model`."""
+        rows = np.arange(len(self.images))
+        self.pairs.refresh(embed_rows(model, self.images, rows, self.batch_size), search=self.search)

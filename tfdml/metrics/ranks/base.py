@@ -1,0 +1,47 @@
+"""The record of ranks, and sorting within groups."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Ranks(NamedTuple):
+    """Ranks of the relevant items of queries, by query and then by rank; each field is `(P,)` integers.
+
+    Attributes:
+        query: number of the query within its block.
+        above: number of items with a higher score.
+        before: number of items with the same score and an earlier row in the gallery; the rank is above + before + 1.
+        equal: number of items with the same score, itself included. Where all of these are relevant, each may count as
+            alone and one above the other; no metric depends on that.
+    """
+
+    query: np.ndarray
+    above: np.ndarray
+    before: np.ndarray
+    equal: np.ndarray
+
+
+def order_of(group, exact, column):
+    """Sorts items by group, falling score and column.
+
+    Args:
+        group, exact, column: `(m,)` for each item its group, score and gallery row.
+
+    Returns:
+        order: `(m,)` item at each place.
+        first: `(m,)` the first place with the same group and score, for each place.
+        equal: `(m,)` number of places with the same group and score, for each place.
+    """
+    order = np.lexsort((column, -exact, group))
+    group, exact = group[order], exact[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (group[1:] != group[:-1]) | (exact[1:] != exact[:-1])
+    starts = np.flatnonzero(new)
+    lengths = np.diff(np.append(starts, len(order)))
+    return order, np.repeat(starts, lengths), np.repeat(lengths, lengths)
+
+
+def joined(arrays):
+    """Index of the array that each entry comes from, and the concatenation of the arrays."""
+    return np.repeat(np.arange(len(arrays)), [len(a) for a in arrays]), np.concatenate(arrays)
