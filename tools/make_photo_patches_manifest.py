@@ -10,9 +10,10 @@ import sys
 
 import numpy as np
 
-from tfdml.datasets.photo_patches import PARTS, save_manifest, select
+from tfdml.datasets import photo_patch_set
+from tfdml.datasets.photo_patch_set import PARTS, save_manifest, select
 
-MANIFEST = pathlib.Path(sys.modules["tfdml.datasets.photo_patches"].__file__).with_name("photo_patches_manifest.npz")
+MANIFEST = pathlib.Path(photo_patch_set.__file__).with_name("photo_patches_manifest.npz")
 
 
 def main(path=MANIFEST):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tfdml.datasets import photo_patches, photo_views, photographs, places
-from tfdml.datasets.photo_patches import PARTS, load_manifest
+from tfdml.datasets.photo_patch_set import PARTS, load_manifest
 
 COINS = photographs.PHOTOGRAPHS["coins"]
 

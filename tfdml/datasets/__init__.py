@@ -2,7 +2,7 @@
 
 from tfdml.datasets.glyph_set import glyphs
 from tfdml.datasets.image_folder import folder, load_image
-from tfdml.datasets.photo_patches import PhotoPatches, photo_patches
+from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.records import LabeledFiles, LabeledImages
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import pathlib
-import sys
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from tfdml._checks import require_whole
 from tfdml.datasets import distortion, selection, typefaces
 from tfdml.datasets.array_cache import cache_folder, cached, digest
+from tfdml.datasets.progress import show_progress
 from tfdml.datasets.records import LabeledImages
 
 VERSION = "v1"  # covers the manifest, the drawing and the distortion
@@ -116,13 +116,13 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
     code_points: list[int] = []
     places: list[int] = []
     for place, face in enumerate(faces):
-        _progress("Looking at the fonts", place, len(faces))
+        show_progress("Looking at the fonts", place, len(faces))
         drawn = _drawn_characters(face)
         if drawn:
             pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
             code_points += drawn
             places += [place] * len(drawn)
-    _progress("Looking at the fonts", len(faces), len(faces))
+    show_progress("Looking at the fonts", len(faces), len(faces))
     if not pictures:
         raise ValueError(
             "Received fonts without a letter or number that fits, expected at least one. Pass other fonts."
@@ -150,13 +150,13 @@ def _render(faces, chosen, views):
     face_ids = np.array([face.id for face in faces])[chosen.faces]
     images = np.empty((views, n, distortion.SIDE, distortion.SIDE, 1), np.uint8)
     for start in range(0, n, _CHUNK):
-        _progress("Drawing the glyphs", start, n)
+        show_progress("Drawing the glyphs", start, n)
         rows = slice(start, start + _CHUNK)
         drawings = _drawings(fonts, chosen.code_points[rows], chosen.faces[rows])
         for view in range(views):
             keys = distortion.image_keys(chosen.code_points[rows], face_ids[rows], view)
             images[view, rows, :, :, 0] = distortion.distort(drawings, keys)
-    _progress("Drawing the glyphs", n, n)
+    show_progress("Drawing the glyphs", n, n)
     return {
         "images": images.reshape(-1, distortion.SIDE, distortion.SIDE, 1),
         "classes": np.tile(chosen.classes, views),
@@ -203,9 +203,3 @@ def _records(arrays, rows, face_names, designs, protocol):
         design_names=design_names,
         protocol=protocol,
     )
-
-
-def _progress(what, done, total):
-    """Shows progress in one line of a terminal; does nothing if the output is a file."""
-    if sys.stderr.isatty():
-        print(f"\r{what}: {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
 """`EmbeddingModel`, and small networks to put into it."""
 
 from tfdml.models.backbones import plain, residual
-from tfdml.models.embedding import embedding
 from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.models.embedding_network import embedding
 from tfdml.models.pooling import GeM
 
 __all__ = ["EmbeddingModel", "GeM", "embedding", "plain", "residual"]

@@ -110,7 +110,7 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
     offline.__name__ = "OfflineNet"
     with pytest.raises(OSError, match=r"weights of OfflineNet could not be loaded .*pass weights='path/to/file.h5'"):
         embedding(offline)
-    with pytest.raises(OSError, match="^URL fetch failure"):
+    with pytest.raises(OSError, match=r"^URL fetch failure"):
         embedding(offline, weights="mine.h5")
 
 

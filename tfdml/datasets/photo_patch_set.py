@@ -10,7 +10,7 @@ import numpy as np
 
 from tfdml.datasets import photo_views, photographs, places
 from tfdml.datasets.array_cache import cache_folder, cached, digest
-from tfdml.datasets.glyph_set import _progress
+from tfdml.datasets.progress import show_progress
 
 VERSION = "v1"  # of the manifest and the views together
 VIEWS = 8
@@ -145,9 +145,9 @@ def _render(part, rows):
         photograph = photographs.read(photographs.PHOTOGRAPHS[name])
         own = np.flatnonzero(rows[:, 0] == number)
         for chunk in np.split(own, range(_CHUNK, len(own), _CHUNK)):
-            _progress(f"Drawing the photo patches ({part})", int(chunk[0]), len(rows))
+            show_progress(f"Drawing the photo patches ({part})", int(chunk[0]), len(rows))
             for view in range(VIEWS):
                 keys = photo_views.view_keys(name, rows[chunk, 1:], view)
                 images[chunk, view] = photo_views.views(photograph, rows[chunk, 1:], keys)
-    _progress(f"Drawing the photo patches ({part})", len(rows), len(rows))
+    show_progress(f"Drawing the photo patches ({part})", len(rows), len(rows))
     return images.reshape(-1, *images.shape[2:])
