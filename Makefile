@@ -20,10 +20,9 @@ check: lint
 	$(PYTEST) -p tests.once -m "not slow"
 
 # In several runs: what XLA has compiled stays in the memory of a process.
-COMPILED := tests/losses/test_compiled.py
 test: .venv/installed
-	$(PYTEST) $(COMPILED) --dist load
-	$(PYTEST) --ignore $(COMPILED)
+	$(PYTEST) tests/losses
+	$(PYTEST) --ignore tests/losses
 	KERAS_BACKEND=jax $(PYTEST) -m backends
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
