@@ -23,7 +23,8 @@ check: lint
 test: .venv/installed
 	$(PYTEST) tests/losses
 	$(PYTEST) --ignore tests/losses
-	KERAS_BACKEND=jax $(PYTEST) -m backends
+	KERAS_BACKEND=jax $(PYTEST) -m backends tests/losses
+	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore tests/losses
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
 smoke:
