@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 PYTHONS := python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python)
 NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(sys.executable)" 2>/dev/null)))
 
-.PHONY: demo check test smoke lint bench studies lock
+.PHONY: demo check row test smoke lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -18,6 +18,10 @@ demo: .venv/installed
 # What to run while you edit: lint, and every test once, on the first row of its tables.
 check: lint
 	$(PYTEST) -p tests.once -m "not slow"
+
+# All tests that name a class, such as make row ROW=NTXentLoss.
+row: .venv/installed
+	$(PYTEST) -k "$(ROW)"
 
 # In several runs: what XLA has compiled stays in the memory of a process.
 test: .venv/installed

@@ -18,6 +18,7 @@ from tests.losses.rows import (
     UNEVEN,
     WITHIN,
     batch,
+    each,
     evaluated,
     having,
     lacking,
@@ -26,10 +27,6 @@ from tests.losses.rows import (
 from tfdml import pairs
 
 pytestmark = pytest.mark.backends
-
-
-def each(rows):
-    return pytest.mark.parametrize("row", rows.values(), ids=rows)
 
 
 # JAX compiles each loss for every shape: there, all batches have 8 rows of 5 dimensions.
