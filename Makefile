@@ -10,7 +10,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 PYTHONS := python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python)
 NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(sys.executable)" 2>/dev/null)))
 
-.PHONY: demo check test smoke lint bench studies lock
+.PHONY: demo check row test smoke lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -19,12 +19,16 @@ demo: .venv/installed
 check: lint
 	$(PYTEST) -p tests.once -m "not slow"
 
+# All tests that name a class, such as make row ROW=NTXentLoss.
+row: .venv/installed
+	$(PYTEST) -k "$(ROW)"
+
 # In several runs: what XLA has compiled stays in the memory of a process.
-COMPILED := tests/losses/test_compiled.py
 test: .venv/installed
-	$(PYTEST) $(COMPILED) --dist load
-	$(PYTEST) --ignore $(COMPILED)
-	KERAS_BACKEND=jax $(PYTEST) -m backends
+	$(PYTEST) tests/losses
+	$(PYTEST) --ignore tests/losses
+	KERAS_BACKEND=jax $(PYTEST) -m backends tests/losses
+	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore tests/losses
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
 smoke:

@@ -32,7 +32,7 @@ def methods(size):
         "top k": robust(losses.TopK(4 * size)),
         "top k balanced": robust(losses.TopKBalanced(4 * size)),
         "KL": robust(losses.KL(0.1)),
-        "semi-hard": losses.MarginLoss(**SIMILARITIES, miner=miners.SemiHard(lower=0.5, distance="cosine")),
+        "semi-hard": losses.MarginLoss(**SIMILARITIES, miner=miners.SemiHard(min_distance=0.5, distance="cosine")),
         "distance weighted": losses.MarginLoss(**SIMILARITIES, miner=miners.DistanceWeighted(seed=0)),
         "multi-similarity, mined": losses.RAWLoss(),
         "lifted structure": losses.GeneralizedLiftedLoss(margin=0.0, distance="cosine"),

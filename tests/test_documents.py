@@ -70,3 +70,11 @@ def test_the_tables_of_a_paper_are_those_of_its_runs(paper, line):
     page = (ROOT / module.PAGE).read_text()
     assert line in page
     assert studies.filled(page, paper, module.STUDIES, pages.RESULTS / paper) == page
+
+
+@pytest.mark.parametrize("room", ["losses", "miners", "samplers", "callbacks", "layers", "addons"])
+def test_every_public_class_of_a_room_is_in_a_page(room):
+    text = "\n".join(page.read_text() for page in PAGES)
+    module = getattr(tfdml, room)
+    names = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []

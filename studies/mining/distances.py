@@ -20,7 +20,7 @@ SHOWN = (0, 1, 2, 5, 20)
 STRATEGIES = {
     "random": lambda: miners.BalancedPairs(seed=0),
     "hardest": lambda: miners.HardestNegatives(),
-    "semi-hard": lambda: miners.SemiHard(lower=0.5),
+    "semi-hard": lambda: miners.SemiHard(min_distance=0.5),
     "distance weighted": lambda: miners.DistanceWeighted(seed=0),
 }
 

@@ -32,7 +32,7 @@ def gradient_of_weighted_similarities(signed):
 
 
 # On JAX, which compiles each operation by itself, one loss of each kind: over pairs, triplets, ranks and histograms.
-KINDS = ["ContrastiveLoss", "MultiSimilarityLoss", "TripletLoss", "SmoothAPLoss", "HistogramLoss"]
+KINDS = ["contrastive", "multi-similarity", "triplet", "SmoothAP", "histogram"]
 SOME = LOSSES if BACKEND == "tensorflow" else {name: DEFAULTS[name].loss for name in KINDS}
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import pytest
 
 from tests.backend import BACKEND, fast, gradient_and_values, numbers
 from tests.losses import loops
@@ -261,11 +262,18 @@ ROWS = {
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),
 }
-DEFAULTS = {type(row.loss).__name__: row for row in reversed(ROWS.values())}
+CLASSES = {type(row.loss): name for name, row in reversed(ROWS.items())}
+DEFAULTS = {name: ROWS[name] for name in CLASSES.values()}
 BRANCHES = {name: row for name, row in ROWS.items() if BRANCH in row.traits or row in DEFAULTS.values()}
 # JAX compiles each row: there, rows that only change a number are left out.
 CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
 LOSSES = {name: row.loss for name, row in CHECKED.items()}
+
+
+def each(rows):
+    """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class."""
+    ids = [f"{type(row.loss).__name__}-{name.replace(' ', '-')}" for name, row in rows.items()]
+    return pytest.mark.parametrize("row", rows.values(), ids=ids)
 
 
 def having(rows, *traits):

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, compiled
-from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, evaluated
+from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
 
 
-@pytest.mark.parametrize("row", BRANCHES.values(), ids=BRANCHES)
+@each(BRANCHES)
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(row):
     labels, x = batch(UNEVEN["three classes"])
     for ours, expected in zip(evaluated(row, labels, x, way=compiled), evaluated(row, labels, x), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize("row", DEFAULTS.values(), ids=DEFAULTS)
+@each(DEFAULTS)
 def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(row):
     labels, x = batch(UNEVEN["three classes"])
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -29,7 +29,7 @@ def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(r
 
 
 @pytest.mark.backends
-@pytest.mark.parametrize("row", DEFAULTS.values(), ids=DEFAULTS)
+@each(DEFAULTS)
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     rows = 12 if BACKEND == "tensorflow" else 8  # JAX would compile the last 4 as it compiles any batch
     labels, x = batch(np.arange(rows) // 2)

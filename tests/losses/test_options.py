@@ -17,6 +17,7 @@ from tests.losses.rows import (
     ROWS,
     UNEVEN,
     batch,
+    each,
     evaluated,
     having,
     lacking,
@@ -25,10 +26,6 @@ from tests.losses.rows import (
 from tfdml import losses
 
 LABELS, X = batch(UNEVEN["three classes"])
-
-
-def each(rows):
-    return pytest.mark.parametrize("row", rows.values(), ids=rows)
 
 
 def saved_and_loaded(loss):

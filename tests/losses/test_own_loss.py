@@ -66,3 +66,18 @@ def test_a_loss_of_ones_own_trains_and_comes_back_from_the_file_of_its_model(tmp
     assert again.loss.get_config() == model.loss.get_config()
     evaluate = {"batch_size": 8, "verbose": 0}
     np.testing.assert_allclose(again.evaluate(X, LABELS, **evaluate), model.evaluate(X, LABELS, **evaluate), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "received"),
+    [
+        (lambda pairs: pairs.positive, r"\(8, 8\)"),
+        (lambda pairs: keras.ops.sum(pairs.positive), r"\(\)"),
+        (lambda pairs: None, "None"),
+    ],
+)
+def test_a_function_that_does_not_return_one_value_per_anchor_is_refused(function, received):
+    labels, x = np.arange(8) // 2, np.ones((8, 3), "float32")
+    message = rf"values of shape {received} from <lambda>, expected \(8,\), one value per anchor"
+    with pytest.raises(ValueError, match=message):
+        losses.PairLoss(function)(labels, x)

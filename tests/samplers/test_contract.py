@@ -1,5 +1,6 @@
 """What every sampler promises. Adding a sampler is adding a row."""
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable
@@ -474,3 +475,25 @@ def test_repeating_changes_nothing_where_no_class_is_short(make):
     settings = dict(classes_per_batch=4, examples_per_class=3)
     repeating = make(**settings, short_classes="repeat")
     np.testing.assert_array_equal(draw(repeating, range(20)), draw(make(**settings), range(20)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat(samplers.Sampler):
+    """A sampler whose draws have one dimension too few."""
+
+    batch_size: int = 4
+
+    def prepare(self, labels):
+        return labels
+
+    def draw(self, prepared, steps):
+        return steps
+
+
+def test_a_sampler_that_is_not_whole_is_named():
+    with pytest.raises(
+        ValueError, match=r"draws of shape \(64,\) and type int64 from Flat, .* \(block, batch_size=4\)"
+    ):
+        Flat().index_batches(np.arange(8) // 2)
+    with pytest.raises(NotImplementedError, match=r"Sampler has no prepare\(labels\)"):
+        samplers.Sampler().index_batches([0, 1])

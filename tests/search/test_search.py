@@ -518,7 +518,7 @@ def test_wrong_searches_are_refused_with_advice(kind, queries, k, message):
         ({"leaves": 5}, "Pass method='partitioned'"),
         ({"method": "partitioned", "leaves": 51}, "leaves=51"),
         ({"method": "partitioned", "leaves": 5, "leaves_to_search": 6}, "leaves_to_search=6"),
-        ({"rescore": 0}, "rescore=0, expected a positive"),
+        ({"rescore": 0}, "rescore=0, expected a whole number of at least 1"),
         ({"method": "partitioned", "leaves": 2.5}, "leaves=2.5"),
     ],
 )

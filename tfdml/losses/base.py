@@ -180,7 +180,9 @@ class PairLoss(FunctionLoss):
 
     def values(self, pairs: Pairs) -> Tensor:
         """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
-        return _with_what_is_not_finite(self.function(pairs, **self.settings), pairs)
+        values = self.function(pairs, **self.settings)
+        _require_one_per_anchor(values, pairs, self.function)
+        return _with_what_is_not_finite(values, pairs)
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -231,6 +233,17 @@ def require_known_options(name: str, received: Mapping[str, object], known: Sequ
 
 def _name_of(function):
     return getattr(function, "__name__", type(function).__name__)
+
+
+def _require_one_per_anchor(values, pairs, function):
+    """Raise the ValueError of a function that does not return one value per anchor."""
+    expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
+    known = received is not None and len(received) == 1
+    require(
+        known and (None in (*received, *expected) or tuple(received) == expected),
+        f"values of shape {received} from {_name_of(function)}",
+        f"{expected}, one value per anchor: sum over its references",
+    )
 
 
 def _with_what_is_not_finite(values, pairs):

@@ -13,6 +13,8 @@ from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.sampling import systematic_sample
 
+__all__ = ["KL", "GroupedKL", "Maximal", "TopK", "TopKBalanced", "Variance"]
+
 # Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
 _RELATIVE_TIE = 1e-5
 
@@ -289,3 +291,7 @@ def _shares(weights):
     """Weights divided by their sum; all 0 where that is 0."""
     total = ops.sum(weights)
     return weights / ops.where(total > 0, total, 1.0)
+
+
+def __dir__():
+    return __all__

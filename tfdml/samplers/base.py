@@ -37,11 +37,11 @@ class Sampler:
 
     def prepare(self, labels: npt.ArrayLike) -> Any:
         """Whatever `draw` needs from the labels; raises a ValueError if they do not fit."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no prepare(labels): what draw needs from the labels.")
 
     def draw(self, table: Any, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` `(block,)` as row numbers `(block, batch)`; row i depends on (seed, steps[i]) only."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no draw(prepared, steps): row numbers (block, batch).")
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: `tfdml.importance.PairProbabilities` of the pairs of a batch, over the examples that can be drawn.
@@ -111,6 +111,7 @@ class Sampler:
 
         firsts = tf.data.Dataset.counter(start * num_shards + shard_index, block * num_shards)
         drawn_ahead = firsts.map(draw).prefetch(1)  # In another thread than the one that gathers.
+        _require_batches(drawn_ahead.element_spec, self)
         return drawn_ahead.unbatch(), block
 
     def batches(
@@ -194,6 +195,16 @@ class ClassBalancedSampler(Sampler):
             classes_per_batch=self.classes_per_batch,
             examples_per_class=self.examples_per_class,
             short_classes=self.short_classes,
+        )
+
+
+def _require_batches(drawn, sampler):
+    """Raise the ValueError of a sampler whose draws are not row numbers `(block, batch)`."""
+    expected = tf.TensorSpec((None, sampler.batch_size), tf.int64)
+    if not expected.is_compatible_with(drawn):
+        raise ValueError(
+            f"Received draws of shape {drawn.shape} and type {drawn.dtype.name} from {type(sampler).__name__}, "
+            f"expected int64 row numbers of shape (block, batch_size={sampler.batch_size})."
         )
 
 

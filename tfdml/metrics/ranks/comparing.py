@@ -4,6 +4,8 @@ import numpy as np
 
 from tfdml.metrics.ranks.base import Ranks, joined, order_of
 
+_FEW = 8  # Scores are gathered first where at most one in this many matters: those that reach the last relevant item.
+
 
 def compare(scores, sides, depth, rows, block):
     """`Ranks` by comparison; None where too many items are close to relevant ones.
@@ -56,20 +58,32 @@ def _compare_rows(block, query, low, high, depth, limit):
 
 def _compare_row(row, low, high, depth, scratch):
     """Counts of scores above each `high`, while they are below `depth`, and columns between any `low` and `high`."""
+    if not low:
+        return [], np.empty(0, np.int64)
+    reached = np.greater_equal(row, low[-1], out=scratch[0])
+    if np.count_nonzero(reached) * _FEW > len(row):
+        return _compare_scores(row, low, high, depth, scratch)
+    columns = np.flatnonzero(reached)
+    counts, close = _compare_scores(row[columns], low, high, depth, scratch[:, : len(columns)])
+    return counts, columns[close]
+
+
+def _compare_scores(scores, low, high, depth, scratch):
+    """`_compare_row` with each relevant item compared with all `scores`."""
     counts = []
     above, between, close = scratch
     for lower, upper in zip(low, high, strict=True):
-        np.greater(row, upper, out=above)
+        np.greater(scores, upper, out=above)
         count = np.count_nonzero(above)
         if count >= depth and lower < low[0]:
             break
         within = between if counts else close
-        np.greater_equal(row, lower, out=within)
+        np.greater_equal(scores, lower, out=within)
         np.not_equal(above, within, out=within)
         if counts:
             np.logical_or(close, between, out=close)
         counts.append(count)
-    return counts, np.flatnonzero(close) if counts else np.empty(0, np.int64)
+    return counts, np.flatnonzero(close)
 
 
 def _order_close(close, exact, query, column):
