@@ -112,6 +112,7 @@ def test_values_and_gradients_are_those_of_addons_or_finite(theirs, function, na
     np.testing.assert_allclose(slope, theirs[f"slope {case}"], rtol=1e-5, atol=1e-5 * scale + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", CLASS_OF)
 def test_the_classes_return_what_those_of_addons_do(theirs, function):
     y_true, y_pred = batch(function, "large")
@@ -184,6 +185,7 @@ def test_soft_margins_of_large_distances_do_not_overflow():
     assert np.isfinite(gradient(lambda v: addons.triplet_hard_loss(labels, v, soft=True), x)).all()
 
 
+@pytest.mark.slow
 @every_loss
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(loss, function):
     y_true, y_pred = batch(function, "three classes")

@@ -50,6 +50,7 @@ class Recorded:
         return tf.data.Dataset.from_tensor_slices(self.batches)
 
 
+@pytest.mark.slow
 def test_the_standard_error_of_a_simulation_is_its_spread():
     labels = np.repeat([0, 1, 2], [3, 4, 5])
     sampler = samplers.PairSampler(pairs_per_batch=4, positive_fraction=0.5)

@@ -171,6 +171,7 @@ def standard_errors_from_full(found):
     return np.max(np.abs(found.mean(axis=0) - full_gradient()) / error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_mean_gradient_of_batches_is_the_full_gradient_with_weights_and_is_not_without(name):
     sampler = DESIGNS[name]

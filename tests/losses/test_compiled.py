@@ -28,6 +28,7 @@ def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(r
         assert np.isfinite(value) == (norm < 1e16), norm  # beyond 4e18 squares of distances overflow
 
 
+@pytest.mark.slow
 @pytest.mark.backends
 @each(DEFAULTS)
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):

@@ -55,6 +55,7 @@ def test_a_loss_of_ones_own_refuses_settings_that_its_function_does_not_have():
         losses.PairLoss("hinge")
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own_trains_and_comes_back_from_the_file_of_its_model(tmp_path):
     inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))

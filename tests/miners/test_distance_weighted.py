@@ -109,6 +109,7 @@ def test_embeddings_off_the_sphere_are_refused_where_they_can_be_read():
         losses.TripletLoss(negatives=miners.DistanceWeightedNegatives())(LABELS, x)
 
 
+@pytest.mark.slow
 @backends
 def test_embeddings_off_the_sphere_make_the_loss_of_a_compiled_function_nan():
     miner = miners.DistanceWeighted(expectation=True)

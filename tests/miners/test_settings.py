@@ -29,6 +29,7 @@ def by_xla():
     return compiled(lambda x: {name: made[name](pairs.all_pairs(LABELS, x))[4:6] for name in made})(batch())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_by_xla_it_selects_the_same(name, by_xla):
     found = [numbers(part) for part in by_xla[name]]

@@ -142,6 +142,7 @@ def drawn(start=0):
     return sampler.batches(X, LABELS, start=start)
 
 
+@pytest.mark.slow
 def test_a_run_that_skipped_steps_resumes_to_the_weights_of_an_uninterrupted_one(tmp_path):
     whole, broken = scaled(), scaled()
     whole.fit(drawn(), steps_per_epoch=40, **SETTINGS)

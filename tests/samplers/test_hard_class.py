@@ -104,6 +104,7 @@ def test_where_there_is_nothing_to_choose_by_classes_are_those_of_a_group(center
     assert set(take(sampler, LABELS, 500).ravel()) == set(range(len(LABELS)))
 
 
+@pytest.mark.slow
 def test_weighted_batches_start_from_hard_classes_as_often_as_their_hardness_says():
     generator = np.random.default_rng(3)
     middles, spread = generator.standard_normal((6, 4)), np.array([0.1, 0.5, 1.0, 2.0, 0.2, 0.7])

@@ -292,6 +292,7 @@ def test_random_augmentation_differs_from_batch_to_batch():
     assert len({float(x) for batch, _ in found for x in batch}) == 8 * GROUP.batch_size
 
 
+@pytest.mark.slow
 def test_one_service_for_each_shard_gives_the_whole_stream_in_order():
     service = tf.data.experimental.service
     servers, parts = [], []
