@@ -73,7 +73,7 @@ class FunctionLoss(keras.losses.Loss):
 
 
 class _Reduce(keras.losses.Loss):
-    """Only the reduction of Keras: `call` returns `y_pred`, so values are not computed and labels not cast."""
+    """Apply only the Keras reduction: `call` returns `y_pred`, and labels are not cast."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return y_pred
@@ -116,7 +116,7 @@ class PairLoss(FunctionLoss):
         **settings: keyword arguments of `function`.
 
     Raises:
-        TypeError: an option of neither the loss nor its function.
+        TypeError: an option that neither the loss nor its function has.
     """
 
     def __init_subclass__(cls, **options):
@@ -236,7 +236,7 @@ def _name_of(function):
 def _with_what_is_not_finite(values, pairs):
     """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
 
-    Loss and gradient are then finite together or not at all. On some backends max(NaN, 0) is 0, which would hide a
+    Loss and gradient are then either both finite or both NaN. On some backends max(NaN, 0) is 0, which would hide a
     diverged model. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
@@ -356,7 +356,7 @@ def require_same_rows(pairs: Pairs, what: str) -> None:
     require(
         pairs.within,
         f"anchors against other references for {what}",
-        "a batch against itself (pairing=all_pairs): positives are compared with negatives there",
+        "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
     )
 
 
