@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 MEMORY = 512 * 2**20
 _ROWS = 256  # With fewer queries per block, the matrix product packs the whole gallery too often.
-_BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer changes between product and use.
+_BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switches between product and use.
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
@@ -20,7 +20,8 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
     `memory` allows.
 
     Args:
-        function: gets a slice of the queries and an array `(rows, columns)` float32 to fill and use, but not to keep.
+        function: gets a slice of the queries and an array `(rows, columns)` float32, which it may fill and use but must
+            not keep.
         queries, columns: numbers of queries and of vectors.
         memory: bytes for the blocks and the working memory of `function`.
         row_bytes: working memory of `function` per query, in addition to its scores.
@@ -57,5 +58,5 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
 
 
 def thread_count():
-    """The cores this process may run on."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
