@@ -23,7 +23,7 @@ class Seeded(LossLayer):
     """A layer with its own random state, which `EmbeddingModel` saves.
 
     Args:
-        seed: an integer; None for a fresh one.
+        seed: an integer; None for a random seed.
         draws: False for a layer that draws nothing with its settings and needs no state.
     """
 
