@@ -36,7 +36,7 @@ class Sampler:
             """Rows in a batch."""
 
     def prepare(self, labels: npt.ArrayLike) -> Any:
-        """Whatever `draw` needs from the labels; raises a ValueError if they do not fit."""
+        """What `draw` needs from the labels; raises a ValueError if the labels do not suit the sampler."""
         raise NotImplementedError
 
     def draw(self, table: Any, steps: tf.Tensor) -> tf.Tensor:
@@ -110,7 +110,7 @@ class Sampler:
             return self.draw(table, first + stride)
 
         firsts = tf.data.Dataset.counter(start * num_shards + shard_index, block * num_shards)
-        drawn_ahead = firsts.map(draw).prefetch(1)  # In another thread than the one that gathers.
+        drawn_ahead = firsts.map(draw).prefetch(1)  # In a different thread from the one that gathers.
         return drawn_ahead.unbatch(), block
 
     def batches(
@@ -129,9 +129,10 @@ class Sampler:
 
         Args:
             data: an array `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
-                these are the keys of the examples: strings, numbers, whatever `load` takes. Any other object with
-                `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it exists. A source
-                returns records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
+                these are the keys of the examples: strings, numbers, or anything else that `load` takes. Any other
+                object with `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it
+                exists. A source returns records: arrays, numbers, text, or tuples and dicts of these, all of one
+                structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids.
             load: a TensorFlow function of one key or record that returns one example; all examples have the same
                 shape. Rows are loaded in parallel and arrive in order.
