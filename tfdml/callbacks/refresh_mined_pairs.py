@@ -17,7 +17,7 @@ class RefreshMinedPairs(Refresh):
     """Mine the hardest pairs of the whole training set, when training begins and after epochs.
 
     A refresh embeds all examples and searches for all of them. It holds a few copies of the embeddings, examples x dim
-    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; never all images, nor a matrix of examples x
+    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; it never holds all images or a matrix of examples x
     examples. A resumed run starts with the pairs of the resumed model.
 
     Example:
