@@ -13,7 +13,7 @@ def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
 
     Args:
         config: what `get_config` returned, now or in an earlier version.
-        **names: the current name of each option that had another one, by the old name.
+        **names: the current name of each renamed option, by its old name.
     """
     return {names.get(option, option): value for option, value in config.items()}
 
