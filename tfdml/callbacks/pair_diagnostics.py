@@ -51,7 +51,7 @@ class PairDiagnostics(Callback):
     Raises:
         ValueError: images and labels differ in length, or a number is not positive; when training begins, the model is
             compiled with a loss that is not a function, the examples have no positive or no negative pair, or
-            `tfdml.analysis.pair_weights` refuses the embeddings.
+            `tfdml.analysis.pair_weights` rejects the embeddings.
         OSError: `log_dir` cannot be written.
     """
 

@@ -33,7 +33,7 @@ class RefreshMinedPairs(Refresh):
             in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
         labels: `(examples,)` integer class ids.
         batch_size: number of examples embedded at the same time.
-        every: number of epochs between refreshes; there is none after the last epoch.
+        every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         search: None for `tfdml.search.Exact`, or `tfdml.search.Scann` if exact search would take too long, or any
             function `(vectors, metric=...)` that returns an index.
 

@@ -112,9 +112,9 @@ def load_image(
 ) -> Callable:
     """A function that loads one image file in a `tf.data` graph, for `sampler.batches(paths, labels, load=...)`.
 
-    Reads JPEG, PNG, GIF, BMP and WebP, whatever the suffix. The image is rotated by its Exif orientation (of JPEG, WebP
-    and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect ratio
-    is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
+    Reads JPEG, PNG, GIF, BMP and WebP, regardless of the suffix. The image is rotated by its Exif orientation (of JPEG,
+    WebP and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect
+    ratio is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
     converted to RGB; color profiles are ignored. Gray is 0.299 R + 0.587 G + 0.114 B. Only the first frame of an
     animation is read. Bytes after the image are ignored. A truncated file is an error, including a truncated JPEG to
     which an end mark was added, unless only its last block of pixels or complete scans of a progressive file are

@@ -64,7 +64,7 @@ class ImportanceWeights:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The weights that `get_config` described."""
+        """The weights that `get_config` describes."""
         arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
         return cls(PairProbabilities(**arrays), config["delta"])
 

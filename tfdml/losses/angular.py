@@ -75,5 +75,5 @@ class AngularLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described; files of earlier versions have `angle`."""
+        """The loss that `get_config` describes; files of earlier versions have `angle`."""
         return super().from_config(renamed(config, angle="angle_degrees"))

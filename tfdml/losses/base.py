@@ -68,7 +68,7 @@ class FunctionLoss(keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described."""
+        """The loss that `get_config` describes."""
         return cls(**{name: keras.saving.deserialize_keras_object(part) for name, part in config.items()})
 
 
@@ -214,7 +214,7 @@ def _with_shared_options(signature):
 
 
 def _require_known_options(loss_class, function, settings):
-    """Raise a TypeError for settings of neither the class nor the function."""
+    """Raise a TypeError for settings that neither the class nor the function has."""
     options = inspect.signature(loss_class).parameters.values()
     arguments = list(inspect.signature(function).parameters.values())[1:]
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):

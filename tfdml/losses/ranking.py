@@ -158,5 +158,5 @@ class RankedListLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described; files of earlier versions have temperatures."""
+        """The loss that `get_config` describes; files of earlier versions have temperatures."""
         return super().from_config(renamed(config, temperature="scale", positive_temperature="positive_scale"))

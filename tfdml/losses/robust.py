@@ -93,7 +93,7 @@ class RobustLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described.
+        """The loss that `get_config` describes.
 
         Configs of earlier versions also hold the options of pairs, which then replace those of the base.
         """

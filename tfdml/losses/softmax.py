@@ -218,5 +218,5 @@ class TupletMarginLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described; files of earlier versions have `margin`."""
+        """The loss that `get_config` describes; files of earlier versions have `margin`."""
         return super().from_config(renamed(config, margin="margin_degrees"))

@@ -117,7 +117,7 @@ class KL(Seeded):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` described; files of earlier versions have `sampled`."""
+        """The set that `get_config` describes; files of earlier versions have `sampled`."""
         return super().from_config(renamed(config, sampled="num_samples"))
 
 
@@ -156,7 +156,7 @@ class GroupedKL(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` described; files of earlier versions have `pseudo`."""
+        """The set that `get_config` describes; files of earlier versions have `pseudo`."""
         return super().from_config(renamed(config, pseudo="pseudo_loss"))
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:

@@ -56,7 +56,7 @@ def retrieval(
     from the means and counted. The docstring of this module and docs/metrics.md hold the definitions.
 
     The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
-    threads or the BLAS. Scores are computed for a block of queries at a time, never for all pairs.
+    threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.

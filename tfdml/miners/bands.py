@@ -156,5 +156,5 @@ class SemiHard(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return super().from_config(renamed(config, lower="min_distance"))

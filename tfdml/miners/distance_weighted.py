@@ -188,7 +188,7 @@ class DistanceWeighted(Seeded):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return cls(**renamed(config, expected="expectation"))
 
 

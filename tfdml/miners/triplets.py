@@ -151,5 +151,5 @@ class Angular(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return super().from_config(renamed(config, angle="angle_degrees"))

@@ -36,15 +36,15 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model."""
         super().compile(*args, **kwargs)
         if hasattr(self, "loss_layers"):
-            self.loss_layers.clear()  # those of an earlier compile are no longer trained
+            self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         if not hasattr(self, "_counter"):
-            # It counts its calls, in compiled steps and on replicas, and Keras keeps it out of `weights`.
+            # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
         self._set_steps(0)
 
     def get_compile_config(self) -> dict[str, Any]:
-        """What Keras saves, and the number of training steps."""
+        """The compile config of Keras, and the number of training steps."""
         config = super().get_compile_config()
         return {**config, "steps": self.steps} if config else config
 
@@ -118,13 +118,13 @@ class EmbeddingModel(keras.Model):
         return keras.Model(self.inputs, self.outputs).export(*args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:
-        """What Keras saves, and the state of every random layer."""
+        """Save the variables that Keras saves, and the state of every random layer."""
         super().save_own_variables(store)
         for place, state in enumerate(self._random_states()):
             store[f"{_RANDOM}{place}"] = keras.ops.convert_to_numpy(state)
 
     def load_own_variables(self, store: Any) -> None:
-        """What `save_own_variables` wrote."""
+        """Restore the variables that `save_own_variables` wrote."""
         super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
         for place, state in enumerate(self._random_states()):
             state.assign(store[f"{_RANDOM}{place}"])

@@ -13,7 +13,7 @@ _BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switch
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
-    """Calls `function(rows, block)` for all queries, a block at a time, in one thread per core.
+    """Calls `function(rows, block)` for all queries, one block at a time, in one thread per core.
 
     Each thread has its own block and runs the BLAS single-threaded, because BLAS threads that wait for the next product
     would occupy the cores. A block holds about 64 MiB, or 256 queries where that is more, and never more than

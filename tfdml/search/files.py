@@ -31,7 +31,10 @@ def write_index(folder, description, arrays, write_more=None):
     """
     target = Path(folder).expanduser()
     if not _replaceable(target):
-        raise FileExistsError(f"Received folder={str(folder)!r}, which holds other things than an index. Pick another.")
+        raise FileExistsError(
+            f"Received folder={str(folder)!r}, which holds something other than an index; expected a new or "
+            "empty folder, or an index. Pick another."
+        )
     with atomic_write(target) as unfinished:
         unfinished.mkdir()
         for name, array in arrays.items():

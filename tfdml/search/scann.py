@@ -175,9 +175,9 @@ def _pybind():
         from scann import scann_ops_pybind
     except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
         raise ImportError(
-            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 goes together with TensorFlow "
+            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow "
             "2.20, on Linux and Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. "
-            "tfdml.search.Exact needs nothing more."
+            "tfdml.search.Exact needs no further package."
         ) from error
     return scann_ops_pybind
 
