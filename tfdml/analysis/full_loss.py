@@ -26,7 +26,7 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
             multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not
             means over anchors. Its `importance` is ignored, because the set is not a sample. It must not have a miner.
-        labels: `(examples,)` integer class ids, or what the loss's `match` takes.
+        labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
         embeddings: `(examples, dim)` array.
 
     Returns:

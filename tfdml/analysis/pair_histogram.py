@@ -48,7 +48,7 @@ def pair_histogram(
 
     Args:
         embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
-        labels: `(examples,)` integer class ids, or what `match` takes.
+        labels: `(examples,)` integer class ids, or labels that `match` accepts.
         bins: number of bins of equal width.
         miner: a function `Pairs -> Pairs`; each pair then counts with its weight, and the set is one batch with all its
             pairs in memory. None counts every ordered pair of two examples once.

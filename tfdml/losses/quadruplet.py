@@ -35,8 +35,8 @@ def quadruplet(
         `(A,)`, the triplet term of each anchor plus the quadruplet term of the batch; 0 for a term without entries. The
         weight of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
 
-    Quadruplets are summed by binary search of all distances among those of positive pairs, one positive per anchor at a
-    time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
+    Quadruplets are summed by binary search of all distances in the distances of positive pairs, one positive per anchor
+    at a time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
 
     Source: Chen, Chen, Zhang, Huang, Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR
     2017, eq. 5, as means, with fixed margins.

@@ -87,7 +87,7 @@ def pairs_with(
     Args:
         labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(anchors, dim)` floats.
-        reference_labels: `(references,)` or `(references, 1)` integer class ids, or what `match` takes.
+        reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
         references: `(references, dim)` floats, none of which is a row of `embeddings`.
         match: as in `all_pairs`.
 

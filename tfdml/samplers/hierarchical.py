@@ -20,8 +20,8 @@ class HierarchicalSampler(Sampler):
 
     The three choices are uniform and without replacement, and batches are independent. Many negatives then share the
     super-class of the anchor, where hard negatives are most likely: other chairs, not lamps. Super-classes with fewer
-    than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1 or S
-    = 1 some pairs are never drawn, and `importance` raises.
+    than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1 or
+    S = 1, some pairs are never drawn, and `importance` raises an error.
 
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to

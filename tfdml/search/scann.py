@@ -27,7 +27,7 @@ class Scann:
       best `rescore` are scored again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched.
+    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for that query.
 
     Args:
         vectors: `(n, dim)` floats, finite.
