@@ -1,7 +1,7 @@
-"""Deep metric learning for Keras 3 and TensorFlow: pairs in, weights on, loss out.
+"""Deep metric learning for Keras 3 and TensorFlow: pairs, pair weights, losses.
 
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance` and `models` run on any Keras backend and are imported at
-once, so that saved models find their classes. The other rooms are imported when they are first used.
+once, so that saved models find their classes. The other subpackages are imported on first use.
 """
 
 import importlib

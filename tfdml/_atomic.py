@@ -6,10 +6,10 @@ Guarantees:
   files to the disk before it moves them. Among concurrent writers the last one to finish wins.
 * A file, and on Linux also a folder, is replaced in one step: `path` is never missing. Folders are exchanged by
   `renameat2` with `RENAME_EXCHANGE`, which ext4, XFS, Btrfs and tmpfs support.
-* Elsewhere (NFS, other systems) an existing folder is set aside first. If the process dies between these two renames,
-  `path` is missing; the next writer, or the next reader through `recovered`, puts the old folder back.
-* The next writer removes what a dead process left, which it recognizes by a lock that ends with the process. Without
-  locks (Windows, some network file systems) it stays, since it could belong to a running writer.
+* Elsewhere (NFS, other systems) an existing folder is first set aside by another rename. If the process dies between
+  the two renames, `path` is missing; the next writer, or the next reader through `recovered`, puts the old folder back.
+* The next writer removes the folders of dead processes, recognized by a lock that ends with the process. Without locks
+  (Windows, some network file systems) these folders stay, since they could belong to a running writer.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary name; the file or folder written there replaces `path` when the block ends without an error.
 
     An exception in the block removes what was written and leaves `path` unchanged. If the process dies, the old `path`
-    stays, and the next call removes the rest.
+    stays, and the next call removes the temporary files.
 
     Args:
         path: the final file or folder.
@@ -106,7 +106,7 @@ def recovered(path: str | os.PathLike) -> Path:
 
 
 def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
-    """`read(path)` of a single version of a folder, also while a writer replaces it.
+    """`read(path)` on a single version of a folder, even while a writer replaces it.
 
     A folder that was replaced during the read is read again, since its files may belong to two versions or be gone. An
     error is raised if it occurs twice for the same version.
@@ -180,7 +180,7 @@ def _sweep(path):
     """Remove the folders of dead writers of `path`."""
     recovered(path)
     for workspace in _workspaces(path):
-        with contextlib.suppress(OSError):  # it is gone, or belongs to another user
+        with contextlib.suppress(OSError):  # the folder is gone, or belongs to another user
             lock = _open_lock(workspace)
             try:
                 if _locked(lock, wait=False):
@@ -231,7 +231,7 @@ def _put_back(workspace, path):
 
 
 def _discard_old(workspace):
-    """Give up the version that was set aside, in one step, so that nobody puts it back half removed."""
+    """Give up the version that was set aside, in one step, so that no process restores a partly removed version."""
     with contextlib.suppress(FileNotFoundError):
         os.rename(workspace / "old", workspace / secrets.token_hex(4))
 

@@ -1,6 +1,6 @@
 """Checks of arguments.
 
-`require_x` raises unless its argument is an x; `as_x` raises, too, and returns its argument in the proper form.
+`require_x` raises unless its argument is an x; `as_x` also raises, and returns its argument in the proper form.
 """
 
 import inspect
@@ -26,7 +26,7 @@ def require_function_or_none(option: str, value: Any) -> None:
 
 
 def require_miner_or_none(option: str, value: Any) -> None:
-    """Raise the ValueError of an option that takes a function `Pairs -> Pairs`."""
+    """Raise a ValueError unless the value is a function `Pairs -> Pairs` or None."""
     require_function_or_none(option, value)
     require(
         value is None or _takes(value, "pairs"),
@@ -37,7 +37,7 @@ def require_miner_or_none(option: str, value: Any) -> None:
 
 
 def require_selector_or_none(option: str, value: Any) -> None:
-    """Raise the ValueError of an option that takes a selector of negatives, see `tfdml.miners.negatives`."""
+    """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.negatives`."""
     require_function_or_none(option, value)
     require(
         value is None or _takes(value, "pairs", "d"),
@@ -95,7 +95,7 @@ def as_unmasked(array: Any, name: str) -> Any:
     if np.ma.is_masked(array):
         raise ValueError(
             f"Received {name} with {np.ma.count_masked(array)} masked entries, expected an array without masked "
-            "entries, as masks are not used. Drop these rows or fill in the entries."
+            "entries, because masks are not used. Drop these rows or fill in the entries."
         )
     return np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else array
 

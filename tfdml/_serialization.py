@@ -12,8 +12,8 @@ def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
     """A saved config with its options under their current names.
 
     Args:
-        config: what `get_config` returned, now or in an earlier version.
-        **names: the current name of each option that had another one, by the old name.
+        config: the result of `get_config`, in this or an earlier version.
+        **names: the current name of each renamed option, by its old name.
     """
     return {names.get(option, option): value for option, value in config.items()}
 
@@ -27,5 +27,5 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Build an object from what `get_config` returned."""
+        """Build an object from the result of `get_config`."""
         return cls(**config)

@@ -2,11 +2,11 @@
 
 `import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Value and
 gradient are the same wherever those of Addons are finite; where Addons gives NaN, the docstrings say what is returned.
-Integer labels are compared as integers, so that large class ids are not merged; half precision is computed, and
-returned, in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and `dtype` of
+Integer labels are compared as integers, so that large class ids are not merged; half-precision inputs are computed and
+returned in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and `dtype` of
 `keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
 
-`tfdml.losses` has these losses and more, one value per anchor, over any pairs.
+`tfdml.losses` has these losses and others, with one value per anchor, over any pairs.
 """
 
 import math
@@ -52,8 +52,8 @@ def triplet_semihard_loss(
 ) -> Tensor:
     """Triplet loss of each positive pair with its semi-hard negative.
 
-    (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest with d_an > d_ap, or the largest of all
-    if there is none. P is the number of (ordered) positive pairs.
+    (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest distance to a negative with d_an >
+    d_ap, or the largest if there is none. P is the number of (ordered) positive pairs.
 
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
@@ -101,20 +101,20 @@ def triplet_hard_loss(
 
     (1 / batch) sum_a max(0, margin + max_p d_ap - min_n d_an)
 
-    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
+    With `soft`, the term is log(1 + exp(max_p d_ap - min_n d_an)).
 
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
         margin: how much nearer positives must be, in units of the distance; not used by `soft`.
-        soft: the soft margin. It does not overflow for distances above 88, where Addons' does.
+        soft: the soft margin. It does not overflow for distances above 88; that of Addons does.
         distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
             embeddings that returns the `(batch, batch)` matrix of distances.
 
     Returns:
-        Scalar. A row without a positive counts, with the smallest distance of the row, usually 0 to itself, as d_ap. A
-        row without a negative has the largest as d_an, so that the loss of one class is the margin. Zero vectors have
-        gradient 0 in "angular".
+        Scalar. A row without a positive takes the smallest distance of the row, usually 0 to itself, as d_ap, and
+        counts. A row without a negative takes the largest distance as d_an, so that the loss of a batch with one class
+        is the margin. Zero vectors have gradient 0 in "angular".
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
     """

@@ -27,7 +27,7 @@ class Run:
 
     Attributes:
         design: "4x16" for (4, 16)-group batches, "0.5-random" for p-random pairs.
-        delta: exponent of the importance weights; 0 is no importance sampling.
+        delta: exponent of the importance weights; 0 turns importance sampling off.
         loss: "balanced" or "contrastive".
         negatives: lambda of the balanced contrastive loss.
         learning_rate: initial learning rate of Adam.

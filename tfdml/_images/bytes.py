@@ -1,4 +1,4 @@
-"""Numbers in the bytes of a file. Every position can be read: after the end of the file all bytes are zero."""
+"""Numbers in the bytes of a file. Every position can be read: all bytes after the end of the file are zero."""
 
 import tensorflow as tf
 

@@ -18,7 +18,7 @@ _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0x
 def load(file: tf.Tensor, *, height: int, width: int, channels: int, max_bytes: int, max_pixels: int) -> tf.Tensor:
     """One image file as uint8 pixels `(height, width, channels)`.
 
-    See `decoded` and `fitted`. Raises an `InvalidArgumentError` for a file that `decoded` refuses.
+    See `decoded` and `fitted`. Raises an `InvalidArgumentError` for a file that `decoded` rejects.
     """
     problem, image = decoded(file, max_bytes, max_pixels)
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), ["Received", problem])]):
@@ -34,7 +34,7 @@ def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tup
 
     The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
     palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first frame of an animation
-    is read, and bytes after the image are ignored. A JPEG whose data end early is refused, even with an end mark.
+    is read, and bytes after the image are ignored. A JPEG whose data end early is rejected, even with an end mark.
 
     Args:
         file: a string `()`, the content of the file.
@@ -112,7 +112,7 @@ def _is_cut(image, file, data, frame):
 
     libjpeg fills the missing part before an end mark with gray. To tell it from gray in the image, the file is decoded
     again with bytes inserted before the end mark: they change the image only if the decoder still expects data. Images
-    that do not end in gray are not decoded again: it would take time, and log the inserted bytes as corrupt data.
+    that do not end in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
     """
     gray = tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))  # RGB and gray; CMYK; YCCK
 

@@ -66,7 +66,7 @@ def png(file, data):
 
 
 def jpeg(file, data):
-    """The size is read by libjpeg, which also decodes the image, so the two cannot differ."""
+    """libjpeg reads the size and also decodes the image, so size and image always agree."""
 
     def step(place, exif, frame):
         head = read(data, place, 10)
@@ -149,7 +149,7 @@ def _run_of_blocks(data, place, length):
 
 
 def bmp(file, data):
-    """Uncompressed, with 8, 24 or 32 bits; the file is cut after its rows, since TensorFlow refuses further bytes."""
+    """Uncompressed, with 8, 24 or 32 bits; the file is cut after its rows, since TensorFlow rejects further bytes."""
     begin, width, height = little(data, 10, 4), little(data, 18, 4), little(data, 22, 4)
     height = tf.minimum(height, 2**32 - height)  # negative if the rows are stored from top to bottom
     bits, compression = little(data, 28, 2), little(data, 30, 4)

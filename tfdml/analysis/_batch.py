@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 
 def require_matrix(embeddings: npt.ArrayLike, order: str) -> None:
-    """Raise a ValueError unless embeddings are a matrix, which labels in their place are not."""
+    """Raise a ValueError unless embeddings are a matrix; labels passed in their place are not."""
     if np.ndim(embeddings) != 2:
         raise ValueError(
             f"Received embeddings of shape {np.shape(embeddings)}, expected (examples, dim). The order is {order}."

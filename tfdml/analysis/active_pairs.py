@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tfdml.analysis.pair_weights import pair_weights, positives_of
 
-# Relative to the largest weight. Rounding of distances gives pairs without a gradient up to 1e-6 of it.
+# Relative to the largest weight. Rounding of distances gives pairs without a gradient up to 1e-6 of that weight.
 _TOLERANCE = 1e-5
 
 

@@ -20,18 +20,18 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
 
     1 / (N (N - 1)) sum_ij Y_ij g(d_ij) + (1 - Y_ij) eta_ij h(d_ij)
 
-    of which the loss of a batch with the importance weights of its sampler is an unbiased estimate.
+    The loss of a batch with the importance weights of its sampler is an unbiased estimate of this mean.
 
     Args:
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
             multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not
-            means over anchors. Its `importance` is ignored, as the set is not a sample. It must not have a miner.
-        labels: `(examples,)` integer class ids, or what the loss's `match` takes.
+            means over anchors. Its `importance` is ignored, because the set is not a sample. It must not have a miner.
+        labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
         embeddings: `(examples, dim)` array.
 
     Returns:
-        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not, as
-        2^23 pairs are compared at a time. Chunks are computed in float32 and summed in float64.
+        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not,
+        because 2^23 pairs are compared at a time. Chunks are computed in float32 and summed in float64.
 
     Raises:
         ValueError: a loss with a miner, or embeddings that are not a matrix.

@@ -20,8 +20,9 @@ def gradient_variance(
 
     tr Cov[h' / |h'|] = 1 - |E[h' / |h'|]|^2, where h' = (a + z) / |a + z| - n and z ~ N(0, sigma^2 I)
 
-    a and n are points of the unit sphere at a given distance. A covariance matrix is positive semi-definite, so that
-    its trace is its nuclear norm, and directions have norm 1. Near 1 the direction is random, near 0 it is certain.
+    a and n are points of the unit sphere at a given distance. A covariance matrix is positive semi-definite, so its
+    trace is its nuclear norm; directions have norm 1. A variance near 1 means a random direction, a variance near 0 a
+    certain one.
 
     Args:
         distances: array of distances in [0, 2], any shape.
@@ -38,9 +39,9 @@ def gradient_variance(
     Raises:
         ValueError: a distance outside [0, 2], noise that is not above 0, a dimension below 3, or no draws.
 
-    E[h' / |h'|] lies in the plane of a and n, as all other directions are alike. So three numbers per draw are enough:
-    the two coordinates of z in this plane, and its norm outside, which has a chi distribution of dim - 2 degrees of
-    freedom. Time and memory do not grow with `dim`; memory grows with `draws` alone.
+    E[h' / |h'|] lies in the plane of a and n, by symmetry. Three numbers per draw are therefore enough: the two
+    coordinates of z in this plane, and its norm outside, which has a chi distribution of dim - 2 degrees of freedom.
+    Time and memory do not grow with `dim`; memory grows only with `draws`.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4 and
     figure 3a. The paper writes h + z. Its figure has less variance at distance 0 for more noise, "due to the spherical

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class PairHistogram(NamedTuple):
     """Number of pairs at each distance.
 
-    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches, which a random miner
-    needs, can be added: `a.negative + b.negative`.
+    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches can be added, for example
+    for a random miner: `a.negative + b.negative`.
 
     Attributes:
         edges: `(bins + 1,)` distances from 0 to 2.
         positive: `(bins,)` sums of the weights of the ordered positive pairs in each bin; their number without a miner.
-        negative: the same of negative pairs.
+        negative: the same for negative pairs.
     """
 
     edges: np.ndarray
@@ -48,10 +48,10 @@ def pair_histogram(
 
     Args:
         embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
-        labels: `(examples,)` integer class ids, or what `match` takes.
+        labels: `(examples,)` integer class ids, or labels that `match` accepts.
         bins: number of bins of equal width.
-        miner: a function `Pairs -> Pairs`; each pair counts with its weight. The set is then one batch, and all its
-            pairs are in memory. None counts every ordered pair of two examples once.
+        miner: a function `Pairs -> Pairs`; each pair then counts with its weight, and the set is one batch with all its
+            pairs in memory. None counts every ordered pair of two examples once.
         match: as in `tfdml.pairs.all_pairs`.
 
     Returns:
@@ -118,7 +118,8 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 def _counts(d, weights, bins):
     """The sum of the weights in each bin, in float64."""
     found = weights > 0
-    # A distance of opposites is rounded beyond 2 where matrix products have fewer digits, as on many accelerators.
+    # The distance of opposite vectors may be rounded above 2 where matrix products have fewer digits, as on many
+    # accelerators.
     return np.histogram(np.minimum(d[found], 2.0), bins, (0.0, 2.0), weights=weights[found].astype("float64"))[0]
 
 

@@ -18,7 +18,7 @@ from tfdml.pairs import all_pairs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Added to the diagonal, so that the similarities of any embeddings have a Cholesky factor.
+# Added to the diagonal so that the similarities of any embeddings have a Cholesky factor.
 _JITTER = 1e-6
 
 
@@ -36,7 +36,7 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
             `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
             of its embeddings, float64.
-        labels: what the loss takes. A `match` of the loss decides which pairs are positive.
+        labels: labels of the form that the loss takes. A `match` of the loss decides which pairs are positive.
         embeddings: `(batch, dim)` array, scaled to norm 1 here, so that similarities are cosines.
 
     Returns:
@@ -48,9 +48,9 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
             than TensorFlow and JAX.
 
     The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
-    these determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's miner and
-    its selector of negatives see the normalized `embeddings` instead, as some depend on the number of dimensions. Their
-    choice is held constant.
+    such embeddings determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's
+    miner and its selector of negatives see the normalized `embeddings` instead, because some of them depend on the
+    number of dimensions. Their selection is held constant.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, theorem 3.1.
     """
@@ -123,7 +123,7 @@ def _plot_weights(panel, loss, labels, x):
 
 
 def _with_fixed_choice(loss, labels, embeddings):
-    """The loss as a function of embeddings v, with the pairs and negatives that it chooses at `embeddings`."""
+    """The loss as a function of embeddings v, with the pairs and negatives that it selects at `embeddings`."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
     chosen, settings = loss.reweight(loss.pair(labels, embeddings)), loss.settings
@@ -149,7 +149,7 @@ def _cholesky_factor(similarities):
 
 
 def _float64():
-    """A context with float64, which JAX has only where it is enabled."""
+    """A context with float64, which JAX supports only where it is enabled."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -9,8 +9,8 @@ import keras
 class Callback(keras.callbacks.Callback):
     """A Keras callback whose copies share the data that it holds.
 
-    Tuners call `copy.deepcopy` once per trial. Data sets, indexes and event files are not copied: the copy might not
-    fit in memory, and a sampler would not read it.
+    Tuners call `copy.deepcopy` once per trial. Data sets, indexes and event files are not copied: a copy might not fit
+    in memory, and the sampler would not read it.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":

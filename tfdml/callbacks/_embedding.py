@@ -1,4 +1,4 @@
-"""Embeddings of a set, a batch at a time."""
+"""Embeddings of a set, computed one batch at a time."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def embed(model: keras.Model, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Embed a set, a batch at a time.
+    """Embed a set, one batch at a time.
 
     Args:
         model: model of one output `(batch, dim)`.

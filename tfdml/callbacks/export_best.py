@@ -24,7 +24,7 @@ class ExportBest(keras.callbacks.Callback):
     """Write a SavedModel whenever the monitored value improves.
 
     List it after the callback that writes the value (`RetrievalEvaluation`). The model is written to a temporary name
-    and renamed, so a run that dies leaves the previous export in place. See `tfdml.export.saved_model` for the
+    and renamed, so a run that is killed leaves the previous export in place. See `tfdml.export.saved_model` for the
     signatures. Epochs without the value (`every=` above 1) are skipped.
 
     The value is stored inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two

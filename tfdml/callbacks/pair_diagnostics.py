@@ -28,8 +28,8 @@ class PairDiagnostics(Callback):
     The histograms `pairs/positive_distances` and `pairs/negative_distances` hold all distances. The step is the number
     of finished epochs, so a resumed run continues the same graphs.
 
-    Few active negatives mean that batches teach little: use a miner or a larger margin. If both distances fall to 0
-    together, the embedding collapses.
+    If few negatives are active, batches contribute little gradient: use a miner or a larger margin. If both distances
+    fall to 0 together, the embedding collapses.
 
     The diagnostics have no side effects: the state of the loss's layers, such as a random miner, is restored. Random
     numbers drawn from Keras' global seed are the exception.
@@ -41,7 +41,7 @@ class PairDiagnostics(Callback):
 
     Args:
         images: `(examples, ...)` array; a few hundred examples, since time grows with the cube of their number.
-        labels: `(examples,)` integer class ids, or whatever the `match` of the loss takes.
+        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes.
         log_dir: folder of the event file; created if it does not exist.
         loss: the loss that decides which pairs are active and, by its `match`, positive; None for the loss that the
             model is compiled with.
@@ -51,7 +51,7 @@ class PairDiagnostics(Callback):
     Raises:
         ValueError: images and labels differ in length, or a number is not positive; when training begins, the model is
             compiled with a loss that is not a function, the examples have no positive or no negative pair, or
-            the embeddings are refused by `tfdml.analysis.pair_weights`.
+            `tfdml.analysis.pair_weights` rejects the embeddings.
         OSError: `log_dir` cannot be written.
     """
 

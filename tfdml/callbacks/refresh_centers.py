@@ -33,7 +33,7 @@ class RefreshCenters(Refresh):
         labels: `(examples,)` integer class ids.
         examples_per_class: number of examples to embed per class; all if a class has fewer.
         batch_size: number of examples embedded at the same time.
-        every: number of epochs between refreshes; there is none after the last epoch.
+        every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         seed: seed of the choice of examples, any whole number of at least 0.
 
     Raises:

@@ -17,7 +17,7 @@ class RefreshMinedPairs(Refresh):
     """Mine the hardest pairs of the whole training set, when training begins and after epochs.
 
     A refresh embeds all examples and searches for all of them. It holds a few copies of the embeddings, examples x dim
-    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; never all images, nor a matrix of examples x
+    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; it never holds all images or a matrix of examples x
     examples. A resumed run starts with the pairs of the resumed model.
 
     Example:
@@ -33,7 +33,7 @@ class RefreshMinedPairs(Refresh):
             in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
         labels: `(examples,)` integer class ids.
         batch_size: number of examples embedded at the same time.
-        every: number of epochs between refreshes; there is none after the last epoch.
+        every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         search: None for `tfdml.search.Exact`, or `tfdml.search.Scann` if exact search would take too long, or any
             function `(vectors, metric=...)` that returns an index.
 

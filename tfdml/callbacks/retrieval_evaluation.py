@@ -22,8 +22,8 @@ class RetrievalEvaluation(Callback):
     query against all others, by cosine similarity; `tfdml.metrics.retrieval` defines the metrics.
 
     If embeddings are not finite or all equal, nothing can be retrieved: a warning names likely causes, all values are
-    0, the minimum, and training continues. (NaN would remain the best value of `EarlyStopping`, `ReduceLROnPlateau`
-    and `ModelCheckpoint` if it came first.)
+    0, the minimum, and training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and
+    `ModelCheckpoint` would keep NaN as the best value.)
 
     Example:
 
@@ -76,7 +76,7 @@ class RetrievalEvaluation(Callback):
         self._first = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Evaluate, if this epoch is one to evaluate."""
+        """Evaluate after the epochs that `every` selects."""
         due = self._first or (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs")
         self._first = False
         if due and logs is not None:
@@ -87,7 +87,7 @@ class RetrievalEvaluation(Callback):
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
 
         Raises:
-            ValueError: embeddings that are not finite or all equal; whatever `tfdml.metrics.retrieval` raises.
+            ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
         """
         return self._measured(*_embed(model, self.data, self.batch_size))
 

@@ -9,7 +9,7 @@ from tfdml._atomic import as_writable_path, atomic_write
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Save the complete training state after every epoch, in one file that is whole at all times.
+    """Save the complete training state after every epoch, in one file that is complete at all times.
 
     `keras.saving.load_model(path)` returns the model with its optimizer, and `model.steps` is the number of batches it
     was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it

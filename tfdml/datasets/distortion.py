@@ -1,6 +1,6 @@
 """Small deterministic distortions of glyph drawings: pixels do not depend on the machine, the order or the chunk.
 
-The random numbers of an image are a function of its key alone. They come from SplitMix64 (Steele, Lea, Flood, Fast
+The random numbers of an image depend only on its key. They come from SplitMix64 (Steele, Lea, Flood, Fast
 Splittable Pseudorandom Number Generators, 2014), written out below in integer arithmetic, so that no release of NumPy
 can change them.
 """

@@ -44,7 +44,7 @@ def glyphs(
         fonts: paths of font files to draw instead. Drawings are selected from them by the same rules, and the protocol
             id names them.
         cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
-            for no cache. A folder that cannot be written is a warning.
+            for no cache. A folder that cannot be written causes a warning.
 
     Returns:
         `(train, test)`, or `(train, validation, test)`, each a `LabeledImages`.

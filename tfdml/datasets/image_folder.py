@@ -24,9 +24,9 @@ def folder(path: str | os.PathLike) -> LabeledFiles:
 
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
-    with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: other
-    suffixes, hidden files, hidden folders and links to folders (without their contents), files outside the class
-    folders. A warning counts files whose suffix is that of another image format, such as .tiff or .heic.
+    with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
+    with other suffixes, hidden files, hidden folders and links to folders (without their contents), and files outside
+    the class folders. A warning counts files whose suffix is that of another image format, such as .tiff or .heic.
 
     Args:
         path: the folder.
@@ -77,7 +77,7 @@ def _require_images(path, classes, files):
 
 
 def _sorted_files(parent):
-    """Files at any depth, each with the reason why it is skipped; the reason is empty if it is not."""
+    """Files at any depth, each with the reason why it is skipped, or an empty reason."""
     for child in sorted(parent.iterdir()):
         if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
             yield from _sorted_files(child)
@@ -112,12 +112,13 @@ def load_image(
 ) -> Callable:
     """A function that loads one image file in a `tf.data` graph, for `sampler.batches(paths, labels, load=...)`.
 
-    Reads JPEG, PNG, GIF, BMP and WebP, whatever the suffix. The image is rotated by its Exif orientation (of JPEG, WebP
-    and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect ratio
-    is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
+    Reads JPEG, PNG, GIF, BMP and WebP, regardless of the suffix. The image is rotated by its Exif orientation (of JPEG,
+    WebP and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect
+    ratio is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
     converted to RGB; color profiles are ignored. Gray is 0.299 R + 0.587 G + 0.114 B. Only the first frame of an
-    animation is read. Bytes after the image are ignored. A truncated file is an error, also a truncated JPEG to which
-    an end mark was added, unless only its last block of pixels or complete scans of a progressive file are missing.
+    animation is read. Bytes after the image are ignored. A truncated file is an error, including a truncated JPEG to
+    which an end mark was added, unless only its last block of pixels or complete scans of a progressive file are
+    missing.
 
     Exported models read files by the same operations; see `tfdml.export.saved_model`.
 

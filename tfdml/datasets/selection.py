@@ -102,7 +102,8 @@ def same_pairs(pictures: np.ndarray) -> np.ndarray:
     Returns:
         `(pairs, 2)` int64, the smaller index first.
     """
-    # The pixels with the largest variance separate most pairs: compare them first, and the others only if these agree.
+    # The pixels with the largest variance separate most pairs, so they are compared first; the others only if these
+    # agree.
     by_variance = np.argsort(-pictures.var(axis=0), kind="stable")
     first = np.ascontiguousarray(pictures[:, by_variance[:200:25]].T)
     then = np.ascontiguousarray(pictures[:, by_variance[:400:8]])

@@ -234,7 +234,7 @@ def draw(font: Any, code_point: int) -> np.ndarray | None:
         code_point: int.
 
     Returns:
-        `(128, 128)` uint8, ink is 255; None if there is no ink or it does not fit.
+        `(128, 128)` uint8, ink is 255; None if the drawing has no ink or does not fit.
     """
     from PIL import Image, ImageDraw
 

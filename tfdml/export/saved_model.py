@@ -34,16 +34,16 @@ def saved_model(
 
     Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
-    temporary name and renamed, so `path` is a complete model at all times.
+    temporary name and renamed, so `path` holds a complete model at all times.
 
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`.
         path: folder to write; an older SavedModel there is replaced.
-        max_bytes: maximum size of an image file; 20 MiB hold the largest photos of phones.
-        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 hold
-            the photos of 64 megapixel cameras and take 200 MB decoded. Up to 8 files are decoded at the same time.
-        on_error: "fail" if an invalid image fails its request, "mark" if it is only marked.
+        max_bytes: maximum size of an image file; 20 MiB is enough for the largest photos of phones.
+        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
+            enough for 64-megapixel cameras and takes 200 MB decoded. Up to 8 files are decoded at the same time.
+        on_error: "fail": an invalid image fails its request; "mark": it is only marked.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
     Returns:
@@ -105,7 +105,7 @@ def as_export_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: `path` cannot be written.
         ValueError: something other than a SavedModel is there.
     """
     path = as_writable_path(path)
@@ -169,7 +169,7 @@ def _write_extra(folder, contents):
 def _all_good(pixels, problems):
     """The pixels; raises an error that names the first invalid image, if there is one."""
     bad = tf.cast(problems != "", tf.int32)
-    place = tf.argmax(tf.concat([bad, [1]], 0))  # the last one is past the end, for a batch without invalid images
+    place = tf.argmax(tf.concat([bad, [1]], 0))  # an index past the end for a batch without invalid images
     reason = tf.concat([problems, [""]], 0)[place]
     message = tf.strings.join(["Received at place ", tf.strings.as_string(place), " of the batch ", reason])
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(bad == 0), [message])]):

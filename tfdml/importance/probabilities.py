@@ -15,7 +15,7 @@ from tfdml.pairs.class_values import known_counts
 class PairProbabilities(NamedTuple):
     """Q: the probability of each ordered pair of different examples among the pairs of the batches of a design.
 
-    Q depends on the classes of the examples only:
+    Q depends only on the classes of the examples:
 
         Q(i, j) = within[y_i]                    where y_i = y_j
         Q(i, j) = left[y_i] . right[y_j]         otherwise
@@ -68,9 +68,9 @@ def group(
         Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
 
     where L is the number of classes and N_c the number of examples of class c. In a class with fewer than m examples,
-    which short_classes="repeat" keeps, every example occurs a = floor(m / N_c) times and r = m - a N_c of them once
-    more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with its own
-    copy are left out.
+    which short_classes="repeat" keeps, every example occurs a = floor(m / N_c) times, and r = m - a N_c examples occur
+    once more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with
+    its own copy are left out.
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
@@ -94,7 +94,7 @@ def group(
 
 
 def p_random(class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction: float) -> PairProbabilities:
-    """Q of p-random pairs: both examples of one class with probability p, else of two classes.
+    """Q of p-random pairs: both examples from one class with probability p, otherwise from two classes.
 
         Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
         Q(i, j) = (1 - p) / (L (L - 1) N_yi N_yj)        otherwise
@@ -158,8 +158,8 @@ def hierarchical(
         Q(i, j) = S/G  C (C - 1) / (L_g (L_g - 1))  m/N_yi  m/N_yj / (B (B - 1))            in one super-class g
         Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
 
-    where B = S C m, G is the number of super-classes, and L_g that of the classes of super-class g. Classes with fewer
-    than m examples are treated as in `group`.
+    where B = S C m, G is the number of super-classes, and L_g is the number of classes of super-class g. Classes with
+    fewer than m examples are treated as in `group`.
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.

@@ -27,8 +27,8 @@ def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> 
         number of classes: 16 bytes for each pair of classes.
 
     Raises:
-        ValueError: some pair was never drawn. Either the design can never draw it, and no weight can correct for that,
-            or there were too few batches.
+        ValueError: some pair was never drawn. Either the design never draws this pair, which no weight can correct, or
+            there were too few batches.
     """
     require_whole("batches", batches, 2)
     labels = as_unmasked(labels, "labels")
@@ -70,6 +70,6 @@ def _require_all_seen(ids, pairs, mean, batches):
         a, b = np.argwhere(missing)[0]
         raise ValueError(
             f"Received {batches} batches without a pair of class {ids[a]} with class {ids[b]} ({missing.sum()} of "
-            f"{(pairs > 0).sum()} ordered pairs of classes never came). Draw more batches, and leave out classes "
+            f"{(pairs > 0).sum()} ordered pairs of classes never occurred). Draw more batches, and leave out classes "
             "that the sampler leaves out; if it can never draw such pairs, no weight can make up for them."
         )

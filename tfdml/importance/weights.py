@@ -19,8 +19,8 @@ class ImportanceWeights:
     """Multiplies the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
 
     For a loss that is a mean over pairs, such as the contrastive losses, the expected value and gradient over batches
-    then equal those over all pairs of the training set. Losses that are not linear in their pairs are corrected inside
-    their sums.
+    then equal those over all pairs of the training set. In losses that are not linear in their pairs, the weights apply
+    inside the sums.
 
     Example:
 
@@ -64,7 +64,7 @@ class ImportanceWeights:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The weights that `get_config` described."""
+        """The weights that `get_config` describes."""
         arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
         return cls(PairProbabilities(**arrays), config["delta"])
 

@@ -23,7 +23,7 @@ class Seeded(LossLayer):
     """A layer with its own random state, which `EmbeddingModel` saves.
 
     Args:
-        seed: an integer; None for a fresh one.
+        seed: an integer; None for a random seed.
         draws: False for a layer that draws nothing with its settings and needs no state.
     """
 
@@ -66,8 +66,8 @@ def require_owner(loss):
     model = _model_that_calls() if kept else None
     if model is not None and not all(layer in model._flatten_layers() for layer in kept):
         raise ValueError(
-            f"Received a loss with {', '.join(layer.name for layer in kept)} to learn or to remember in a plain "
-            f"{type(model).__name__}, which would neither train nor save it. Build the model as "
+            f"Received a loss that holds {', '.join(layer.name for layer in kept)} in a plain "
+            f"{type(model).__name__}, which would neither train nor save these layers. Build the model as "
             "tfdml.models.EmbeddingModel(inputs, outputs)."
         )
 

@@ -23,8 +23,8 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
 
     Returns:
-        `(A,)`, the loss of the batch for every anchor, because it depends on the similarities of positives too. 0 where
-        no anchor has both a positive and a negative.
+        `(A,)`, the loss of the batch, repeated for every anchor because it also depends on the similarities s_pn. 0
+        where no anchor has both a positive and a negative.
 
     Time grows with A R K for up to K positives per anchor, memory with A R.
 
@@ -75,5 +75,5 @@ class AngularLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described, also where a file has `angle`."""
+        """The loss that `get_config` describes; files of earlier versions have `angle`."""
         return super().from_config(renamed(config, angle="angle_degrees"))

@@ -68,12 +68,12 @@ class FunctionLoss(keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described."""
+        """The loss that `get_config` describes."""
         return cls(**{name: keras.saving.deserialize_keras_object(part) for name, part in config.items()})
 
 
 class _Reduce(keras.losses.Loss):
-    """Only the reduction of Keras: `call` returns `y_pred`, so values are not computed and labels not cast."""
+    """Apply only the Keras reduction: `call` returns `y_pred`, and labels are not cast."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return y_pred
@@ -116,7 +116,7 @@ class PairLoss(FunctionLoss):
         **settings: keyword arguments of `function`.
 
     Raises:
-        TypeError: an option of neither the loss nor its function.
+        TypeError: an option that neither the loss nor its function has.
     """
 
     def __init_subclass__(cls, **options):
@@ -216,7 +216,7 @@ def _with_shared_options(signature):
 
 
 def _require_known_options(loss_class, function, settings):
-    """Raise a TypeError for settings of neither the class nor the function."""
+    """Raise a TypeError for settings that neither the class nor the function has."""
     options = inspect.signature(loss_class).parameters.values()
     arguments = list(inspect.signature(function).parameters.values())[1:]
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
@@ -249,7 +249,7 @@ def _require_one_per_anchor(values, pairs, function):
 def _with_what_is_not_finite(values, pairs):
     """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
 
-    Loss and gradient are then finite together or not at all. On some backends max(NaN, 0) is 0, which would hide a
+    Loss and gradient are then either both finite or both NaN. On some backends max(NaN, 0) is 0, which would hide a
     diverged model. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
@@ -369,7 +369,7 @@ def require_same_rows(pairs: Pairs, what: str) -> None:
     require(
         pairs.within,
         f"anchors against other references for {what}",
-        "a batch against itself (pairing=all_pairs): positives are compared with negatives there",
+        "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
     )
 
 

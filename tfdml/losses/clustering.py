@@ -20,7 +20,7 @@ from tfdml.pairs.base import Tensor
 
 
 def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
-    """Coupled clusters loss, one value per anchor: each anchor nearer to its class center than the nearest negative.
+    """Coupled clusters loss, one value per anchor: the anchor must be nearer to its class center than any negative.
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
 
@@ -54,16 +54,16 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
 
     The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
-    queries, so that the mean over the A anchors is the paper's loss.
+    queries. With the factor A / Q, the mean over the A anchors is the paper's loss.
 
     Args:
-        pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 make a flat softmax, as their
-            squared distances are at most 4; multiply them by a scale. Rows that are positive to each other
-            form a class, so `match` must be an equivalence relation. Only whether a weight is 0 matters.
+        pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 give a nearly flat softmax,
+            because their squared distances are at most 4; multiply them by a scale. Rows that are positive to each
+            other form a class, so `match` must be an equivalence relation. Only whether a weight is 0 matters.
         shots: support examples of each class.
 
     Returns:
-        `(A,)`. Support rows give 0, and so does a batch without queries.
+        `(A,)`. Support rows and batches without queries give 0.
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
     """

@@ -1,4 +1,4 @@
-"""Contrastive losses: each positive pair is pulled and each negative pair pushed on its own, up to a margin."""
+"""Contrastive losses: each pair contributes independently; positives are pulled and negatives pushed up to a margin."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def contrastive(
 def contrastive_pair_losses(
     pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance
 ) -> Tensor:
-    """The loss of each pair in `contrastive`, `(A, R)`, by its sign."""
+    """The loss of each pair in `contrastive`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
     return ops.square(ops.maximum(violation, 0.0))
@@ -88,7 +88,7 @@ def weighted_pair_losses(
     eta: float | Callable[[Pairs], Tensor],
     distance: Distance,
 ) -> Tensor:
-    """The loss of each pair in `weighted_contrastive`, `(A, R)`, by its sign.
+    """The loss of each pair in `weighted_contrastive`, `(A, R)`, as a positive or a negative pair.
 
     The loss of a negative includes its weight eta.
     """
@@ -198,7 +198,7 @@ def cosine_regression(pairs: Pairs) -> Tensor:
 
 
 def cosine_regression_pair_losses(pairs: Pairs) -> Tensor:
-    """The loss of each pair in `cosine_regression`, `(A, R)`, by its sign."""
+    """The loss of each pair in `cosine_regression`, `(A, R)`, as a positive or a negative pair."""
     s = cosine(pairs)
     return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2
 

@@ -21,10 +21,10 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        bins: intervals between -1 and 1; 200 have a width of 0.01.
+        bins: number of intervals between -1 and 1; 200 intervals have a width of 0.01.
 
     Returns:
-        `(A,)`, the loss of the batch for every anchor. 0 where the batch has no positive or no negative pair.
+        `(A,)`, the loss of the batch, repeated for every anchor. 0 where the batch has no positive or no negative pair.
 
     Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
     """
@@ -37,16 +37,16 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
 
 
 def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
-    """FastAP, one value per anchor: 1 minus its average precision, by a histogram of distances.
+    """FastAP, one value per anchor: 1 minus average precision, computed from a histogram of distances.
 
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
 
     h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
-    linear interpolation between the nodes; H_p and H are their cumulative sums from the nearest.
+    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance.
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        bins: intervals between 0 and 4.
+        bins: number of intervals between 0 and 4.
 
     Returns:
         `(A,)`. An anchor without positives gives 0.
@@ -66,7 +66,7 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
     """Histogram of each row on evenly spaced nodes; a value between two nodes is split between them linearly.
 
     Args:
-        values: `(anchors, references)`; those outside [low, high] count for the nearest node.
+        values: `(anchors, references)`; values outside [low, high] count for the nearest node.
         weights: `(anchors, references)`.
         bins: number of intervals.
         low, high: the first and the last node.
@@ -110,7 +110,7 @@ class HistogramLoss(PairLoss):
         loss = tfdml.losses.HistogramLoss(bins=200)
 
     Args:
-        bins: intervals between cosine similarities -1 and 1, at least 1.
+        bins: number of intervals between cosine similarities -1 and 1, at least 1.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -128,7 +128,7 @@ class FastAPLoss(PairLoss):
         loss = tfdml.losses.FastAPLoss(bins=10)
 
     Args:
-        bins: intervals between squared distances 0 and 4, at least 1.
+        bins: number of intervals between squared distances 0 and 4, at least 1.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

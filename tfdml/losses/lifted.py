@@ -26,15 +26,15 @@ def lifted_structure(
     J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
     (A / (2 P)) sum_p max(0, J_ap)^2
 
-    with `hard`, the largest of all margin - d_an and margin - d_pn instead of the logarithm; without `squared`,
-    (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
+    With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
+    is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
     anchors is the paper's loss.
 
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
             Negatives of p are the anchors that have p as a negative.
         margin: distance up to which negatives count, with a soft threshold.
-        hard: the nested maximum that the smooth form bounds from above.
+        hard: use the nested maximum, which the smooth form bounds from above.
         squared: square the hinge, as in the paper.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
@@ -80,8 +80,8 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 8; on similarities, A Unified View of Deep
-    Metric Learning via Gradient Analysis, eq. 9, whose printed signs do not give its weights, eqs. 10 and 11: the signs
-    here do.
+    Metric Learning via Gradient Analysis, eq. 9. Its printed signs contradict the weights of eqs. 10 and 11; the signs
+    here agree with them.
     """
     d = distance_function(distance)(pairs)
     return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)
@@ -121,7 +121,7 @@ class LiftedStructureLoss(PairLoss):
 
     Args:
         margin: distance up to which negatives count, above 0.
-        hard: the nested maximum instead of its smooth bound.
+        hard: use the nested maximum instead of its smooth upper bound.
         squared: square the hinge, as in the paper.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.

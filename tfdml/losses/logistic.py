@@ -1,4 +1,4 @@
-"""Logistic losses: each pair is classified as positive or negative on its own."""
+"""Logistic losses: each pair is classified independently as positive or negative."""
 
 from typing import Unpack
 
@@ -31,7 +31,7 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
 
 
 def distance_logistic_pair_losses(pairs: Pairs, *, margin: float, distance: Distance) -> Tensor:
-    """The loss of each pair in `distance_logistic`, `(A, R)`, by its sign."""
+    """The loss of each pair in `distance_logistic`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
     push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
@@ -47,20 +47,20 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         alpha: sharpness on positives.
         beta: sharpness on negatives.
-        threshold: similarity that separates them, in [-1, 1].
+        threshold: similarity that separates positives from negatives, in [-1, 1].
 
     Returns:
         `(A,)`. An anchor with neither positives nor negatives gives 0.
 
-    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpnesses and
-    means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
+    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpness
+    parameters and means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
     """
     losses = binomial_pair_losses(pairs, alpha=alpha, beta=beta, threshold=threshold)
     return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
 
 
 def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: float) -> Tensor:
-    """The loss of each pair in `binomial_deviance`, `(A, R)`, by its sign."""
+    """The loss of each pair in `binomial_deviance`, `(A, R)`, as a positive or a negative pair."""
     s = cosine(pairs)
     return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
 

@@ -22,7 +22,7 @@ def margin_loss(
     distance: Distance = "euclidean",
     normalize: str = "active",
 ) -> Tensor:
-    """Margin loss, one value per anchor: positives nearer than a boundary, negatives farther, both by a margin.
+    """Margin loss, one value per anchor: positives must be nearer than a boundary, negatives farther, by a margin.
 
     (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
 
@@ -37,7 +37,7 @@ def margin_loss(
         nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
             share of active positives minus that of active negatives among the N pairs.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
-        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by that of all pairs.
+        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
 
     Returns:
         `(A,)`. An anchor without pairs, or every anchor if no pair has a nonzero loss, gives nu beta_a.
@@ -57,7 +57,7 @@ def margin_loss(
 def margin_pair_losses(
     pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
 ) -> Tensor:
-    """The loss of each pair in `margin_loss`, `(A, R)`, by its sign."""
+    """The loss of each pair in `margin_loss`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(normalized(pairs))
     beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
     return ops.maximum(margin + ops.where(pairs.positive > 0, d - beta, beta - d), 0.0)

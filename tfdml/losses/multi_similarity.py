@@ -19,7 +19,7 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         alpha: sharpness on positives.
         beta: sharpness on negatives.
-        threshold: similarity that separates them, in [-1, 1].
+        threshold: similarity that separates positives from negatives, in [-1, 1].
 
     Returns:
         `(A,)`. An anchor with neither positives nor negatives gives 0.
@@ -38,7 +38,7 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
 class MultiSimilarityLoss(PairLoss):
     """Multi-similarity loss: see `tfdml.losses.multi_similarity` for the formula and its source.
 
-    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` it is the full method of its paper.
+    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` this is the full method of the paper.
 
     Example:
 
@@ -65,7 +65,7 @@ _VALID_TRIPLETS = ValidTriplets(margin=0.1)
 
 @serializable
 class RAWLoss(MultiSimilarityLoss):
-    """Relative and absolute weights over valid triplets: the multi-similarity loss with that miner.
+    """Relative and absolute weights over valid triplets: the multi-similarity loss with the valid-triplet miner.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 17 with section 5.1 (RAW + VTHM).
 

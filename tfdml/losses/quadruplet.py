@@ -32,11 +32,11 @@ def quadruplet(
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
 
     Returns:
-        `(A,)`, the triplets of each anchor and the quadruplets of the batch; 0 where there is neither. The weight
-        of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
+        `(A,)`, the triplet term of each anchor plus the quadruplet term of the batch; 0 for a term without entries. The
+        weight of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
 
-    Quadruplets are summed by binary search of all distances among those of positive pairs, one positive per anchor at a
-    time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
+    Quadruplets are summed by binary search of all distances in the distances of positive pairs, one positive per anchor
+    at a time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
 
     Source: Chen, Chen, Zhang, Huang, Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR
     2017, eq. 5, as means, with fixed margins.
@@ -62,13 +62,13 @@ def quadruplet(
 
 
 def _outside_of_the_class(pairs):
-    """How to sum over the pairs (n, m) with neither end in the anchor's class, and the number of these pairs.
+    """Row shares for sums over the pairs (n, m) with neither end in the anchor's class, and the number of these pairs.
 
-    A sum over all rows n of the sums over their pairs (n, m) and (m, n) meets each pair at both of its ends. With a
-    share of 1/2 for each row, and 1 less for rows of the anchor's class, pairs with one end there cancel out.
+    A sum over all rows n of their pairs (n, m) and (m, n) counts each pair once per end. With a share of 1/2 per row,
+    reduced by 1 for rows of the anchor's class, pairs with one end in that class cancel out.
 
     Returns:
-        The shares, `(rows, anchors)`, and the number of pairs, `(anchors,)`, 0 where it is lost in rounding.
+        The shares, `(rows, anchors)`, and the number of pairs, `(anchors,)`, 0 where the number is lost in rounding.
     """
     rows = ops.arange(ops.shape(pairs.positive)[0])
     same_class = (pairs.positive > 0) | (rows[:, None] == rows)
@@ -81,11 +81,11 @@ def _outside_of_the_class(pairs):
 def _sum_of_hinges(bounds, weights, d, pair_weights):
     """sum_nma w_na g_nm max(0, b_a - d_nm), and its derivatives by the bounds and by the distances.
 
-    With the bounds b in descending order and rank_nm the number of bounds above d_nm, it is
+    With the bounds b in descending order and rank_nm the number of bounds above d_nm, the sum is
 
     sum_nm g_nm (sum_{a < rank_nm} w_na b_a - d_nm sum_{a < rank_nm} w_na)
 
-    whose inner sums are running sums of w b and of w along a row, read off at the rank.
+    The inner sums are running sums of w b and of w along each row, read at the rank.
 
     Args:
         bounds: b, `(anchors,)`.
@@ -114,7 +114,7 @@ def _running_sums_at(rank, terms):
 
 
 def _number_above(descending, values):
-    """How many entries of a sorted vector are above each value, by binary search; memory as large as the values."""
+    """Number of entries of a sorted vector above each value, by binary search; memory grows with the values."""
     length = ops.shape(descending)[0]
     number = ops.zeros_like(values, dtype="int32")
     for power in reversed(range(length.bit_length() if isinstance(length, int) else _MOST_BITS)):

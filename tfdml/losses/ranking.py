@@ -20,7 +20,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: of the sigmoid that replaces a step.
+        temperature: temperature of the sigmoid that replaces the step function.
 
     Returns:
         `(A,)`, in [0, 1). An anchor without positives gives 0.
@@ -28,7 +28,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
-    2020, eqs. 4 to 6. The anchor itself is not retrieved here.
+    2020, eqs. 4 to 6. Here the anchor itself is excluded from the ranking.
     """
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
@@ -79,7 +79,7 @@ def ranked_list(
         `(A,)`. An anchor without violating pairs gives 0.
 
     Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
-    with its defaults; the paper, too, weights positives equally.
+    with its defaults; the paper also weights positives equally.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
@@ -158,5 +158,5 @@ class RankedListLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described, also where a file has temperatures."""
+        """The loss that `get_config` describes; files of earlier versions have temperatures."""
         return super().from_config(renamed(config, temperature="scale", positive_temperature="positive_scale"))

@@ -20,8 +20,8 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
 
     l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be
-    from uniform weights. p* is held constant in the gradient, which is then that of the maximum. Pairs whose loss is
-    not above 0 are left out.
+    from uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
+    whose loss is not above 0 are left out.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -53,7 +53,7 @@ class RobustLoss(PairLoss):
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
             `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
             `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`,
-            `miner`, `importance` and `match` make the pairs.
+            `miner`, `importance` and `match` are used.
         uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own
             function `(losses, pairs) -> p*`.
         **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
@@ -75,11 +75,11 @@ class RobustLoss(PairLoss):
         self.base = base
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
-        """The `Pairs` of a batch that the base makes."""
+        """The `Pairs` of a batch, built by the base loss."""
         return self.base.pair(labels, embeddings)
 
     def reweight(self, pairs: Pairs) -> Pairs:
-        """The pairs with the weights that the base's miner and importance weights give them."""
+        """The pairs, reweighted by the miner and the importance weights of the base loss."""
         return self.base.reweight(pairs)
 
     @property
@@ -93,7 +93,7 @@ class RobustLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described.
+        """The loss that `get_config` describes.
 
         Configs of earlier versions also hold the options of pairs, which then replace those of the base.
         """

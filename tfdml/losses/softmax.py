@@ -20,14 +20,14 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
             prefer `nt_xent`, which has a temperature.
-        l2: weight of the mean squared norm of the embeddings, which otherwise may grow without bound.
+        l2: weight of the mean squared norm of the embeddings; with 0, norms may grow without bound.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives only the L2 term.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
     Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
-    per class it is the multi-class N-pair loss of the first.
+    per class this is Sohn's multi-class N-pair loss.
     """
     values = _positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:
@@ -66,7 +66,7 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
         temperature: t.
 
     Returns:
-        `(A,)`, log(number of positives) at least. An anchor without positives gives 0.
+        `(A,)`, at least log(number of positives). An anchor without positives gives 0.
 
     Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
     """
@@ -81,8 +81,8 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
     Args:
-        pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 make a flat softmax, as
-            their squared distances are at most 4; multiply them by a scale.
+        pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 give a nearly flat softmax,
+            because their squared distances are at most 4; multiply them by a scale.
         log: the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
 
     Returns:
@@ -189,7 +189,7 @@ class NCALoss(PairLoss):
         loss = tfdml.losses.NCALoss(log=True)
 
     Args:
-        log: the log-likelihood instead of the expected error.
+        log: use the negative log-likelihood instead of the expected error.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -218,5 +218,5 @@ class TupletMarginLoss(PairLoss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` described, also where a file has `margin`."""
+        """The loss that `get_config` describes; files of earlier versions have `margin`."""
         return super().from_config(renamed(config, margin="margin_degrees"))

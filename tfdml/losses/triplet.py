@@ -28,9 +28,9 @@ def triplet(
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
 
-    with `soft`, log(1 + exp(d_ap - d_an)) instead; with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the number of
-    triplets in the batch, or of those with a nonzero loss, so that the mean over the A anchors is the paper's loss.
-    With `negatives` there is one triplet per positive that has a selected negative.
+    With `soft`, the term is log(1 + exp(d_ap - d_an)); with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the
+    number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
+    paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
@@ -39,12 +39,12 @@ def triplet(
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
-        swap: compare d_ap with the smaller of d_an and d_pn, so that the positive is the anchor where that is harder.
-            The loss of such a triplet counts for the positive's row. The batch must be its own references, with
-            symmetric weights.
-        negatives: None for all, or how to select one negative per positive, such as
-            `tfdml.miners.hardest_negatives`: a function `(pairs, d) -> choose`, where `choose(p)` takes the column of
-            one positive of each anchor, `(A,)`, and returns that of its negative, or -1 where it has none.
+        swap: compare d_ap with the smaller of d_an and d_pn, so that the positive takes the anchor's place where that
+            is harder. The loss of such a triplet counts for the positive's row. The references must be the batch
+            itself, with symmetric weights.
+        negatives: None for all, or a function that selects one negative per positive, such as
+            `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
+            per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
         normalize: "all" divides by the number of triplets, "active" by the number of those with a nonzero loss.
 
     Returns:
@@ -94,9 +94,10 @@ def _all_triplets(pairs, d, term, swap, normalize):
 
 
 def _times_swapped(d, p):
-    """How often each negative counts in the anchor's row when the end of (a, p) nearer to it is the anchor: 0, 1, or 2.
+    """Number of times each negative counts in the anchor's row with `swap`: 0, 1, or 2.
 
-    Both (a, p, n) and (p, a, n) belong to the row of the nearer end, which has them twice. A tie is one for each end.
+    The end of (a, p) nearer to the negative acts as the anchor. Both (a, p, n) and (p, a, n) belong to the row of that
+    end, which therefore counts the negative twice. In a tie, each end counts it once.
     """
     d_pn = ops.take(d, p, axis=0)
     return ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
@@ -135,7 +136,7 @@ def _one_column_per_anchor(n, p):
 def _ends(d, p, n, swap):
     """Rows of the anchors and columns of the positives of triplets (a, p, n), with the distances d_ap and d_an.
 
-    With `swap`, a and p change places where n is nearer to p.
+    With `swap`, a and p are exchanged where n is nearer to p.
     """
     a = ops.arange(ops.shape(d)[0], dtype="int32")
     d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
@@ -201,9 +202,9 @@ def batch_hard_triplet(
         margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The batch must be its
-            own references.
-        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The references must be the
+            batch itself.
+        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
@@ -292,7 +293,7 @@ class BatchHardTripletLoss(PairLoss):
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         swap: compare with the nearer of anchor and positive.
-        normalize: "all" for the mean over all anchors, "active" over those with a nonzero loss.
+        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -28,8 +28,8 @@ class TopK(Settings):
     fewer than k pairs have a loss above 0, the mean is over those.
 
     Args:
-        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and takes twice the number of
-            images in the batch, which is four times that number here.
+        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and sets k to twice the number
+            of images in the batch; for ordered pairs, this is four times the number of images.
 
     Raises:
         ValueError: k larger than the number of pairs of a batch, when called.
@@ -53,8 +53,8 @@ class TopK(Settings):
 class TopKBalanced(Settings):
     """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
 
-    Ties share, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 of a kind are left, all of
-    them are taken.
+    Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 positives or
+    negatives remain, all of them are taken.
 
     Args:
         k: an even number of ordered pairs, 2 or more.
@@ -86,9 +86,10 @@ class KL(Seeded):
 
     Args:
         gamma: temperature in units of the loss, above 0.
-        num_samples: None for all pairs with these weights; or the number of pairs sampled by them, whose mean has the
-            same expectation, as in the paper. Sampling is systematic: a pair is drawn k p times, rounded up or down.
-        seed: seed of the sampling: an integer, or None for a fresh one. `EmbeddingModel` keeps its state.
+        num_samples: None for all pairs with these weights; or, as in the paper, the number of pairs to sample with
+            these probabilities, whose mean has the same expectation. Sampling is systematic: a pair is drawn
+            num_samples * p times, rounded up or down.
+        seed: seed of the sampling: an integer, or None for a random seed. `EmbeddingModel` saves the state.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-KL.
     """
@@ -118,7 +119,7 @@ class KL(Seeded):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` described, also where a file has `sampled`."""
+        """The set that `get_config` describes; files of earlier versions have `sampled`."""
         return super().from_config(renamed(config, sampled="num_samples"))
 
 
@@ -134,9 +135,9 @@ class GroupedKL(Settings):
 
     Args:
         gamma: temperature in units of the loss, above 0.
-        negative_gamma: temperature of negatives; None for the same.
-        pseudo_loss: None, or the loss of a pseudo pair in each group. It takes its share of the weight and adds nothing
-            to the loss. It is 0 in the paper.
+        negative_gamma: temperature of negatives; None for gamma.
+        pseudo_loss: None, or the loss of a pseudo pair in each group. The pseudo pair takes its share of the weight and
+            adds nothing to the loss. Its loss is 0 in the paper.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
     has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
@@ -157,7 +158,7 @@ class GroupedKL(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` described, also where a file has `pseudo`."""
+        """The set that `get_config` describes; files of earlier versions have `pseudo`."""
         return super().from_config(renamed(config, pseudo="pseudo_loss"))
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
@@ -165,8 +166,8 @@ class GroupedKL(Settings):
 
         p_ar = exp(l_ar / gamma) / (sum_k exp(l_ak / gamma) + exp(pseudo_loss / gamma)) / A
 
-        k runs over the pairs of a with the sign of r and a loss above 0, and gamma is that of the sign. One matrix of
-        exponentials holds both groups: one for each takes a quarter more time.
+        k runs over the pairs of a that have the sign of r and a loss above 0; gamma is the temperature of that sign.
+        One matrix of exponentials holds both groups: one matrix per group takes a quarter more time.
         """
         is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
         groups = (is_positive, pairs.negative > 0)
@@ -199,7 +200,7 @@ class Variance(Settings):
     """Mean plus spread of the losses: p within a ball around the uniform weights.
 
     sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
-    as long as no p would be negative; beyond that, the pairs with the smallest losses get weight 0.
+    as long as every p is 0 or more; beyond that, the pairs with the smallest losses get weight 0.
 
     Args:
         rho: size of the ball, above 0.
@@ -240,7 +241,7 @@ class Variance(Settings):
 @serializable
 @dataclass(frozen=True)
 class Maximal(Settings):
-    """The largest loss alone: sum p = 1. Pairs that tie for it share the weight.
+    """The largest loss alone: sum p = 1. Tied pairs share the weight.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Shalev-Shwartz, Wexler,
     Minimizing the Maximal Loss: How and Why, ICML 2016.
@@ -262,7 +263,7 @@ def _require_pairs(k, pairs):
 
 
 def _largest(losses, k):
-    """1 for each of the k largest losses above 0; those that tie with the k-th share the rest of k: `(A, R)`."""
+    """1 for each of the k largest losses above 0; losses tied with the k-th share the rest of k: `(A, R)`."""
     threshold = _kth_largest(ops.reshape(losses, (-1,)), k)
     above = ops.cast(losses > threshold * (1.0 + _RELATIVE_TIE), losses.dtype)
     equal = ops.cast((losses > 0) & (losses >= threshold * (1.0 - _RELATIVE_TIE)), losses.dtype) - above

@@ -18,8 +18,8 @@ def bootstrap(
     """Confidence interval of a mean over queries, by resampling whole classes.
 
     Queries of one class share their relevant items, so they are not independent; classes nearly are. Each sample draws
-    all C classes with replacement, where C is their number, and takes the mean over the queries of the drawn classes.
-    The interval covers the middle `confidence` of these means (percentile bootstrap).
+    C of the C classes with replacement and takes the mean over the queries of the drawn classes. The interval covers
+    the middle `confidence` of these means (percentile bootstrap).
 
     Args:
         values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
@@ -28,7 +28,7 @@ def bootstrap(
         confidence: share of the samples inside the interval, between 0 and 1.
         samples: number of samples.
         average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
-        seed: of the random draws; the same seed gives the same interval.
+        seed: seed of the random draws; the same seed gives the same interval.
 
     Returns:
         `(low, high)`, floats.
@@ -50,7 +50,7 @@ def bootstrap(
         )
     sums, counts = class_sums(values, labels)
     if len(sums) < 2:
-        raise ValueError(f"Received values of {len(sums)} classes, expected at least 2: classes are what is resampled.")
+        raise ValueError(f"Received values of {len(sums)} classes, expected at least 2, because classes are resampled.")
     if average == "macro":
         sums, counts = sums / counts, np.ones(len(sums))
     draws = np.random.default_rng(seed).integers(len(sums), size=(samples, len(sums)), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Retrieval metrics: the ranks of the items of a query's class.
+"""Retrieval metrics, computed from the ranks of the items of a query's class.
 
 Definitions for a query with R relevant items in its gallery. Ranks start at 1, rel(i) = 1 where the i-th neighbor is
 relevant, and P(i) = (1/i) sum_{j<=i} rel(j).
@@ -53,10 +53,10 @@ def retrieval(
 
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
     by row number, so duplicates stay. With `gallery`, nothing is removed. Queries without a relevant item are excluded
-    from the means and counted. Definitions are at the head of this module and in docs/metrics.md.
+    from the means and counted. The docstring of this module and docs/metrics.md hold the definitions.
 
-    The score of a pair depends on its two vectors only (`tfdml.search.scores`), so the results do not depend on memory,
-    threads or the BLAS. Scores are computed for a block of queries at a time, never for all pairs.
+    The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
+    threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
@@ -67,7 +67,7 @@ def retrieval(
         groups: `(queries,)` integers, such as type family, shop or sequence. All items of the query's group are removed
             from its gallery, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery` and `groups`.
-        metric: "cosine" (normalized here; a vector of zeros has cosine 0 with everything), "dot" or "euclidean".
+        metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.
         average: "micro", the mean over queries, or "macro", the mean over classes of their means.
@@ -88,8 +88,8 @@ def retrieval(
             item.
 
     Warns:
-        UserWarning: with ties="index", where for more than 1% of the queries the first relevant item has the same score
-            as an item that is not relevant, so that the order of the gallery decides its rank.
+        UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
+            an item that is not relevant, so that the order of the gallery decides its rank.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
@@ -128,15 +128,15 @@ def retrieval_from_neighbors(
 ) -> dict[str, Any]:
     """The metrics of `retrieval` from the neighbor lists of any search.
 
-    Search for one neighbor more than the largest class has other members. This function removes the query itself:
+    Search for at least the number of members of the largest class, because this function removes the query itself:
 
         most = numpy.unique(labels, return_counts=True)[1].max()
         found, _ = tfdml.search.Scann(embeddings).search(embeddings, max(most, 9))
         numbers = retrieval_from_neighbors(found, labels)
 
     Args:
-        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where
-            the search found nothing; it counts as an item that is not relevant.
+        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where the search
+            found nothing, and counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64.
         k: ranks of recall@k, an integer or several.
         gallery_labels: `(items,)` integers. None: the queries are the gallery (leave-one-out), and a query's own row
@@ -305,7 +305,7 @@ def _require_same_dim(queries, items):
 def _require_varied(items):
     if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
         raise ValueError(
-            "Received embeddings that are all the same, so every ranking is chance. The model has collapsed: look at "
+            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
             "its loss, its learning rate, and whether its inputs reach it."
         )
 

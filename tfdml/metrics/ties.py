@@ -6,8 +6,8 @@ import numpy as np
 def expected_values(above, equal, total, ks):
     """Metrics of one query, averaged over all orders of the items that share a score.
 
-    A score that n items share, m of them relevant, follows `above` items, a of them relevant. At its t-th place, which
-    is rank p = above + t, in a random order:
+    A score shared by n items, m of them relevant, follows `above` items, a of them relevant. At the t-th place of this
+    score, rank p = above + t, in random order:
 
         E[rel(p)] = m / n
         E[rel(p) sum_{i<=p} rel(i)] = m / n (a + 1 + (t - 1) (m - 1) / (n - 1))

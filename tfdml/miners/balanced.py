@@ -18,14 +18,15 @@ class BalancedPairs(Seeded):
     """All positives, and the same number of random negatives for each anchor.
 
     Negatives are drawn with probability proportional to their weight, evenly spread over the batch in its order
-    (systematic sampling). With equal weights none is drawn twice unless an anchor has more positives than negatives.
-    The weight of a negative becomes the number of times it was drawn. An anchor without positives draws none.
+    (systematic sampling). With equal weights, no negative is drawn twice unless the anchor has more positives than
+    negatives. The weight of a negative becomes the number of times it was drawn. An anchor without positives draws no
+    negatives.
 
     Args:
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5, one
-    negative for each positive; Serrat, Deep Metric Learning, course slides 2021-22, balanced pairs.
+    negative per positive; Serrat, Deep Metric Learning, course slides 2021-22, balanced pairs.
     """
 
     def call(self, pairs: Pairs) -> Pairs:

@@ -46,8 +46,8 @@ def semi_hard(
 
     Returns:
         `Pairs` with weight 0 on all other negatives. Without a margin, the weight and the count of a negative become
-        the number of positives it was selected for. An anchor without such a negative keeps none. No gradient flows
-        through the selection.
+        the number of positives it was selected for. An anchor without such a negative keeps no negatives. No gradient
+        flows through the selection.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2. The nearest beyond 0.5 for losses over
     pairs: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5.1.
@@ -134,7 +134,7 @@ class SemiHard(Settings):
 
     Args:
         min_distance: a distance of 0 or more, or "positive".
-        margin: None for the nearest negative beyond it, once per positive; or the width of a band, above 0.
+        margin: None for the nearest negative beyond `min_distance`, once per positive; or the width of a band, above 0.
         distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
     """
 
@@ -156,5 +156,5 @@ class SemiHard(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return super().from_config(renamed(config, lower="min_distance"))

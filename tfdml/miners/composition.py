@@ -41,7 +41,7 @@ class Composition(LossLayer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The composition that `get_config` described."""
+        """The composition that `get_config` describes."""
         miners = [keras.saving.deserialize_keras_object(one) for one in config["miners"]]
         return cls(**{**config, "miners": miners})
 

@@ -14,7 +14,7 @@ from tfdml.pairs import Pairs, dot
 from tfdml.pairs.base import Tensor, value_of
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
-# Largest difference of a squared norm from 1; in half precision it is up to 0.008.
+# Largest accepted difference of a squared norm from 1; in half precision the difference is up to 0.008.
 _NORM_TOLERANCE = 0.02
 # Below this distance, rounding of the dot product dominates.
 _MIN_DISTANCE = 1e-3
@@ -188,7 +188,7 @@ class DistanceWeighted(Seeded):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return cls(**renamed(config, expected="expectation"))
 
 

@@ -20,8 +20,8 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
         `Pairs` with weight 0 on the other negatives. Negatives at the same distance count as one and are all kept. An
         anchor without positives keeps no negatives. No gradient flows through the selection.
 
-    Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs; there over the whole batch, which
-    can leave most anchors without negatives.
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs; the slides select over the whole
+    batch, which can leave most anchors without negatives.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
@@ -56,7 +56,7 @@ def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pair
 
 
 def easy_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
-    """Keep the nearest positive of each anchor, and all negatives: a class may form several clusters.
+    """Keep the nearest positive of each anchor, and all negatives, so that a class may form several clusters.
 
     Args:
         pairs: `Pairs` of A anchors and R references.

@@ -1,7 +1,7 @@
 """Selectors of one negative per positive, for `tfdml.losses.TripletLoss(negatives=...)`.
 
 A selector is a function `(pairs, d) -> select` of `Pairs` and their distances `(anchors, references)`. `select(p)`
-takes the column of one positive per anchor, `(anchors,)`, and returns the column of its negative, -1 where it has none.
+takes the column of one positive per anchor, `(anchors,)`, and returns the column of the selected negative, -1 for none.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,8 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances.
-        margin: None; or the width of a band, for negatives with d_ap < d_an < d_ap + margin only, and none if there is
-            none.
+        margin: None; or the width of a band, in which case only negatives with d_ap < d_an < d_ap + margin are
+            selected, without a fallback.
 
     Returns:
         A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 where there is none.

@@ -1,7 +1,7 @@
 """The hardest pairs and triplets of a whole training set, found by nearest-neighbor search. NumPy in, NumPy out.
 
-The hardest pairs of a batch are rarely the hardest of the training set. Here every example is compared with the whole
-set, in chunks, so a matrix of examples x examples is never in memory.
+The hardest pairs of a batch are rarely the hardest of the training set. This module compares every example with the
+whole set, in chunks, so a matrix of examples x examples is never in memory.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def hardest_pairs(
     positives(a) = argmax over p != a, y_p = y_a, of d(a, p);  negatives(a) = argmin over n, y_n != y_a, of d(a, n)
 
     Positives are exact. Negatives are as exact as the search: an approximate search may miss a nearer example, but all
-    of its results are of other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
+    of its results belong to other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
     recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
 
     Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per example, if that is more), and the memory of the
@@ -69,7 +69,7 @@ def hardest_pairs(
             `(vectors, metric=...)` that returns an index whose ids are row numbers.
 
     Returns:
-        `HardPairs`. The positives of an example that is the only one of its class are -1.
+        `HardPairs`. The positives of an example that is alone in its class are -1.
 
     Raises:
         ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer
@@ -113,7 +113,7 @@ def hardest_triplets(
 
     Returns:
         `(triplets, 3)` int64 row numbers of anchor, positive and negative, by decreasing d_ap - d_an; `(0, 3)` if
-        no triplet violates the margin. An anchor that is the only one of its class has no triplet.
+        no triplet violates the margin. An anchor that is alone in its class has no triplet.
 
     Raises:
         ValueError: a margin that is not a number, and the errors of `hardest_pairs`.
@@ -181,7 +181,7 @@ def _distance(x, y, metric):
 
 
 def _chunks(count, bytes_each):
-    """The numbers below `count`, in arrays of at least one that fit into the memory of a chunk."""
+    """The numbers below `count`, in arrays of one or more that fit into the memory of a chunk."""
     step = max(1, _CHUNK_BYTES // bytes_each)
     return (np.arange(start, min(start + step, count)) for start in range(0, count, step))
 

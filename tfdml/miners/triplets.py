@@ -19,7 +19,7 @@ def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity.
-        margin: how much easier than the hardest pair of the other sign a pair may be and still count as informative.
+        margin: a pair counts as informative if it is easier than the hardest pair of the other sign by less than this.
 
     Returns:
         `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
@@ -78,7 +78,7 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
     if not pairs.within:
         raise ValueError(
             "Received anchors against other references for angular mining, expected a batch against itself "
-            "(pairing=all_pairs): positives are compared with negatives there."
+            "(pairing=all_pairs), because positives are compared with negatives."
         )
     d = ops.stop_gradient(squared(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
@@ -151,5 +151,5 @@ class Angular(Settings):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` described."""
+        """The miner that `get_config` describes."""
         return super().from_config(renamed(config, angle="angle_degrees"))

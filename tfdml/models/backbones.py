@@ -1,8 +1,8 @@
 """Small convolutional networks for 32 x 32 images.
 
-Each is a function from an image tensor to an embedding tensor, for `EmbeddingModel(inputs, backbone(inputs))`. Raw
-pixels go in and unit vectors come out: standardization and normalization are layers, so an exported model needs
-nothing around it.
+Each is a function from an image tensor to an embedding tensor, for `EmbeddingModel(inputs, backbone(inputs))`. The
+input is raw pixels and the output is unit vectors: standardization and normalization are layers, so an exported model
+needs no further processing.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def standardized(images: KerasTensor) -> KerasTensor:
 
 def _convolution(x, width, *, kernel=3, strides=1, activation="relu"):
     x = layers.Conv2D(width, kernel, strides=strides, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
-    x = layers.BatchNormalization(momentum=0.9)(x)  # statistics that fit after short training, too
+    x = layers.BatchNormalization(momentum=0.9)(x)  # accurate statistics even after short training
     return layers.Activation(activation)(x) if activation else x
 
 

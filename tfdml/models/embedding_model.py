@@ -19,10 +19,10 @@ _RANDOM = "random_state_"
 class EmbeddingModel(keras.Model):
     """A `keras.Model` that adopts the layers of its loss when it is compiled.
 
-    Built like any functional model, `EmbeddingModel(inputs, outputs)`. A loss that learns or remembers something
-    (proxies, margins, a memory, the state of a random miner) holds it in Keras layers and lists them in its `layers`;
-    here `fit` trains them, `.keras` files keep them, and every Keras backend sees them. `evaluate` leaves them as they
-    are. With any other loss it is a plain model.
+    Built like any functional model, `EmbeddingModel(inputs, outputs)`. A loss with weights or state (proxies, margins,
+    a memory, the state of a random miner) holds them in Keras layers and lists these layers in its `layers`. `fit`
+    trains the layers and `.keras` files store them, on every Keras backend. `evaluate` does not change them. With any
+    other loss, the model behaves as a `keras.Model`.
 
     Its files also keep the state of random layers (dropout, augmentation), which Keras leaves out, and the number of
     training steps, so that a resumed run equals an uninterrupted one.
@@ -36,15 +36,15 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model."""
         super().compile(*args, **kwargs)
         if hasattr(self, "loss_layers"):
-            self.loss_layers.clear()  # those of an earlier compile are no longer trained
+            self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         if not hasattr(self, "_counter"):
-            # It counts its calls, in compiled steps and on replicas, and Keras keeps it out of `weights`.
+            # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
         self._set_steps(0)
 
     def get_compile_config(self) -> dict[str, Any]:
-        """What Keras saves, and the number of training steps."""
+        """The compile config of Keras, and the number of training steps."""
         config = super().get_compile_config()
         return {**config, "steps": self.steps} if config else config
 
@@ -118,13 +118,13 @@ class EmbeddingModel(keras.Model):
         return keras.Model(self.inputs, self.outputs).export(*args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:
-        """What Keras saves, and the state of every random layer."""
+        """Save the variables that Keras saves, and the state of every random layer."""
         super().save_own_variables(store)
         for place, state in enumerate(self._random_states()):
             store[f"{_RANDOM}{place}"] = keras.ops.convert_to_numpy(state)
 
     def load_own_variables(self, store: Any) -> None:
-        """What `save_own_variables` wrote."""
+        """Restore the variables that `save_own_variables` wrote."""
         super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
         for place, state in enumerate(self._random_states()):
             state.assign(store[f"{_RANDOM}{place}"])
@@ -145,7 +145,7 @@ def _layers_of(loss):
 
 
 def _require_usable(x, y=None):
-    """Raise the ValueError of arrays of which Keras would drop something before a loss sees them: masks, large ids."""
+    """Raise a ValueError for arrays that Keras would alter before a loss sees them: masked entries, large ids."""
     for name, data in (("examples", x), ("labels", y)):
         for array in (part for part in keras.tree.flatten(data) if isinstance(part, np.ndarray)):
             as_unmasked(array, name)
@@ -154,7 +154,7 @@ def _require_usable(x, y=None):
 
 
 def _require_an_end(option, given, data):
-    """Raise the ValueError of an endless `tf.data.Dataset` without a number of steps."""
+    """Raise a ValueError for an endless `tf.data.Dataset` without a number of steps."""
     if given.get(option) is not None or not hasattr(data, "cardinality") or int(data.cardinality()) != -1:
         return
     shapes = [spec.shape for spec in keras.tree.flatten(data.element_spec)]
@@ -189,7 +189,7 @@ def _objects(config):
 
 
 def _described(part):
-    """A serialized object as text, without marks: those of one object are equal."""
+    """A serialized object as text, without marks: texts of the same object are equal."""
     return json.dumps(json.loads(json.dumps(part), object_hook=_unmarked), sort_keys=True)
 
 

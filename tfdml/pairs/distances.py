@@ -39,8 +39,8 @@ def cosine(pairs: Pairs) -> Tensor:
 def squared(pairs: Pairs) -> Tensor:
     """Squared euclidean distances, `(anchors, references)`, with gradient 0 between duplicates.
 
-    Rows that differ by less than the rounding error are duplicates, at distance 0: in float32 by about 1e-5 of their
-    norm, in float64 by 1e-14.
+    Rows that differ by less than the rounding error are duplicates, at distance 0: about 1e-5 of their norm in float32,
+    1e-14 in float64.
     """
     return ops.relu(_squared(pairs))  # its gradient at 0 is 0
 
@@ -134,8 +134,9 @@ def _form(anchors, references):
 def _refined(d2, others, anchors, references):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
-    Recomputing takes six times the products, so it only runs if one of the `others`, `(A, R)` booleans, is small. It is
-    a loop of at most one iteration, because XLA passes d2 into a loop without a copy, but not into a condition.
+    Recomputing takes six times the products, so it runs only if one of the `others`, `(A, R)` booleans, is small. It is
+    written as a loop of at most one iteration, because XLA passes d2 into a loop without a copy, but not into a
+    condition.
     """
     norms = _square_norms(anchors)
     near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
@@ -170,7 +171,7 @@ def _rounded(x, step):
 
 
 def _power_of_two(x):
-    """A power of two from x to 2 x, exact, which `ops.power` does not guarantee. A small one for 0."""
+    """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     least, most = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**least))), least, most)
     return ops.take(ops.cast(np.ldexp(1.0, np.arange(least, most + 1)), x.dtype), ops.cast(exponent, "int32") - least)
@@ -195,8 +196,9 @@ def _plus_transpose(g):
     if not _only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
-    # which takes longer than the matrix products. It does not fuse across a condition. The other branch, NaN or
-    # infinite as well, runs only where the gradient is not finite. On other devices a condition would stall the host.
+    # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch, which is then
+    # NaN or infinite as well, runs only if the gradient is not finite. On other devices a condition would stall the
+    # host.
     return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
 
 
@@ -236,7 +238,7 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
 
 
 def _float(x):
-    """x in float32, or in float64 if it already is: scores are never in half precision."""
+    """x in float32, or in float64 if it already has that type: scores are never in half precision."""
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 

@@ -87,7 +87,7 @@ def pairs_with(
     Args:
         labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(anchors, dim)` floats.
-        reference_labels: `(references,)` or `(references, 1)` integer class ids, or what `match` takes.
+        reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
         references: `(references, dim)` floats, none of which is a row of `embeddings`.
         match: as in `all_pairs`.
 
@@ -111,7 +111,7 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """The labels and embeddings of a batch, checked to convert to tensors without loss.
 
     Raises:
-        ValueError: masked entries; class ids that the backend cannot represent, unless labels are tensors already.
+        ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
     """
     labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
     if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
@@ -176,7 +176,9 @@ def _even_and_odd(rows):
 
 
 def _checked(labels, embeddings, match=None):
-    """Labels and `(batch, dim)` float embeddings as tensors: one integer per row or, with `match`, anything per row."""
+    """Labels and `(batch, dim)` float embeddings as tensors; labels are one integer per row, or any entry with
+    `match`.
+    """
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
     if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):

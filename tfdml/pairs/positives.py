@@ -1,7 +1,7 @@
 """Sums over triplets in the memory of a matrix of pairs, on any backend.
 
-All triplets of a batch of B rows are a cube of B^3 numbers. Instead, a loop visits the k-th positive of every anchor at
-the same time and adds up what it contributes, `(anchors, references)` at a time. Automatic differentiation of such a
+All triplets of a batch of B rows are a cube of B^3 numbers. Instead, step k of a loop visits the k-th positive of every
+anchor and adds its contributions, one `(anchors, references)` matrix at a time. Automatic differentiation of such a
 loop would keep the matrices of every step on TensorFlow, and does not exist on JAX. So the loop is not differentiated:
 it accumulates the value together with its gradient by the scores, which the loss derives by hand. The pattern is
 

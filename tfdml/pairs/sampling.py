@@ -47,9 +47,9 @@ def num_positives(pairs):
 
 
 def _cumulative(x):
-    """Cumulative sums along each row. A matrix product sums inside blocks: on a CPU twice as fast as a running sum.
-
-    On GPUs that round the factors of products, probabilities of draws have a relative error of at most 0.001.
+    """Cumulative sums along each row. Inside blocks, a matrix product computes the sums; on a CPU this is twice as fast
+    as a running sum. On GPUs that round the factors of products, the probabilities of draws have a relative error of at
+    most 0.001.
     """
     size, width = x.shape[1], _COLUMNS_PER_BLOCK
     if size is None or size < 2 * width:

@@ -130,9 +130,10 @@ class Sampler:
 
         Args:
             data: an array `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
-                these are the keys of the examples: strings, numbers, whatever `load` takes. Any other object with
-                `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it exists. A source
-                returns records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
+                these are the keys of the examples: strings, numbers, or anything else that `load` takes. Any other
+                object with `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it
+                exists. A source returns records: arrays, numbers, text, or tuples and dicts of these, all of one
+                structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids.
             load: a TensorFlow function of one key or record that returns one example; all examples have the same
                 shape. Rows are loaded in parallel and arrive in order.

@@ -52,7 +52,7 @@ def drawable_classes(
         short_classes: what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
 
     Raises:
-        ValueError: fewer than `classes_per_batch` classes remain, or `short_classes` is "error" and there are some.
+        ValueError: fewer than `classes_per_batch` classes remain, or `short_classes` is "error" and a class is short.
     """
     table = class_table(labels)
     short = table.counts < examples_per_class

@@ -19,7 +19,7 @@ def random_bits(seed: int, steps: tf.Tensor, count: int) -> tf.Tensor:
         count: number of integers per step.
 
     Returns:
-        `(block, count)` int64. Row i depends on `seed`, `steps[i]` and `count` only.
+        `(block, count)` int64. Row i depends only on `seed`, `steps[i]` and `count`.
     """
 
     def bits(step):
@@ -43,7 +43,7 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
 
     Returns:
         `(..., k)` int64. If k exceeds total, the sample of all numbers repeats in the same order, so the counts of two
-        numbers differ by at most one, and which ones come more often is random.
+        numbers differ by at most one, and the numbers that occur once more are random.
     """
     k = bits.shape[-1]
     place = tf.range(k, dtype=tf.int64)

@@ -27,7 +27,7 @@ class EpisodeSampler(Sampler):
         shots: K, number of support examples per class.
         queries: Q, number of queries per class.
         short_classes: what to do with classes of fewer than K + Q examples: leave them out ("drop") or raise a
-            ValueError ("error"). Examples are not repeated, as one would be support and query at the same time.
+            ValueError ("error"). Examples are not repeated, because one example could then be both support and query.
         seed: any int64.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 2.2; Snell, Swersky, Zemel,

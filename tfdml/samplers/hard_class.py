@@ -26,7 +26,7 @@ class ClassCenters(tf.Module):
     Example:
 
         centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
-        tf.train.Checkpoint(centers=centers).write(path)  # to keep them
+        tf.train.Checkpoint(centers=centers).write(path)  # to save them
 
     Args:
         labels: `(examples,)` integer class ids of the training set.
@@ -39,8 +39,8 @@ class ClassCenters(tf.Module):
         centers: variable `(classes, dim)` float32, the mean embedding of each class.
         within: variable `(classes,)` float32, the mean distance of the examples of a class to its center.
         hardness: variable `(classes,)` float32, `within` over the distance to the nearest other center. Values are
-            clipped to a factor of 1,000 around the median, so that classes known by one example are still drawn, and
-            coincident classes do not dominate.
+            clipped to a factor of 1,000 around the median, so that classes with a single known example are still drawn,
+            and coincident classes do not dominate.
         refreshes: variable, int64: number of refreshes so far.
     """
 
@@ -49,7 +49,7 @@ class ClassCenters(tf.Module):
         require_whole("dim", dim, 1)
         self.ids = class_table(labels).ids
         self.normalize = normalize
-        with tf.device("CPU:0"):  # Where `tf.data` works.
+        with tf.device("CPU:0"):  # The device of `tf.data`.
             self.centers = tf.Variable(tf.zeros((len(self.ids), dim)), trainable=False)
             self.within = tf.Variable(tf.zeros(len(self.ids)), trainable=False)
             self.hardness = tf.Variable(tf.ones(len(self.ids)), trainable=False)
@@ -77,7 +77,7 @@ class ClassCenters(tf.Module):
             labels: `(examples,)` integer class ids, exactly the classes of `ids`.
 
         Raises:
-            ValueError: embeddings of the wrong shape or that are not finite, or other classes.
+            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         table = class_table(labels)
         embeddings = as_unmasked(embeddings, "embeddings")
@@ -121,17 +121,17 @@ class ClassCenters(tf.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class HardClassSampler(ClassBalancedSampler):
-    """Batches of classes that the model confuses: each class is the nearest one to those before it.
+    """Batches of classes that the model confuses: each class is the nearest candidate to the classes before it.
 
     A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
     nearest to a center of the batch, the one that violates the triplet constraint most; ties are broken at random. The
     examples of each class are uniform without replacement. Before the first refresh of `centers` all distances are
     tied, so classes are uniform as in `GroupSampler`.
 
-    Batch t is a function of (seed, t) and of the centers when it is drawn. That is ahead of the training step: up to 8
-    batches are drawn at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
+    Batch t is a function of (seed, t) and of the centers when it is drawn. Batches are drawn ahead of the training
+    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
     later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
-    run, as they are drawn with the centers of the resumed model.
+    run, because they are drawn with the centers of the resumed model.
 
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated` estimates it, if
     there are few enough candidates for every pair of classes to be drawn.
@@ -144,11 +144,12 @@ class HardClassSampler(ClassBalancedSampler):
         model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
 
     Args:
-        classes_per_batch: number of classes, each near one before it.
+        classes_per_batch: number of classes; each is close to an earlier class of the batch.
         examples_per_class: number of examples per class. They are adjacent in the batch.
         centers: `ClassCenters`, which may contain more classes than the labels.
-        candidates: number of classes, including the first, that a batch is selected from: `classes_per_batch` gives
-            uniform classes, more give harder batches. By default 10 times `classes_per_batch`, or all classes.
+        candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
+            uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
+            classes.
         weighted: start each batch from a class with probability proportional to its `hardness`, instead of uniformly.
         short_classes: what to do with classes of fewer than `examples_per_class` examples: leave them out ("drop"),
             repeat their examples evenly ("repeat"), or raise a ValueError ("error").
@@ -210,14 +211,14 @@ def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
         count: number of vectors to select.
 
     Returns:
-        `(block, count)` int32, different places. Of equally near vectors the first is selected.
+        `(block, count)` int32, different places. Among equally near vectors, the first is selected.
     """
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
     candidates = tf.range(vectors.shape[1])
 
     def add(i, distance, taken, places):
-        nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not define which of equal values it returns.
+        nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not specify which of equal values it returns.
         taken |= candidates == nearest
         nearest = nearest[:, 0]
         dot = tf.linalg.matvec(vectors, tf.gather(vectors, nearest, batch_dims=1))

@@ -18,10 +18,10 @@ from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replac
 class HierarchicalSampler(Sampler):
     """Batches of related classes: S super-classes, C classes of each, m examples of each class.
 
-    The three choices are uniform and without replacement, and batches are independent. So many negatives of a batch
-    share a super-class with the anchor, which is where hard negatives are: other chairs, not lamps. Super-classes with
-    fewer than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1
-    or S = 1 some pairs are never drawn, and `importance` raises.
+    The three choices are uniform and without replacement, and batches are independent. Many negatives then share the
+    super-class of the anchor, where hard negatives are most likely: other chairs, not lamps. Super-classes with fewer
+    than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1 or
+    S = 1, some pairs are never drawn, and `importance` raises an error.
 
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to

@@ -1,7 +1,7 @@
 """Examples of a batch from arrays in memory, files, or sources with random access.
 
-Arrays are gathered. Everything else is loaded by a small dataset per batch: all rows in parallel, and if that does not
-give a whole batch, row by row, to replace or to name what cannot be loaded. Rows that load pay nothing for this.
+Arrays are gathered. Everything else is loaded by a small dataset per batch: all rows in parallel, then, if any row
+fails, row by row, to replace the row or to name it in an error. Batches without failures have no overhead.
 """
 
 import math
@@ -106,8 +106,8 @@ def loaded(
 ) -> tf.data.Dataset:
     """Examples that are read and loaded, in whole batches and in order.
 
-    `prefetch` streams take turns. Each loads its next batch as soon as its last one is taken, so no more than
-    `prefetch` batches are ever loaded ahead.
+    `prefetch` streams take turns. Each stream loads its next batch as soon as its last one is taken, so at most
+    `prefetch` batches are loaded ahead.
 
     Args:
         rows: dataset of row numbers `(batch,)`.
@@ -134,7 +134,7 @@ def loaded(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Loader:
-    """Loads batches: `records` reads rows, `load` makes examples, `replacements` stand in for rows that fail.
+    """Loads batches: `records` reads rows, `load` turns them into examples, `replacements` lists substitutes.
 
     Attributes:
         labels: `(examples,)` int64 tensor.
@@ -160,7 +160,7 @@ class _Loader:
         return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
 
     def records(self, rows):
-        """Dataset of the records of `rows` `(n,)`, each in a tuple of one, as a record may be a tuple itself."""
+        """Dataset of the records of `rows` `(n,)`, each in a tuple of one, because a record may itself be a tuple."""
         if self.source is not None:
             return _source_records(self.source, rows)
         return tf.data.Dataset.from_tensor_slices(
@@ -175,7 +175,7 @@ class _Loader:
             before = tf.concat([rows[place][None], candidates[:-1]], axis=0)
             return tf.data.Dataset.from_tensor_slices((candidates, before))
 
-        attempts = tf.data.Dataset.from_tensors(place).flat_map(with_the_row_before)  # Computed only if a row fails.
+        attempts = tf.data.Dataset.from_tensors(place).flat_map(with_the_row_before)  # Evaluated only if a row fails.
         return attempts.map(self._report_skipped)
 
     def _in_parallel(self, rows):
@@ -191,7 +191,7 @@ class _Loader:
         return examples.ignore_errors().batch(rows.shape[0]).ignore_errors()
 
     def _fill_gaps(self, rows, places, examples):
-        """Dataset of the whole batch: `examples`, and at the missing places what `_row_by_row` loads."""
+        """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing places."""
         missing = tf.sets.difference(tf.range(rows.shape[0])[None], places[None]).values
         shapes = _shapes(tf.nest.map_structure(lambda part: part[0], examples))
         rest = tf.data.Dataset.zip((self._row_by_row(rows, missing, shapes),))
@@ -256,7 +256,7 @@ class _Loader:
 
 
 def _loader(data, load, labels, on_error):
-    """The `_Loader` of arguments as `loaded` takes them."""
+    """The `_Loader` for the arguments of `loaded`."""
     if is_source(data):
         _require_length(data, len(labels))
         origin = dict(source=_described(data, fixed=load is None))
@@ -272,7 +272,7 @@ def _loader(data, load, labels, on_error):
 
 
 def _with_static_size(examples, labels):
-    """The same, with the number of rows in the static shapes."""
+    """The same tensors, with the number of rows in their static shapes."""
     size = labels.shape[0]
     return tf.nest.map_structure(lambda part: tf.ensure_shape(part, [size, *part.shape[1:]]), examples), labels
 
@@ -289,7 +289,7 @@ def _shapes(example):
 def _shuffled_classmates(labels, classes, rows, place):
     """The other rows of the class of `rows[place]` in random order, those that are in the batch already last.
 
-    The order is a function of the batch and the place alone, so a resumed run replaces rows as before.
+    The order depends only on the batch and the place, so a resumed run makes the same replacements.
     """
     c = tf.searchsorted(classes.ids, tf.gather(labels, rows[place])[None])[0]
     members = classes.rows[classes.starts[c] :][: classes.counts[c]]
@@ -297,17 +297,17 @@ def _shuffled_classmates(labels, classes, rows, place):
     seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(place, tf.int64)])
     keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
     keys += tf.where(tf.reduce_any(members[:, None] == rows, axis=1), tf.constant(2**62, tf.int64), 0)
-    keys = tf.where(members == rows[place], INT64.max, keys)  # The row itself comes last, and is cut off.
+    keys = tf.where(members == rows[place], INT64.max, keys)  # The row itself comes last and is cut off.
     return tf.gather(members, tf.argsort(keys))[:-1]
 
 
 class _Source(NamedTuple):
-    """A source, and what its first record says about all of them.
+    """A source, with the structure of its records, taken from the first.
 
     Attributes:
         source: object with `len(source)` and `source[row]`, or `source.__getitems__(rows)` for many at once.
         first: its first record: an array, a number or text, or a tuple or dict of these.
-        types, shapes: of the parts of a record.
+        types, shapes: types and shapes of the parts of a record.
         lock: held while the source is read: several batches are loaded at the same time, and few sources are
             thread-safe.
     """
@@ -320,7 +320,7 @@ class _Source(NamedTuple):
 
 
 def _described(source, *, fixed):
-    """The `_Source`; `fixed` says whether all records have the shapes of the first, not only its numbers of axes."""
+    """The `_Source`; with `fixed`, all records have the shapes of the first; without, only the same numbers of axes."""
     first = source[0]
     parts = [np.asarray(part) for part in tf.nest.flatten(first)]
     types = [tf.string if part.dtype.kind in "OSU" else tf.as_dtype(part.dtype) for part in parts]
@@ -329,7 +329,7 @@ def _described(source, *, fixed):
 
 
 def _source_records(source, rows):
-    """Dataset of the records of `rows` `(n,)`, read by one call of Python."""
+    """Dataset of the records of `rows` `(n,)`, read in one Python call."""
     packed = tf.data.Dataset.from_tensors(rows).map(partial(_pack, source))
     return packed.unbatch().map(partial(_unpack, source))
 

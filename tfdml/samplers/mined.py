@@ -29,21 +29,21 @@ class MinedPairs(tf.Module):
     Example:
 
         pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
-        tf.train.Checkpoint(pairs=pairs).write(path)  # to keep them
+        tf.train.Checkpoint(pairs=pairs).write(path)  # to save them
 
     Args:
         labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
             examples or more.
-        positives, negatives: number of each per example. Few pairs are the hardest, but include the mislabeled; more
-            pairs are easier and more diverse.
+        positives, negatives: number of each per example. With few, the pairs are the hardest, but mislabeled examples
+            are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.miners.offline.hardest_pairs`.
         seed: seed of the draws before the first refresh, any whole number of at least 0.
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
-            fewer.
+            fewer positives.
         negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
-            have fewer.
+            have fewer examples.
         refreshes: variable, int64: number of refreshes so far.
 
     Raises:
@@ -73,7 +73,7 @@ class MinedPairs(tf.Module):
         self.metric = metric
         self.classes = _classes(labels)
         random = _random_pairs(table, positives, negatives, np.random.default_rng(seed))
-        with tf.device("CPU:0"):  # Where `tf.data` works.
+        with tf.device("CPU:0"):  # The device of `tf.data`.
             self.positives, self.negatives = (tf.Variable(rows, trainable=False) for rows in random)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
 
@@ -92,7 +92,7 @@ class MinedPairs(tf.Module):
                 returns an index.
 
         Raises:
-            ValueError: embeddings of the wrong number of examples or that are not finite.
+            ValueError: embeddings that have the wrong number of rows or are not finite.
         """
         if np.shape(embeddings)[:1] != self.classes.shape:
             raise ValueError(
@@ -121,18 +121,18 @@ class MinedSampler(Sampler):
     """Batches of triplets: each anchor with one of its hardest positives and one of its hardest negatives.
 
     Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
-    classes of two or more; an example that is alone in its class is drawn as a negative only. The positive and the
+    classes of two or more; an example that is alone in its class is drawn only as a negative. The positive and the
     negative are uniform among those that `pairs` holds for the anchor. An example may occur twice in a batch, in the
     triplets of two anchors; a loss sees the two rows as a positive pair at distance 0.
 
     Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
-    Batch t is a function of (seed, t) and of the mined pairs when it is drawn. That is ahead of the training step: up
-    to 8 batches are drawn at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some
-    batches later. A run resumed with `start=` has a defined state, but its first batches differ from those of an
-    uninterrupted run, as they are drawn with the pairs of the resumed model.
+    Batch t is a function of (seed, t) and of the mined pairs when it is drawn. Batches are drawn ahead of the training
+    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
+    later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
+    run, because they are drawn with the pairs of the resumed model.
 
-    Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot undo it.
+    Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 
     Example:
 

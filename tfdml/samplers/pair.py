@@ -17,9 +17,9 @@ from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replac
 
 @dataclass(frozen=True, kw_only=True)
 class PairSampler(Sampler):
-    """p-random batches: independent pairs, each of one class with probability p, else of two classes.
+    """p-random batches: independent pairs, each from one class with probability p, otherwise from two classes.
 
-    A positive pair is two examples of a class, without replacement; a negative pair is one example of each of two
+    A positive pair is two examples of one class, without replacement; a negative pair is one example from each of two
     classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
     to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random`.
 
@@ -56,7 +56,7 @@ class PairSampler(Sampler):
         return 2 * self.pairs_per_batch
 
     def prepare(self, labels: npt.ArrayLike) -> ClassTable:
-        """The classes that can be drawn, those of one example last."""
+        """The classes that can be drawn; classes of one example come last."""
         table = class_table(labels)
         single = table.counts == 1
         if self.short_classes == "error" and single.any():

@@ -19,10 +19,10 @@ class PKSampler(ClassBalancedSampler):
     An epoch has `steps_per_epoch(labels)` = ceil(L / P) batches over the L classes that can be drawn. Each epoch has
     its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
     classes: if P does not divide L, the last batch of an epoch is filled with the first classes of the epoch, which
-    then come twice. These are a uniform choice, because the order is random.
+    then occur twice. This is a uniform choice, because the order is random.
 
-    A single batch has the distribution of a `GroupSampler` batch, and so have its pairs: Q is eq. (9), see
-    `tfdml.importance.group`. Unlike there, the batches of an epoch share no classes, so an epoch shows every class.
+    A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see `tfdml.importance.group`. Unlike
+    in `GroupSampler`, the batches of an epoch share no classes, so an epoch shows every class.
 
     Args:
         classes_per_batch: P.
@@ -35,7 +35,7 @@ class PKSampler(ClassBalancedSampler):
     """
 
     def steps_per_epoch(self, labels: npt.ArrayLike) -> int:
-        """Number of batches that show every class that can be drawn, over all shards together."""
+        """Number of batches, over all shards together, in which every class that can be drawn occurs."""
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
@@ -48,7 +48,7 @@ class PKSampler(ClassBalancedSampler):
         return pk_rows(table, self.seed, steps, classes=self.classes_per_batch, examples=self.examples_per_class)
 
     def block_steps(self, table: ClassTable) -> int:
-        """An eighth of an epoch or more, as every block regenerates the order of classes of its epochs."""
+        """At least an eighth of an epoch, because every block regenerates the order of classes of its epochs."""
         return max(super().block_steps(table), _epoch_steps(table, self.classes_per_batch) // 8)
 
 

@@ -14,7 +14,7 @@ __all__ = ["Exact", "Scann", "load", "neighbor_recall"]
 def load(folder: str | PathLike) -> Exact | Scann:
     """Reads an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
 
-    Another process may save to the same folder at the same time; the result is the index before or after that.
+    Another process may save to the same folder at the same time; the result is then either the old or the new index.
 
     Raises:
         FileNotFoundError: the folder holds no index, or files are missing.

@@ -9,18 +9,19 @@ from threadpoolctl import threadpool_limits
 
 MEMORY = 512 * 2**20
 _ROWS = 256  # With fewer queries per block, the matrix product packs the whole gallery too often.
-_BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer changes between product and use.
+_BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switches between product and use.
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
-    """Calls `function(rows, block)` for all queries, a block at a time, in one thread per core.
+    """Calls `function(rows, block)` for all queries, one block at a time, in one thread per core.
 
     Each thread has its own block and runs the BLAS single-threaded, because BLAS threads that wait for the next product
     would occupy the cores. A block holds about 64 MiB, or 256 queries where that is more, and never more than
     `memory` allows.
 
     Args:
-        function: gets a slice of the queries and an array `(rows, columns)` float32 to fill and use, but not to keep.
+        function: gets a slice of the queries and an array `(rows, columns)` float32, which it may fill and use but must
+            not keep.
         queries, columns: numbers of queries and of vectors.
         memory: bytes for the blocks and the working memory of `function`.
         row_bytes: working memory of `function` per query, in addition to its scores.
@@ -57,5 +58,5 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
 
 
 def thread_count():
-    """The cores this process may run on."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

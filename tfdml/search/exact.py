@@ -18,13 +18,13 @@ from tfdml.search.scores import Gallery
 class Exact:
     """Exact nearest neighbors: every query is compared with every vector.
 
-    The score of a pair depends on its two vectors only, to the last bit, and not on memory, threads, other queries or
+    The score of a pair depends only on its two vectors, to the last bit, not on memory, threads, other queries or
     the position of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
         ids: `(n,)` distinct integers, any int64; row numbers by default.
-        metric: "cosine" (vectors are normalized here; one of zeros has cosine 0 with everything), "dot" or
+        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         memory: bytes that a search may use in addition to the index and the results.
 
@@ -63,7 +63,7 @@ class Exact:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
-            ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
+            ValueError: queries of a different dim or not finite; k out of range; scores beyond the range of float32.
         """
         queries = as_queries(self, queries, k)
         scores = self._gallery.scores(queries)
@@ -79,10 +79,10 @@ class Exact:
         return self.ids[rows], -values if self.metric == "euclidean" else values
 
     def save(self, folder: str | PathLike) -> None:
-        """Writes the index to a folder that `load` reads: `.npy` and JSON files, whole or not at all.
+        """Writes the index to a folder that `load` reads: `.npy` and JSON files, written atomically.
 
         Raises:
-            OSError: the folder cannot be written, or holds anything else than an index.
+            OSError: the folder cannot be written, or holds anything other than an index.
         """
         arrays = {"ids": self.ids, "gallery": self._gallery.form}
         if self.metric == "euclidean":
@@ -95,7 +95,7 @@ class Exact:
 
         Raises:
             FileNotFoundError: the folder holds no index, or files are missing.
-            ValueError: it is damaged or of another kind.
+            ValueError: the index is damaged or of another kind.
         """
         return read_whole(folder, lambda place: cls.read(place, memory))
 

@@ -1,4 +1,4 @@
-"""Index folders: written whole or not at all, checked when read."""
+"""Index folders: written atomically, checked when read."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ _WITHOUT_CHECKSUMS = "tfdml.search/1"
 def write_index(folder, description, arrays, write_more=None):
     """Writes an index folder: `index.json`, one `.npy` file per array, and the files of `write_more`.
 
-    All of it goes into a hidden folder beside the target, which is renamed at the end. A crash leaves the old index or
-    none, and perhaps that hidden folder; never half an index.
+    All files are written to a hidden folder beside the target, which is renamed at the end. A crash leaves the old
+    index or no index, and possibly the hidden folder, but never a partial index.
 
     Args:
         folder: target folder. An index or an empty folder is replaced; anything else is left unchanged.
@@ -26,12 +26,15 @@ def write_index(folder, description, arrays, write_more=None):
         write_more: optional function that gets the hidden folder and writes further files.
 
     Raises:
-        FileExistsError: `folder` holds anything else than an index.
+        FileExistsError: `folder` holds anything other than an index.
         OSError: `folder` cannot be written.
     """
     target = Path(folder).expanduser()
     if not _replaceable(target):
-        raise FileExistsError(f"Received folder={str(folder)!r}, which holds other things than an index. Pick another.")
+        raise FileExistsError(
+            f"Received folder={str(folder)!r}, which holds something other than an index; expected a new or "
+            "empty folder, or an index. Pick another."
+        )
     with atomic_write(target) as unfinished:
         unfinished.mkdir()
         for name, array in arrays.items():
@@ -43,7 +46,7 @@ def write_index(folder, description, arrays, write_more=None):
 
 
 def read_manifest(folder):
-    """Reads `index.json` and checks that it and every file it names are as they were written.
+    """Reads `index.json` and checks that it and every file it names are unchanged since they were written.
 
     The files of an index that an older version wrote have no checksums; their sizes are checked.
 
@@ -52,7 +55,7 @@ def read_manifest(folder):
 
     Raises:
         FileNotFoundError: no such folder, no index in it, or one of its files is missing.
-        ValueError: a file is not as it was written, or another version wrote the index.
+        ValueError: a file has changed since it was written, or the index has the format of another version.
     """
     folder = Path(folder).expanduser()
     if not (folder / _MANIFEST).is_file():
@@ -82,7 +85,7 @@ def read_array(folder, name, dtype, shape):
         shape: expected shape; None for any length.
 
     Raises:
-        ValueError: it has another type or shape, or holds a value that is not finite.
+        ValueError: the array has another type or shape, or holds a value that is not finite.
     """
     folder = Path(folder).expanduser()
     try:
@@ -107,7 +110,7 @@ def checked(folder, manifest, name, valid):
     """The entry `name` of a manifest.
 
     Raises:
-        ValueError: it is missing, or `valid(entry)` is false or fails.
+        ValueError: the entry is missing, or `valid(entry)` is false or fails.
     """
     try:
         if valid(manifest[name]):
@@ -146,6 +149,6 @@ def _entry(path):
 
 
 def _signed(manifest):
-    """JSON text of a manifest and of its own sha256."""
+    """JSON text of a manifest with its sha256."""
     own = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     return json.dumps({**manifest, "sha256": own}, indent=1)

@@ -26,7 +26,7 @@ def nearest(scores, k, rows, block):
         return columns, np.take_along_axis(block, columns, axis=1)
     row, column = np.divmod(found, block.shape[1])
     exact = scores.exact(rows.start + row, column)
-    order = np.lexsort((-exact, row))  # Equal ones stay in order.
+    order = np.lexsort((-exact, row))  # Equal scores stay in order.
     best = order[np.searchsorted(row, np.arange(len(block)))[:, None] + np.arange(k)]
     return column[best], exact[best]
 
@@ -64,12 +64,12 @@ def largest(scores, k):
 
 
 def reached_by(scores, k, spare=8):
-    """A score that `k` scores and few others reach: the k-th largest among the maxima of many slices.
+    """A threshold that `k` scores and few others reach: the k-th largest among the maxima of many slices.
 
     Args:
         scores: `(..., n)`.
         k: 1 to n.
-        spare: slices per item of `k`; with more slices, fewer other scores reach the result.
+        spare: slices per item of `k`; with more slices, fewer other scores reach the threshold.
 
     Returns:
         `(...)` float32; the k-th largest score itself where n is small.

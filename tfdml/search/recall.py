@@ -9,7 +9,7 @@ def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
 
     (1 / q) sum over queries of |found_i and exact_i| / |exact_i|
 
-    Report it beside every number that rests on approximate search.
+    Report it with every number that depends on approximate search.
 
     Args:
         found: `(q, m)` integer ids; may list more neighbors than `exact`.

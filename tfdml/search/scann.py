@@ -20,24 +20,24 @@ _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
 class Scann:
     """Approximate nearest neighbors with ScaNN, behind the interface of `Exact`.
 
-    The size of the data chooses the method, after ScaNN's own rules of thumb:
+    The number of vectors determines the method, following ScaNN's rules of thumb:
 
     * below 20,000 vectors `"exact"`: every vector is compared in float32;
     * below 100,000 `"quantized"`: all are scored from 4-bit codes of two dimensions each (asymmetric hashing), and the
-      best `rescore` again in float32;
-    * from there `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
+      best `rescore` are scored again in float32;
+    * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for it.
+    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for that query.
 
     Args:
         vectors: `(n, dim)` floats, finite.
         ids: `(n,)` distinct integers, any int64; row numbers by default.
-        metric: "cosine" (vectors are normalized here; one of zeros has cosine 0 with everything), "dot" or
+        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
-        leaves_to_search: number of cells searched per query, a quarter of them by default. More cells are slower and
-            find more.
+        leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
+            slower and raises the recall.
         rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
             never fewer than k.
 
@@ -88,7 +88,7 @@ class Scann:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
-            ValueError: queries of another dim or not finite; k out of range; scores beyond the range of float32.
+            ValueError: queries of a different dim or not finite; k out of range; scores beyond the range of float32.
         """
         queries = as_queries(self, queries, k)
         self._require_range(_largest(queries))
@@ -100,10 +100,10 @@ class Scann:
         return self.ids[rows], scores
 
     def save(self, folder: str | PathLike) -> None:
-        """Writes the index to a folder that `load` reads: `.npy`, JSON and ScaNN's own files, whole or not at all.
+        """Writes the index to a folder that `load` reads: `.npy`, JSON and ScaNN's own files, written atomically.
 
         Raises:
-            OSError: the folder cannot be written, or holds anything else than an index.
+            OSError: the folder cannot be written, or holds anything other than an index.
         """
         settings = {name: getattr(self, name) for name in ("metric", "dim", "method", "leaves", "leaves_to_search")}
 
@@ -121,7 +121,7 @@ class Scann:
         Raises:
             FileNotFoundError: the folder holds no index, or files are missing.
             ImportError: ScaNN is not installed.
-            ValueError: it is damaged or of another kind.
+            ValueError: the index is damaged or of another kind.
         """
         return read_whole(folder, cls.read)
 
@@ -143,7 +143,7 @@ class Scann:
         return index
 
     def _require_range(self, largest):
-        """Raises `ValueError` where a score of a vector with such a largest entry could leave the range of float32."""
+        """Raises `ValueError` if a score of a vector with this largest entry could leave the range of float32."""
         if self.metric == "dot":
             require_range(largest, self._largest, self.dim)
         elif self.metric == "euclidean":
@@ -173,11 +173,11 @@ def _pybind():
     """ScaNN's NumPy interface."""
     try:
         from scann import scann_ops_pybind
-    except Exception as error:  # Operations made for another TensorFlow end with one of TensorFlow's own errors.
+    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
         raise ImportError(
-            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 goes together with TensorFlow "
+            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow "
             "2.20, on Linux and Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. "
-            "tfdml.search.Exact needs nothing more."
+            "tfdml.search.Exact needs no further package."
         ) from error
     return scann_ops_pybind
 
@@ -195,7 +195,7 @@ def _build(vectors, index):
         builder = builder.score_brute_force()
     else:
         builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
-    # Brute force is rescored too: ScaNN takes its Euclidean distances from products, which round badly near 0.
+    # Brute force is rescored too: ScaNN computes Euclidean distances from products, which are inaccurate near 0.
     return builder.reorder(min(300, len(vectors))).build()
 
 

@@ -28,7 +28,8 @@ def row_chunks(count, dim):
 def row_products(x, y):
     """Dot product of each row of x with the same row of y: `(n,)` float64.
 
-    Each depends on its two rows alone. `np.einsum` and the BLAS add in an order that depends on the place of the row.
+    Each depends on its two rows alone. `np.einsum` and the BLAS add in an order that depends on the position of the
+    row.
     """
     found = np.empty(len(x))
     for part in row_chunks(len(x), x.shape[1]):
@@ -39,7 +40,7 @@ def row_products(x, y):
 
 
 def l2_normalize(vectors):
-    """Vectors divided by their Euclidean length: `(n, dim)` float32. A vector of zeros stays zeros."""
+    """Vectors divided by their Euclidean length: `(n, dim)` float32. A zero vector stays zero."""
     length = np.sqrt(row_products(vectors, vectors))
     return np.divide(vectors, np.where(length > 0, length, 1)[:, None], dtype=np.float32, casting="same_kind")
 
@@ -58,7 +59,7 @@ def center_of(vectors):
 
 
 class Gallery:
-    """Vectors that queries are compared with, in the form that a matrix product ranks as the metric does.
+    """Vectors that queries are compared with, in a form whose matrix product ranks as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: (g - c, -|g - c|^2 / 2), because with queries (q - c, 1) the product is
     |q - c|^2 / 2 - |q - g|^2 / 2 and the first term is the same for the whole gallery. The center c keeps the float32
@@ -98,7 +99,7 @@ class Gallery:
         return self.form[:, : len(self.center)] if self.metric == "euclidean" else self.form
 
     def is_sound(self):
-        """Whether the form is one that `vectors` have: unit lengths or 0 for cosine, the norms for euclidean."""
+        """Whether the form is consistent: vectors of length 1 or 0 for cosine, correct norms for euclidean."""
         squares = row_products(self.vectors, self.vectors)
         if self.metric == "cosine":
             return bool(((np.abs(squares - 1) < 1e-5) | (squares == 0)).all())
@@ -134,12 +135,12 @@ def _form_of(vectors, metric, center):
 
 
 class Scores:
-    """Scores of queries against a `Gallery`: large is near, or far with `farthest`.
+    """Scores of queries against a `Gallery`: a larger score is nearer, or farther with `farthest`.
 
     Args:
         queries: `(q, dim)` float32, normalized or centered as the gallery is.
         gallery: a `Gallery`.
-        farthest: turn the signs of all scores.
+        farthest: negate all scores.
     """
 
     def __init__(self, queries, gallery, farthest=False):
@@ -152,7 +153,7 @@ class Scores:
         return len(self.queries)
 
     def approximate(self, rows, out):
-        """Float32 products of a slice of queries with the gallery, `(rows, n)`; see `around` for what they say."""
+        """Float32 products of a slice of queries with the gallery, `(rows, n)`; see `around` for their accuracy."""
         queries = self.queries[rows]
         if self.gallery.metric == "euclidean":
             queries = np.concatenate([queries, np.ones((len(queries), 1), np.float32)], axis=1)
@@ -175,8 +176,8 @@ class Scores:
     def exact_block(self, rows, out):
         """The scores of a slice of queries with the whole gallery, `(rows, n)` float32.
 
-        They are those of `exact`, from float64 products: two orders of summation round to the same float32, but for
-        the few near the middle between two, which `exact` decides.
+        They equal those of `exact` but come from float64 products. Two orders of summation round to the same float32,
+        except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
         bounds = self._rounding64()[rows, None]
@@ -192,15 +193,15 @@ class Scores:
         return out
 
     def around(self, rows, exact):
-        """Where the approximate scores of items are that score about as `exact`.
+        """Bounds on the approximate scores of items whose score is close to `exact`.
 
         Args:
-            rows: `(m,)` numbers of queries.
+            rows: `(m,)` row numbers of queries.
             exact: `(m,)` float32 scores.
 
         Returns:
-            low, high: `(m,)` float32. An item that scores as `exact` or lower is never approximated above `high`, and
-            one that scores as `exact` or higher never below `low`.
+            low, high: `(m,)` float32. An item that scores `exact` or lower never has an approximate score above `high`;
+                an item that scores `exact` or higher never has one below `low`.
         """
         middle = exact.astype(np.float64)
         if self.gallery.metric == "euclidean":
@@ -209,11 +210,13 @@ class Scores:
         return np.nextafter(low.astype(np.float32), -_INF), np.nextafter(high.astype(np.float32), _INF)
 
     def gaps(self, rows):
-        """Approximate scores of a query that differ by more are in the right order: `(rows,)` float32."""
+        """Difference above which two approximate scores of a query are in the correct order: `(rows,)` float32."""
         return (2.001 * self._bounds[rows]).astype(np.float32)
 
     def below(self, rows, scores):
-        """`(m,)` float32: who scores as high as an item approximated by `scores` is not approximated below this."""
+        """`(m,)` float32: the approximate score of an item is at least this if its score is at least that of an item
+        approximated by `scores`.
+        """
         low = scores.astype(np.float64) - 2 * self._bounds[rows]
         return np.nextafter(low.astype(np.float32), -_INF)
 
@@ -261,7 +264,7 @@ def product(queries, gallery, out=None):
 
 
 def require_range(query, vector, dim):
-    """Raises `ValueError` where a product of vectors with such largest entries could leave the range of float32."""
+    """Raises `ValueError` if a product of vectors with these largest entries could leave the range of float32."""
     largest = float(query) * float(vector) * dim
     if largest > 1e38:
         raise ValueError(

@@ -1,13 +1,13 @@
 """Ranks of the relevant items of queries, from the scores of `tfdml.search.scores`.
 
-There are three ways to find the same ranks. Each is the fastest somewhere, by a factor of 1.3 to 2.6 or more:
+Three methods find the same ranks. Each is the fastest in some cases, by a factor of 1.3 to 2.6 or more:
 
 * `comparing`: each relevant item is compared with the approximate scores of the whole gallery. For few relevant items.
 * `sorting`: the highest approximate scores are sorted. For many relevant items and the first ranks.
 * `counting`: all scores are exact. For many relevant items and all ranks.
 
 The first two score exactly only the items that are too close to a relevant one for approximate scores to decide. Where
-these are too many, they return None and the remaining queries are counted.
+there are too many such items, they return None and the remaining queries are counted.
 """
 
 import numpy as np
@@ -59,7 +59,7 @@ def _approximate_ranks(method, scores, sides, depth, rows, block):
     sortable = max(1, _SORTED_PER_STEP // block.shape[1])
     for part, some in _steps(rows, block, min(_QUERIES_PER_STEP, sortable) if method is sort else _QUERIES_PER_STEP):
         found = method(scores, sides, depth, some, part)
-        if found is None:  # The remaining queries are most likely no different.
+        if found is None:  # The remaining queries most likely have too many as well.
             return
         yield some, found
 

@@ -12,8 +12,8 @@ class Ranks(NamedTuple):
         query: number of the query within its block.
         above: number of items with a higher score.
         before: number of items with the same score and an earlier row in the gallery; the rank is above + before + 1.
-        equal: number of items with the same score, itself included. Where all of these are relevant, each may count as
-            alone and one above the other; no metric depends on that.
+        equal: number of items with the same score, itself included. If all of them are relevant, each may instead be
+            counted as alone, one above the other; no metric depends on this choice.
     """
 
     query: np.ndarray
@@ -23,7 +23,7 @@ class Ranks(NamedTuple):
 
 
 def order_of(group, exact, column):
-    """Sorts items by group, falling score and column.
+    """Sorts items by group, descending score and column.
 
     Args:
         group, exact, column: `(m,)` for each item its group, score and gallery row.

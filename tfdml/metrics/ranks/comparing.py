@@ -34,13 +34,14 @@ def _compare_rows(block, query, low, high, depth, limit):
 
     Args:
         block: `(rows, n)` approximate scores.
-        query, low, high: `(P,)` for each relevant item its query and the bounds around its score, by falling score.
+        query, low, high: `(P,)` for each relevant item its query and the bounds around its score, in descending order
+            of score.
         depth: `(rows,)`.
         limit: largest number of close items.
 
     Returns:
         counts: `(P,)` integers, -1 where the rank is beyond depth.
-        close: `(query, column)` of the close items, in this order; None where they are more than `limit`.
+        close: `(query, column)` of the close items, in this order; None if there are more than `limit`.
     """
     counts, close = np.full(len(query), -1), []
     ends = np.searchsorted(query, np.arange(len(block) + 1)).tolist()

@@ -31,7 +31,7 @@ def _count_row(row, sides, query):
 
 
 def _falling(row):
-    """Columns by falling score and then by column, ten times as fast as a stable argsort.
+    """Columns by descending score and then by column, ten times as fast as a stable argsort.
 
     The bits of floats, as integers, sort like the floats where these are positive and in reverse where they are
     negative. A key holds them in its upper half, and the column in its lower half.

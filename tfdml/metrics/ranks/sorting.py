@@ -9,11 +9,11 @@ from tfdml.search.nearest import reached_by
 
 
 class _Ranking(NamedTuple):
-    """The items with the highest approximate scores of some queries, by query and then by falling score.
+    """The items with the highest approximate scores of some queries, by query and then by descending score.
 
     Attributes:
         begin: `(queries,)` place where the ranking of each query begins.
-        query, column, value: `(m,)` for each place the query within the block, the item and its approximate score.
+        query, column, value: `(m,)` for each place, the query within the block, the item and its approximate score.
         relevant: `(m,)` booleans.
     """
 
@@ -25,10 +25,10 @@ class _Ranking(NamedTuple):
 
 
 def sort(scores, sides, depth, rows, block):
-    """`Ranks` by sorting; None where approximate scores leave the order of too many items open.
+    """`Ranks` by sorting; None where approximate scores leave the order of too many items undecided.
 
-    Neighbors in a ranking whose approximate scores differ by more than the gap of their query are in the right order.
-    All others form chains. The order within a chain matters where it holds relevant and other items.
+    Adjacent items whose approximate scores differ by more than the gap of their query are in the correct order. Other
+    adjacent items form chains. The order within a chain matters only if it holds both relevant and other items.
     """
     gaps = scores.gaps(rows)
     ranking = _ranking(sides, depth, rows, block, gaps)
@@ -55,7 +55,7 @@ def _ranking(sides, depth, rows, block, gaps):
 
 
 def _floor(row, classmates, depth):
-    """A score that the first `depth` items of a row and the best relevant one reach."""
+    """A score reached by the first `depth` items of a row and by the best relevant item."""
     return min(row[classmates].max(initial=-np.inf), reached_by(row, depth, spare=2))
 
 
