@@ -206,7 +206,7 @@ class TupletMarginLoss(PairLoss):
         loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
 
     Args:
-        margin_degrees: slack in degrees, in [0, 180).
+        margin_degrees: angular margin between the positive and the negatives, in [0, 180) degrees.
         scale: above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

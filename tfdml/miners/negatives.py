@@ -29,7 +29,8 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         d: `(A, R)` distances.
 
     Returns:
-        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
+        negative per anchor, `(A,)`; -1 without negatives.
     """
     hardest = nearest(d, pairs.negative > 0)
     return lambda p: hardest
@@ -46,7 +47,8 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
             selected, without a fallback.
 
     Returns:
-        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 where there is none.
+        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
+        negative per anchor, `(A,)`; -1 without negatives.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
     in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow
@@ -100,7 +102,8 @@ def random_negatives(
             allow in compiled functions: use `RandomNegatives` there.
 
     Returns:
-        A function of columns of positives, `(A,)`, that returns columns of negatives, `(A,)`; -1 without negatives.
+        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
+        negative per anchor, `(A,)`; -1 without negatives.
     """
     uniform = keras.random.uniform(ops.shape(d), dtype=d.dtype, seed=seed)
     cumulative = ops.cumsum(pairs.negative, axis=1)

@@ -225,7 +225,7 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
-    """The function `Pairs -> (anchors, references)` of a name, or `distance` itself if it is a function.
+    """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned as it is.
 
     Raises:
         ValueError: a name other than "euclidean", "squared" or "cosine".
