@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import numpy as np
 from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
 from tfdml.layers.base import unchanged
+from tfdml.models.learning_rates import multipliers_of, scale_updates
 from tfdml.pairs.pairings import require_ids_that_fit
 
 _RANDOM = "random_state_"
@@ -32,8 +34,19 @@ class EmbeddingModel(keras.Model):
         steps: training steps since the model was compiled.
     """
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As `keras.Model.compile`; the layers of the loss become part of this model."""
+    def compile(self, *args: Any, learning_rate_multipliers: Mapping[str, float] | None = None, **kwargs: Any) -> None:
+        """As `keras.Model.compile`; the layers of the loss become part of this model.
+
+        Args:
+            *args, **kwargs: as in `keras.Model.compile`.
+            learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
+                `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
+                have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
+                the model.
+
+        Raises:
+            ValueError: a name that no layer has, or a multiplier below 0.
+        """
         super().compile(*args, **kwargs)
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
@@ -42,11 +55,16 @@ class EmbeddingModel(keras.Model):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
         self._set_steps(0)
+        self._multipliers = dict(learning_rate_multipliers or {})
+        factors = multipliers_of(self._flatten_layers(include_self=False), self._multipliers)
+        if factors:
+            scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
 
     def get_compile_config(self) -> dict[str, Any]:
-        """The compile config of Keras, and the number of training steps."""
+        """The compile config of Keras, the number of training steps, and the multipliers of learning rates."""
         config = super().get_compile_config()
-        return {**config, "steps": self.steps} if config else config
+        own = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
+        return {**config, **own} if config else config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""

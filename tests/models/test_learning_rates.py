@@ -1,0 +1,83 @@
+"""Learning rates of their own for some layers: every backend, optimizer, file and precision."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tfdml import layers, losses, models
+
+pytestmark = pytest.mark.backends
+
+rng = np.random.default_rng(0)
+X, LABELS = rng.standard_normal((8, 5)).astype("float32"), np.arange(8) // 2
+
+
+def made(optimizer, multipliers=None, loss=None, jit_compile=False, dtype="float32"):
+    """A model of two nested layers and a last one, with the same weights each time, after one step."""
+    keras.utils.set_random_seed(1)
+    inner_inputs = keras.Input((5,))
+    hidden = keras.layers.Dense(4, name="hidden", dtype=dtype)(inner_inputs)
+    nested = keras.Model(inner_inputs, keras.layers.Dense(4, name="second", dtype=dtype)(hidden), name="backbone")
+    inputs = keras.Input((5,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(3, name="last", dtype=dtype)(nested(inputs)))
+    options = {} if multipliers is None else {"learning_rate_multipliers": multipliers}
+    model.compile(optimizer, loss=loss or losses.MultiSimilarityLoss(), jit_compile=jit_compile, **options)
+    return model
+
+
+def steps_of(model):
+    """How far one training step moves each variable."""
+    before = {variable.path: numbers(variable) for variable in model.trainable_variables}
+    model.train_on_batch(X, LABELS)
+    return {variable.path: numbers(variable) - before[variable.path] for variable in model.trainable_variables}
+
+
+@pytest.mark.parametrize("make", [lambda: keras.optimizers.SGD(0.1), lambda: keras.optimizers.Adam(0.1)])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_layer_moves_by_its_multiplier_and_others_as_before(make, jit_compile):
+    plain = steps_of(made(make(), jit_compile=jit_compile))
+    scaled = steps_of(made(make(), {"backbone": 0.25, "second": 0.0}, jit_compile=jit_compile))
+    for path, step in plain.items():
+        factor = 0.0 if "second" in path else 0.25 if "hidden" in path else 1.0
+        np.testing.assert_allclose(scaled[path], factor * step, rtol=1e-4, atol=1e-7, err_msg=path)
+        assert np.abs(step).max() > 1e-4
+
+
+def test_layers_of_the_loss_have_names_too():
+    boundaries = layers.Boundaries(class_ids=LABELS, name="boundaries")
+    model = made(keras.optimizers.SGD(0.1), {"boundaries": 10.0}, losses.MarginLoss(boundary=boundaries))
+    plain = made(keras.optimizers.SGD(0.1), None, losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS)))
+    moved, expected = ([np.abs(step).max() for step in steps_of(one).values()] for one in (model, plain))
+    np.testing.assert_allclose(moved[:6], expected[:6], rtol=1e-4)
+    np.testing.assert_allclose(moved[6:], 10 * np.array(expected[6:]), rtol=1e-4)
+    assert expected[6] > 0
+
+
+def test_a_file_keeps_them(tmp_path):
+    model = made(keras.optimizers.Adam(0.1), {"backbone": 0.25})
+    model.train_on_batch(X, LABELS)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for ours, expected in zip(steps_of(again).values(), steps_of(model).values(), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_loss_scaling_of_mixed_precision_keeps_them():
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    scaled = steps_of(made(optimizer, {"backbone": 0.0}))
+    assert all(np.abs(step).max() == 0 for path, step in scaled.items() if "backbone" in path or "hidden" in path)
+    assert any(np.abs(step).max() > 0 for step in scaled.values())
+
+
+def test_compiling_again_without_them_forgets_them():
+    model = made(keras.optimizers.SGD(0.1), {"backbone": 0.0})
+    model.compile(keras.optimizers.SGD(0.1), loss=losses.MultiSimilarityLoss())
+    assert all(np.abs(step).max() > 0 for step in steps_of(model).values())
+
+
+def test_unknown_layers_and_negative_multipliers_are_refused():
+    with pytest.raises(ValueError, match="multipliers for 'bakbone', expected names of layers among backbone, hidden,"):
+        made("sgd", {"bakbone": 0.1})
+    with pytest.raises(ValueError, match="multipliers with backbone=-1, expected 0 or more"):
+        made("sgd", {"backbone": -1})

@@ -1,0 +1,41 @@
+"""Learning rates of their own for some layers of a model; a Keras optimizer has one for all variables."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import keras
+
+
+def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
+    """The multiplier of each trainable variable, by its id, for multipliers by layer name.
+
+    A layer inside another one counts for itself: its own multiplier replaces that of the outer layer.
+
+    Raises:
+        ValueError: a name that no layer has, or a multiplier below 0.
+    """
+    by_name = {layer.name: layer for layer in layers}
+    for name, multiplier in multipliers.items():
+        if name not in by_name:
+            raise ValueError(
+                f"Received learning_rate_multipliers for {name!r}, expected names of layers among "
+                f"{', '.join(sorted(by_name))}."
+            )
+        if not multiplier >= 0:
+            raise ValueError(f"Received learning_rate_multipliers with {name}={multiplier}, expected 0 or more.")
+    outer_first = sorted(multipliers, key=lambda name: -len(by_name[name].trainable_variables))
+    return {id(variable): multipliers[name] for name in outer_first for variable in by_name[name].trainable_variables}
+
+
+def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
+    """Let an optimizer multiply the learning rate of each variable; `multiplier` takes the number of the variable.
+
+    The number is the place among the variables that the optimizer was built with. Decoupled weight decay is not scaled.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    update_step = type(inner).update_step
+
+    def scaled(gradient, variable, learning_rate):
+        return update_step(inner, gradient, variable, multiplier(inner._get_variable_index(variable)) * learning_rate)
+
+    inner.update_step = scaled
