@@ -1,5 +1,6 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
+from tfdml.datasets.benchmarks import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.glyph_set import glyphs
 from tfdml.datasets.image_folder import folder, load_image
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
@@ -11,11 +12,15 @@ __all__ = [
     "LabeledImages",
     "PhotoPatches",
     "StereoPair",
+    "cars196",
+    "cub200",
     "folder",
     "glyphs",
+    "in_shop",
     "load_image",
     "motorcycle_stereo",
     "photo_patches",
+    "stanford_online_products",
     "stereo_error",
 ]
 

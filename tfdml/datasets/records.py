@@ -46,12 +46,16 @@ class LabeledFiles:
         labels: `(n,)` int64, dense from 0, an index into `class_names`.
         class_names: tuple of str.
         skipped: tuple of `(path, reason)`, both str: files in the folder that are not in `paths`.
+        boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
+        protocol: the id under which numbers measured on this part are reported; None for files of your own.
     """
 
     paths: np.ndarray
     labels: np.ndarray
     class_names: tuple[str, ...]
     skipped: tuple[tuple[str, str], ...] = ()
+    boxes: np.ndarray | None = None
+    protocol: str | None = None
 
     def __len__(self):
         """Number of files."""
