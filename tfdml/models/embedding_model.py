@@ -63,8 +63,9 @@ class EmbeddingModel(keras.Model):
     def get_compile_config(self) -> dict[str, Any]:
         """The compile config of Keras, the number of training steps, and the multipliers of learning rates."""
         config = super().get_compile_config()
-        own = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
-        return {**config, **own} if config else config
+        if not config:
+            return config
+        return {**config, "steps": self.steps, "learning_rate_multipliers": self._multipliers}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""

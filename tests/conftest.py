@@ -1,0 +1,26 @@
+"""Fixtures of all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.backend import BACKEND
+
+LIMIT = 2**31  # bytes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded_memory():
+    """Drop what JAX has compiled after a module, once the process holds much memory. Modules share little of it."""
+    yield
+    if BACKEND == "jax" and resident() > LIMIT:
+        import jax
+
+        jax.clear_caches()
+
+
+def resident():
+    """Bytes of memory that this process holds; 0 where the system does not say."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
