@@ -23,12 +23,15 @@ check: lint
 row: .venv/installed
 	$(PYTEST) -k "$(ROW)"
 
-# In several runs: what XLA has compiled stays in the memory of a process.
+# In several runs: what TensorFlow and XLA have compiled stays in the memory of a process.
+LOSSES := tests/losses
+PAGES := tests/recipes tests/studies tests/benchmarks tests/test_documents.py
 test: .venv/installed
-	$(PYTEST) tests/losses
-	$(PYTEST) --ignore tests/losses
-	KERAS_BACKEND=jax $(PYTEST) -m backends tests/losses
-	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore tests/losses
+	$(PYTEST) $(LOSSES)
+	$(PYTEST) $(PAGES)
+	$(PYTEST) $(addprefix --ignore=,$(LOSSES) $(PAGES))
+	KERAS_BACKEND=jax $(PYTEST) -m backends $(LOSSES)
+	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore=$(LOSSES)
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
 smoke:
