@@ -1,4 +1,4 @@
-"""Hard classes: the nearest come together, by the centers of the moment."""
+"""Hard classes: classes with close current centers are drawn together."""
 
 import re
 

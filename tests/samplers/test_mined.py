@@ -1,4 +1,4 @@
-"""Mined pairs: each anchor comes with its hardest positives and negatives, by the embeddings of the moment."""
+"""Mined pairs: each anchor comes with its hardest positives and negatives, by the current embeddings."""
 
 import re
 

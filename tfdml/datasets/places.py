@@ -37,7 +37,8 @@ def distinctness(pixels: np.ndarray) -> np.ndarray:
 
     The tensor is the mean of the products of the gradients of the smoothed luma over 25 x 25 pixels.
     """
-    luma = pixels @ np.array([299.0, 587.0, 114.0]) / 1000
+    red, green, blue = np.moveaxis(pixels.astype(np.float64), -1, 0)
+    luma = (299 * red + 587 * green + 114 * blue) / 1000  # no matrix product, whose last bits differ by processor
     smooth = _filtered(_filtered(luma, np.array([1, 4, 6, 4, 1]) / 16, 0), np.array([1, 4, 6, 4, 1]) / 16, 1)
     by_y, by_x = np.gradient(smooth)
     box = np.full(WINDOW, 1 / WINDOW)

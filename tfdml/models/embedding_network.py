@@ -47,7 +47,8 @@ def embedding(
         these names.
 
     Raises:
-        ValueError: an unknown network or pooling, or features of another rank.
+        ValueError: an unknown network or pooling, an input shape that the network does not take, or features of
+            another rank.
         OSError: weights that cannot be downloaded; pass the path of a file.
     """
     network, scale = _network(backbone, input_shape, weights)
@@ -76,7 +77,9 @@ def _network(backbone, input_shape, weights):
         )
     try:
         network = build(include_top=False, weights=weights, input_shape=input_shape)
-    except Exception as error:
+    except (ValueError, TypeError):  # an input shape or another option that the network does not take
+        raise
+    except Exception as error:  # Keras raises plain exceptions where a download fails
         if weights != "imagenet":
             raise
         raise OSError(
