@@ -44,6 +44,22 @@ def test_a_layer_moves_by_its_multiplier_and_others_as_before(make, jit_compile)
         assert np.abs(step).max() > 1e-4
 
 
+OPTIMIZERS = ["Adadelta", "Adafactor", "Adagrad", "AdamW", "Adamax", "Ftrl", "Lamb", "Lion", "Muon", "Nadam", "RMSprop"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_layer_moves_as_with_an_optimizer_of_its_learning_rate(name):
+    def make(rate):
+        decay = {"weight_decay": 0.0} if name in ("AdamW", "Muon") else {}
+        return getattr(keras.optimizers, name)(rate, **decay)
+
+    whole, half = steps_of(made(make(0.1))), steps_of(made(make(0.05)))
+    for path, step in steps_of(made(make(0.1), {"backbone": 0.5, "second": 0.0})).items():
+        expected = 0.0 * step if "second" in path else half[path] if "hidden" in path else whole[path]
+        np.testing.assert_allclose(step, expected, rtol=1e-3, atol=1e-7, err_msg=path)
+
+
 def test_layers_of_the_loss_have_names_too():
     boundaries = layers.Boundaries(class_ids=LABELS, name="boundaries")
     model = made(keras.optimizers.SGD(0.1), {"boundaries": 10.0}, losses.MarginLoss(boundary=boundaries))

@@ -36,6 +36,8 @@ def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
     update_step = type(inner).update_step
 
     def scaled(gradient, variable, learning_rate):
-        return update_step(inner, gradient, variable, multiplier(inner._get_variable_index(variable)) * learning_rate)
+        factor = multiplier(inner._get_variable_index(variable))
+        if factor:  # FTRL divides by the learning rate
+            update_step(inner, gradient, variable, factor * learning_rate)
 
     inner.update_step = scaled
