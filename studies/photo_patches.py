@@ -151,7 +151,8 @@ def first_places(part, places):
 
 def embedded(model, images):
     """Embeddings of images of any size, brought to 64 x 64 pixels."""
-    return model.predict(tf.cast(tf.image.resize(images, (64, 64)), tf.uint8), batch_size=512, verbose=0)
+    pixels = tf.cast(tf.round(tf.image.resize(images, (64, 64))), tf.uint8)
+    return model.predict(pixels, batch_size=512, verbose=0)
 
 
 def scores(embeddings, labels):
@@ -197,13 +198,6 @@ def loaded(run, at):
     return keras.saving.load_model(at.output / f"{runner.name_of(run)}.keras")
 
 
-def untrained(part, windows):
-    """The scores of the methods without training; centered pixels are normalized cross-correlation on the pair."""
-    found = {name: scores(embed(part.images), part.labels) for name, embed in UNTRAINED.items()}
-    found["centered pixels"] |= stereo_errors(baselines.centered, windows)
-    return found
-
-
 def finished(function, runs, at):
     """The results of a function of runs, each computed once and kept."""
     kept = at.output / function.__name__
@@ -219,9 +213,11 @@ def test_seeds(at):
     """Train the seeds, then write the rows and the picture of the test."""
     results, tested = finished(train, at.runs, at), finished(test, at.runs, at)
     (part,) = parts("test", places=at.places)
-    runner.write_rows(at.rows, rows_of(results, tested, untrained(part, at.windows)))
-    found = {"SIFT": UNTRAINED["SIFT"](part.images), "the network": embedded(loaded(at.runs[0], at), part.images)}
-    draw(at.picture, part, found)
+    found = {name: embed(part.images) for name, embed in UNTRAINED.items()}
+    others = {name: scores(embeddings, part.labels) for name, embeddings in found.items()}
+    others["centered pixels"] |= stereo_errors(baselines.centered, at.windows)
+    runner.write_rows(at.rows, rows_of(results, tested, others))
+    draw(at.picture, part, {"SIFT": found["SIFT"], "the network": embedded(loaded(at.runs[0], at), part.images)})
 
 
 def choice_rows(results):
