@@ -15,7 +15,6 @@ import statistics
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import keras
 import matplotlib
@@ -116,7 +115,7 @@ def turned(images, seed, *, per_class):
 def batches(run, part):
     """Batches of four views of each place, all in the same orientation if turned."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
-    drawn = sampler.batches(part.images, part.labels)
+    drawn = sampler.batches(part)
     if not run.turns:
         return drawn
     return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (run.seed, step), per_class=4), batch[1]))
@@ -142,11 +141,8 @@ def parts(*names, places):
 
 
 def first_places(part, places):
-    """The first places of a part."""
-    rows = part.labels < places
-    columns = {key: getattr(part, key)[rows] for key in ("images", "labels", "photographs")}
-    protocol = f"{part.protocol}/first-{places}-places"
-    return SimpleNamespace(**columns, photograph_names=part.photograph_names, protocol=protocol)
+    """The first places of a part, under another protocol."""
+    return replace(part.classes(np.arange(places)), protocol=f"{part.protocol}/first-{places}-places")
 
 
 def embedded(model, images):

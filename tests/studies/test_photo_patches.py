@@ -1,7 +1,6 @@
 """The study of photo patches: orientations of batches, rows, tables, and the whole story on a few places."""
 
 import csv
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,13 +11,15 @@ from studies import pages, photo_patches, runner
 
 
 def random_part(name):
-    """Sixteen places with eight random views each, in two photographs."""
-    rng = np.random.default_rng(len(name))
-    labels = np.repeat(np.arange(16), 8)
-    return SimpleNamespace(
-        images=rng.integers(0, 256, (128, 64, 64, 3), dtype=np.uint8),
+    """Twenty places with eight random views each, in two photographs."""
+    labels = np.repeat(np.arange(20), 8)
+    return tfdml.datasets.PhotoPatches(
+        images=np.random.default_rng(len(name)).integers(0, 256, (160, 64, 64, 3), dtype=np.uint8),
         labels=labels,
+        class_names=tuple(map(str, range(20))),
         photographs=labels % 2,
+        places=np.zeros((160, 2), np.int64),
+        views=np.tile(np.arange(8), 20),
         photograph_names=("one", "two"),
         protocol=name,
     )
