@@ -38,6 +38,7 @@ WINDOWS = (32, 44, 64)  # of the stereo pair, in pixels
 COLUMNS = {"recall@1": "Recall@1", "recall@8": "@8", "map@r": "MAP@R", "fpr95": "FPR95"}
 STEREO = {f"stereo@{window}": f"window {window}" for window in WINDOWS}
 RIGHT, WRONG = "#2a9d4a", "#d1495b"
+GRID = {"left": 0.02, "right": 0.98, "bottom": 0.01, "top": 0.94, "wspace": 0.08, "hspace": 0.08}
 LOSSES = {
     "raw": tfdml.losses.RAWLoss,
     "multi-similarity": tfdml.losses.MultiSimilarityLoss,
@@ -307,14 +308,14 @@ def draw(path, part, found, near=6):
     rng = np.random.default_rng(0)
     rows = [np.flatnonzero(part.photographs == photograph) for photograph in np.unique(part.photographs)]
     queries = np.concatenate([rng.choice(row, 2, replace=False) for row in rows])
-    figure, axes = plt.subplots(len(queries), (near + 1) * len(found), figsize=(9, 0.65 * len(queries) + 0.3))
-    for (name, embeddings), block in zip(found.items(), np.split(axes, len(found), axis=1), strict=True):
+    figure = plt.figure(figsize=(10, 0.68 * len(queries) + 0.3))
+    for (name, embeddings), block in zip(found.items(), figure.subfigures(1, len(found)), strict=True):
         nearest, _ = tfdml.search.Exact(embeddings).search(embeddings[queries], near + 1)
-        block[0, 0].set_title(f"query, nearest by {name}", fontsize=9, loc="left")
-        for query, neighbors, line in zip(queries, nearest, block, strict=True):
+        axes = block.subplots(len(queries), near + 1, gridspec_kw=GRID)
+        block.suptitle(f"Query, and its nearest images by {name}", fontsize=9)
+        for query, neighbors, line in zip(queries, nearest, axes, strict=True):
             _draw_line(line, part, query, neighbors[neighbors != query])
-    figure.tight_layout(pad=0.3)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=100)
     plt.close(figure)
 
 
