@@ -69,7 +69,7 @@ def test_batches_depend_on_the_seed_alone():
 def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_data, tmp_path, capsys):
     arguments = ["--quick", "--workers", "1", "--output", str(tmp_path)]
     photo_patches.main(arguments)
-    assert capsys.readouterr().out.count(" trained: ") == 4  # two seeds are trained and tested; one is the trial
+    assert capsys.readouterr().out.count(" trained: ") == 6  # two seeds, with test and stereo pair; one is the trial
     rows = list(csv.DictReader((tmp_path / "photo_patches.csv").read_text().splitlines()))
     assert [row["seed"] for row in rows] == ["none"] * 3 + ["0", "1", "mean", "standard deviation"]
     assert {row["protocol"] for row in rows} == {"test/first-16-places"}
