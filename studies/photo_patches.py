@@ -28,22 +28,17 @@ import tfdml
 from benchmarks import photo_patches as baselines
 from studies import pages, runner
 
-ROWS, CHOICE = pages.RESULTS / "photo_patches.csv", pages.RESULTS / "photo_patches_choice.csv"
+CHOICE, ROWS, PAIR = [pages.RESULTS / f"photo_patches{name}.csv" for name in ("_choice", "", "_stereo")]
 PICTURE = pages.IMAGES / "photo-patches.png"
 PAGES = [pages.ROOT / "README.md", pages.ROOT / "docs" / "photo-patches.md"]
 SOURCE = "studies/photo_patches"
 UNTRAINED = {"raw pixels": baselines.pixels, "centered pixels": baselines.centered, "SIFT": baselines.sift}
-TRAINED = "trained network"
+TRAINED, CORRELATION = "trained network", "cross-correlation in color"
 WINDOWS = (32, 64)  # of the stereo pair, in pixels
 COLUMNS = {"recall@1": "Recall@1", "recall@8": "@8", "map@r": "MAP@R", "fpr95": "FPR95"}
 STEREO = {f"stereo@{window}": f"window {window}" for window in WINDOWS}
 RIGHT, WRONG = "#2a9d4a", "#d1495b"
 GRID = {"left": 0.02, "right": 0.98, "bottom": 0.01, "top": 0.94, "wspace": 0.08, "hspace": 0.08}
-LOSSES = {
-    "raw": tfdml.losses.RAWLoss,
-    "multi-similarity": tfdml.losses.MultiSimilarityLoss,
-    "nt-xent": functools.partial(tfdml.losses.NTXentLoss, temperature=0.07),
-}
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,6 @@ class Run:
     widths: tuple[int, ...] = (64, 128, 256)
     blocks: int = 1
     gray: bool = True
-    turns: bool = True
-    loss: str = "raw"
     classes_per_batch: int = 16
     steps: int = 640
     learning_rate: float = 2e-3
@@ -77,8 +70,9 @@ class Setting:
     """Runs, their data, and the files that they leave; `places` limits the classes of each part."""
 
     output: Path
-    rows: Path = ROWS
     choice: Path = CHOICE
+    rows: Path = ROWS
+    pair: Path = PAIR
     picture: Path = PICTURE
     trials: tuple[Run, ...] = TRIALS
     runs: tuple[Run, ...] = tuple(Run(seed=seed) for seed in range(3))
@@ -90,7 +84,7 @@ class Setting:
 def quick(output, workers):
     """A setting for smoke tests, all of whose files are in `output`."""
     small = Run(stem=(8, 8), widths=(8, 8), classes_per_batch=8, steps=2)
-    files = [output / path.name for path in (ROWS, CHOICE, PICTURE)]
+    files = [output / path.name for path in (CHOICE, ROWS, PAIR, PICTURE)]
     seeds = (small, replace(small, seed=1))
     return Setting(output, *files, trials=seeds[:1], runs=seeds, windows=WINDOWS[:1], places=16, workers=workers)
 
@@ -115,12 +109,10 @@ def turned(images, seed, *, per_class):
 
 
 def batches(run, part):
-    """Batches of four views of each place, all in the same orientation if turned."""
+    """Batches of four views of each place, all in the same orientation."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
-    drawn = sampler.batches(part)
-    if not run.turns:
-        return drawn
-    return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (run.seed, step), per_class=4), batch[1]))
+    drawn = sampler.batches(part).enumerate()
+    return drawn.map(lambda step, batch: (turned(batch[0], (run.seed, step), per_class=4), batch[1]))
 
 
 def trained(run, part):
@@ -130,7 +122,7 @@ def trained(run, part):
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
     )
-    model.compile(keras.optimizers.Adam(rate), loss=LOSSES[run.loss](), jit_compile=False)
+    model.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.RAWLoss(), jit_compile=False)
     begin = time.process_time()
     model.fit(batches(run, part), steps_per_epoch=run.steps, shuffle=False, verbose=2)
     return model, time.process_time() - begin
@@ -162,7 +154,8 @@ def scores(embeddings, labels):
 def stereo_errors(embed, windows):
     """The share of wrong disparities with windows of each size."""
     pair = tfdml.datasets.motorcycle_stereo()
-    return {f"stereo@{window}": tfdml.datasets.stereo_error(pair, embed, window=window) for window in windows}
+    errors = {f"stereo@{window}": tfdml.datasets.stereo_error(pair, embed, window=window) for window in windows}
+    return errors | {"protocol": pair.protocol}
 
 
 def train(run, at):
@@ -209,13 +202,18 @@ def choose(at):
 
 def test_seeds(at):
     """Train the seeds, then write the rows and the picture of the test."""
-    results, tested, errors = [finished(function, at.runs, at) for function in (train, test, stereo)]
+    results, tested = finished(train, at.runs, at), finished(test, at.runs, at)
     (part,) = parts("test", places=at.places)
     found = {name: embed(part.images) for name, embed in UNTRAINED.items()}
     others = {name: scores(embeddings, part.labels) for name, embeddings in found.items()}
-    others["centered pixels"] |= stereo_errors(baselines.centered, at.windows)
-    runner.write_rows(at.rows, rows_of(results, [a | b for a, b in zip(tested, errors, strict=True)], others))
+    runner.write_rows(at.rows, rows_of(results, tested, others))
     draw(at.picture, part, {"SIFT": found["SIFT"], "the network": embedded(loaded(at.runs[0], at), part.images)})
+
+
+def match_seeds(at):
+    """Write the rows of the stereo pair."""
+    results, errors = finished(train, at.runs, at), finished(stereo, at.runs, at)
+    runner.write_rows(at.pair, rows_of(results, errors, {CORRELATION: stereo_errors(baselines.centered, at.windows)}))
 
 
 def choice_rows(results):
@@ -225,19 +223,14 @@ def choice_rows(results):
 
 
 def rows_of(results, tested, others):
-    """The rows of the test: each method without training, each seed, their mean and standard deviation."""
-    about = {key: results[0][key] for key in ("weights", "hardware", "versions")} | {"protocol": tested[0]["protocol"]}
-    rows = [_row(name, "none", found, 0.0) for name, found in others.items()]
+    """The rows of a test: each method without training, each seed, their mean and standard deviation."""
+    about = {key: results[0][key] for key in ("hardware", "versions")} | {"protocol": tested[0]["protocol"]}
+    rows = [{"method": name, "seed": "none", **found, "core_seconds": 0.0} for name, found in others.items()]
     seeds = [
-        _row(TRAINED, result["run"]["seed"], found, result["core_seconds"])
+        {"method": TRAINED, "seed": result["run"]["seed"], **found, "core_seconds": result["core_seconds"]}
         for result, found in zip(results, tested, strict=True)
     ]
     return [row | about for row in [*rows, *seeds, *_summaries(seeds)]]
-
-
-def _row(method, seed, found, seconds):
-    numbers = {key: found.get(key, "") for key in (*COLUMNS, *STEREO)}
-    return {"method": method, "seed": seed, **numbers, "core_seconds": seconds}
 
 
 def _summaries(seeds):
@@ -247,12 +240,12 @@ def _summaries(seeds):
         yield {"method": TRAINED, "seed": name, **{key: summary(row[key] for row in seeds) for key in keys}}
 
 
-def tables(rows, choice):
+def tables():
     """The tables of the pages, by the names of their marks."""
     return {
-        "table": _methods(rows, [*UNTRAINED, TRAINED], COLUMNS),
-        "stereo": _methods(rows, ["centered pixels", TRAINED], STEREO),
-        "choice": _choice(choice),
+        "choice": _choice(runner.read_rows(CHOICE)),
+        "table": _methods(runner.read_rows(ROWS), [*UNTRAINED, TRAINED], COLUMNS),
+        "stereo": _methods(runner.read_rows(PAIR), [CORRELATION, TRAINED], STEREO),
     }
 
 
@@ -284,17 +277,10 @@ def _settings(row):
     return f"{pixels}, {row['steps']:.0f} batches of {row['classes_per_batch']:.0f} places"
 
 
-def fill_pages():
-    """Write the tables for which a page has a mark."""
-    rows, choice = runner.read_rows(ROWS), runner.read_rows(CHOICE)
-    for page in PAGES:
-        page.write_text(filled(page.read_text(), rows, choice))
-
-
-def filled(text, rows, choice):
+def filled(text):
     """A page with the tables for which it has a mark."""
-    marked = {name: table for name, table in tables(rows, choice).items() if f"<!-- {name} of {SOURCE} -->" in text}
-    return pages.filled(text, marked, SOURCE, rows)
+    marked = {name: table for name, table in tables().items() if f"<!-- {name} of {SOURCE} -->" in text}
+    return pages.filled(text, marked, SOURCE, runner.read_rows(ROWS))
 
 
 def draw(path, part, found, near=6):
@@ -335,6 +321,7 @@ def main(arguments=None):
         at = quick(options.output or pages.ROOT / "runs" / "quick" / "photo_patches", options.workers)
         choose(at)
         test_seeds(at)
+        match_seeds(at)
         return
     at = Setting(options.output or pages.ROOT / "runs" / "photo_patches", workers=options.workers)
     if options.choose:
@@ -343,8 +330,10 @@ def main(arguments=None):
         finished(train, at.runs, at)
     elif not options.only_table:
         test_seeds(at)
-    if ROWS.exists() and CHOICE.exists():
-        fill_pages()
+        match_seeds(at)
+    if not options.choose and not options.train:
+        for page in PAGES:
+            page.write_text(filled(page.read_text()))
 
 
 def parsed(arguments):

@@ -1,6 +1,7 @@
 """The study of photo patches: orientations of batches, rows, tables, and the whole story on a few places."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def some_windows(pair, embed, *, window):
 @pytest.fixture
 def random_data(monkeypatch):
     monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: [random_part(name) for name in parts])
-    monkeypatch.setattr(tfdml.datasets, "motorcycle_stereo", lambda: None)
+    monkeypatch.setattr(tfdml.datasets, "motorcycle_stereo", lambda: SimpleNamespace(protocol="pair"))
     monkeypatch.setattr(tfdml.datasets, "stereo_error", some_windows)
     monkeypatch.setattr(photo_patches.baselines, "PAIRS", 500)
     monkeypatch.setitem(photo_patches.UNTRAINED, "SIFT", photo_patches.baselines.pixels)
@@ -74,6 +75,9 @@ def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_d
     assert [row["seed"] for row in rows] == ["none"] * 3 + ["0", "1", "mean", "standard deviation"]
     assert {row["protocol"] for row in rows} == {"test/first-16-places"}
     assert float(rows[5]["recall@1"]) == pytest.approx((float(rows[3]["recall@1"]) + float(rows[4]["recall@1"])) / 2)
+    pair = list(csv.DictReader((tmp_path / "photo_patches_stereo.csv").read_text().splitlines()))
+    assert [row["stereo@32"] for row in pair] == ["0.5"] * 4 + ["0.0"]
+    assert {row["protocol"] for row in pair} == {"pair"}
     (trial,) = csv.DictReader((tmp_path / "photo_patches_choice.csv").read_text().splitlines())
     assert trial["protocol"] == "validation/first-16-places"
     assert (tmp_path / "photo-patches.png").read_bytes().startswith(b"\x89PNG")
@@ -82,10 +86,9 @@ def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_d
 
 
 def test_the_tables_of_the_pages_are_those_of_the_rows():
-    rows, choice = runner.read_rows(photo_patches.ROWS), runner.read_rows(photo_patches.CHOICE)
     for page in photo_patches.PAGES:
         assert f"of {photo_patches.SOURCE} -->" in page.read_text()
-        assert photo_patches.filled(page.read_text(), rows, choice) == page.read_text()
+        assert photo_patches.filled(page.read_text()) == page.read_text()
 
 
 def test_the_published_networks_are_those_of_the_choice():
