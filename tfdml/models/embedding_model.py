@@ -93,12 +93,14 @@ class EmbeddingModel(keras.Model):
 
         Raises:
             ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
-                train, or validate, forever; and the errors of `evaluate`.
+                train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
+                Keras would round up; and the errors of `evaluate`.
         """
         given = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         _require_usable(given.get("x"), given.get("y"))
         if isinstance(given.get("validation_data"), tuple):
             _require_usable(*given["validation_data"][:2])
+        _require_whole_executions(given.get("steps_per_epoch"), self.steps_per_execution)
         _require_an_end("steps_per_epoch", given, given.get("x"))
         _require_an_end("validation_steps", given, given.get("validation_data"))
         return super().fit(*args, **kwargs)
@@ -170,6 +172,19 @@ def _require_usable(x, y=None):
             as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
+
+
+def _require_whole_executions(steps, per_execution):
+    """Raise a ValueError for epochs that end within an execution: Keras would train on more batches than it was told.
+
+    Resuming by `model.steps // steps_per_epoch` would then begin at the wrong epoch.
+    """
+    if steps is not None and steps % per_execution:
+        whole = steps // per_execution * per_execution or per_execution
+        raise ValueError(
+            f"Received steps_per_epoch={steps} with steps_per_execution={per_execution}, expected a multiple of "
+            f"{per_execution}. Pass steps_per_epoch={whole}, or compile with another steps_per_execution."
+        )
 
 
 def _require_an_end(option, given, data):
