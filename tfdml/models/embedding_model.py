@@ -48,8 +48,8 @@ class EmbeddingModel(keras.Model):
             ValueError: a name that no layer has, or a multiplier below 0.
         """
         super().compile(*args, **kwargs)
-        self._jit_compile_option = inspect.signature(super().compile).bind(*args, **kwargs).arguments.get(
-            "jit_compile", "auto"
+        self._jit_compile_option = (
+            inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
         )
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
