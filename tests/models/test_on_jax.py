@@ -60,3 +60,8 @@ def test_tensorflow_trains_a_file_of_jax_further(found, file, monkeypatch):
     monkeypatch.setattr(on_jax, "EPOCHS", on_jax.EPOCHS + 1)
     on_jax.fit(model)
     assert model.steps == on_jax.STEPS * on_jax.EPOCHS
+
+
+def test_an_export_during_training_is_refused_before_it_begins(found):
+    assert "on the 'jax' backend, expected 'tensorflow'" in found["export"]
+    assert "model.save('model.keras')" in found["export"]
