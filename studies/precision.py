@@ -1,15 +1,13 @@
-"""The tables of docs/jax-and-gpus.md on precision: retrieval and step time in float32 and in half precision.
+"""The table of docs/jax-and-gpus.md on precision: retrieval after training in float32 and in half precision.
 
     KERAS_BACKEND=jax python -m studies.precision                 # ten minutes on one core
     KERAS_BACKEND=jax python -m studies.precision --only-table    # from the kept rows
 
 The same network, batches, loss and learning rate for all precisions and seeds. The score is that of the validation
-classes; nothing is tuned. The precisions take turns of 30 steps, so that the load of the machine is the same for all.
+classes; nothing is tuned.
 """
 
 import argparse
-import statistics
-import time
 
 import keras
 from keras import layers
@@ -21,7 +19,7 @@ ROWS = pages.RESULTS / "precision.csv"
 PAGE = pages.ROOT / "docs" / "jax-and-gpus.md"
 MARK = "<!-- table of studies/precision -->"
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-TURN = 30
+STEPS = 300
 
 
 def network(precision, seed, steps):
@@ -39,27 +37,17 @@ def network(precision, seed, steps):
     return model
 
 
-def turn(model, part, seed):
-    """Train for one turn; seconds per step."""
+def trained(precision, seed, steps, part):
+    """A model after `steps` batches."""
+    model = network(precision, seed, steps)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4, seed=seed)
-    batches = sampler.batches(part.images, part.labels, start=model.steps)
-    begin = time.perf_counter()
-    model.fit(batches, steps_per_epoch=TURN, shuffle=False, verbose=0)
-    return (time.perf_counter() - begin) / TURN
+    model.fit(sampler.batches(part.images, part.labels), steps_per_epoch=steps, shuffle=False, verbose=0)
+    return model
 
 
-def rows_of(seed, turns, train, validation):
-    """One row per precision."""
-    models = {precision: network(precision, seed, turns * TURN) for precision in PRECISIONS}
-    seconds = {precision: [] for precision in PRECISIONS}
-    for _ in range(turns):
-        for precision, model in models.items():
-            seconds[precision].append(turn(model, train, seed))
-    return [row(precision, seed, models[precision], seconds[precision], validation) for precision in PRECISIONS]
-
-
-def row(precision, seed, model, seconds, validation):
-    """The numbers of a trained model; the first turn compiles and is not timed."""
+def row(precision, seed, steps, train, validation):
+    """Train, and return the numbers of the validation classes."""
+    model = trained(precision, seed, steps, train)
     embeddings = model.predict(validation.images, batch_size=256, verbose=0)
     found = tfdml.metrics.retrieval(embeddings, validation.labels)
     return {
@@ -70,7 +58,6 @@ def row(precision, seed, model, seconds, validation):
         "embeddings": str(embeddings.dtype),
         "steps": model.steps,
         "skipped_steps": model.steps - int(keras.ops.convert_to_numpy(model.optimizer.iterations)),
-        "ms_per_step": 1e3 * statistics.median(seconds[1:]),
         "backend": keras.backend.backend(),
         "protocol": validation.protocol,
         **tfdml.environment(*(["jax"] if keras.backend.backend() == "jax" else [])),
@@ -82,10 +69,8 @@ def table(rows):
     body = []
     for precision in dict.fromkeys(row["precision"] for row in rows):
         some = runner.where(rows, precision=precision)
-        time_of_step = statistics.median(row["ms_per_step"] for row in some)
-        cells = (runner.share(some, key) for key in ("recall@1", "map@r"))
-        body.append([f"`{precision}`", *cells, f"{time_of_step:.0f}"])
-    return runner.markdown(["precision", "Recall@1", "MAP@R", "ms per step"], body, ["---", "---:", "---:", "---:"])
+        body.append([f"`{precision}`", *(runner.share(some, key) for key in ("recall@1", "map@r"))])
+    return runner.markdown(["precision", "Recall@1", "MAP@R"], body, ["---", "---:", "---:"])
 
 
 def section(rows):
@@ -97,13 +82,13 @@ def main():
     """Train, write the rows and the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--turns", type=int, default=10, help=f"turns of {TURN} steps")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--only-table", action="store_true", help="train nothing")
     options = parser.parse_args()
     if not options.only_table:
         train, validation, _ = tfdml.datasets.glyphs(validation=True)
-        rows = [row for seed in range(options.seeds) for row in rows_of(seed, options.turns, train, validation)]
-        runner.write_rows(ROWS, rows)
+        runs = [(precision, seed) for seed in range(options.seeds) for precision in PRECISIONS]
+        runner.write_rows(ROWS, [row(*run, options.steps, train, validation) for run in runs])
     PAGE.write_text(pages.replaced(PAGE.read_text(), MARK, section(runner.read_rows(ROWS))))
 
 

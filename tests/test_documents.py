@@ -13,7 +13,7 @@ import pytest
 
 import tfdml
 from studies import __main__ as studies
-from studies import glyphs, pages, runner
+from studies import glyphs, pages, precision, runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,6 +82,11 @@ def test_links_inside_the_repository_lead_somewhere(page):
 
 def test_the_table_of_the_readme_is_the_measured_one():
     assert glyphs.table(runner.read_rows(glyphs.ROWS)) + "\n<!-- end of table -->" in (ROOT / "README.md").read_text()
+
+
+def test_the_table_of_precisions_is_the_measured_one():
+    whole = f"{precision.MARK}\n{precision.section(runner.read_rows(precision.ROWS))}\n<!-- end of table -->"
+    assert whole in precision.PAGE.read_text()
 
 
 def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):
