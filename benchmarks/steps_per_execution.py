@@ -21,7 +21,7 @@ def milliseconds(batch, *, quick):
 
     images, labels = fit.images_and_labels(*((400, 40) if quick else (12_000, 870)))
     candidates = {count: fit.ours(images, labels, batch // 4, 4, steps_per_execution=count) for count in COUNTS}
-    seconds = fit.step_seconds(candidates, steps=8 if quick else 40, rounds=1 if quick else 5)
+    seconds = fit.step_seconds(candidates, steps=8 if quick else 16, rounds=1 if quick else 5)
     return {f"steps_{count}_ms": 1e3 * seconds[count] for count in COUNTS}
 
 
