@@ -25,10 +25,11 @@ def own_network():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["VGG16", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["VGG16", "MobileNetV2", "ResNet50V2"])
 def test_a_network_of_keras_applications_gets_pixels_as_it_expects_them(name):
     model = SMALL(name, dim=None, pooling="max", normalize=False)
-    module = {"VGG16": keras.applications.vgg16, "MobileNetV2": keras.applications.mobilenet_v2}[name]
+    modules = {"VGG16": "vgg16", "MobileNetV2": "mobilenet_v2", "ResNet50V2": "resnet_v2"}
+    module = getattr(keras.applications, modules[name])
     features = model.get_layer("backbone").predict(module.preprocess_input(IMAGES.astype("float32")), verbose=0)
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), features.max(axis=(1, 2)), rtol=1e-4, atol=1e-5)
 
@@ -120,7 +121,7 @@ def test_an_image_that_is_too_small_for_the_network_is_not_taken_for_a_failed_do
 
 
 def test_what_is_wrong_is_said_at_the_call():
-    with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network of keras.applications"):
+    with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network"):
         embedding(5)
     with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', .*, 'gem', 'token'"):
         embedding(own_network(), pooling="mean")
@@ -130,9 +131,7 @@ def test_what_is_wrong_is_said_at_the_call():
     both = keras.Model([images, text], [images, text])
     with pytest.raises(ValueError, match="Received a backbone with the inputs images, text, expected images alone"):
         embedding(both)
-    with pytest.raises(
-        ValueError, match=r"several outputs, of shapes .*, expected one. Pass keras.Model\(backbone.inp"
-    ):
+    with pytest.raises(ValueError, match=r"several outputs, of shapes .*, expected one. Pass keras.Model\("):
         embedding(keras.Model(images, {"a": images, "b": images}))
 
 
