@@ -84,6 +84,27 @@ def test_it_trains_has_unit_vectors_and_comes_back_from_its_file(tmp_path):
     assert [layer.name for layer in again.layers] == ["images", "backbone", "pooling", "embedding", "float32", "unit"]
 
 
+@keras.saving.register_keras_serializable("tests")
+class SavedBySettings(keras.Model):
+    """A network whose config has its arguments, not its layers, as backbones of KerasHub have it."""
+
+    def __init__(self, **options):
+        inner = own_network()
+        super().__init__(inner.input, inner.output, **options)
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+def test_its_file_keeps_what_is_frozen_inside_a_part_that_is_saved_by_its_settings(tmp_path):
+    model = embedding(SavedBySettings(), dim=4, freeze_batch_norm=True)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert len(again.trainable_variables) == len(model.trainable_variables)
+    assert not any("batch_normalization" in variable.path for variable in again.trainable_variables)
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
+
+
 def test_a_head_takes_the_place_of_the_dense_layer():
     head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
     assert embedding(own_network(), head=head).output_shape == (None, 3)
