@@ -176,11 +176,13 @@ def test_tokens_are_pooled(pooling, tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0), found)
 
 
-def test_a_model_may_leave_sizes_open_or_have_no_input_yet():
+def test_a_model_may_leave_sizes_open_have_no_input_yet_or_take_no_images():
     anything = keras.Input((None, None, 3))
     model = embedding(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
     assert model.input_shape == (None, 20, 30, 3)
     assert embedding(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
+    vectors = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    assert embedding(vectors, dim=2).input_shape == (None, 5)
 
 
 def test_pixels_are_scaled_by_a_function():
