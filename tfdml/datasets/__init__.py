@@ -2,16 +2,16 @@
 
 from tfdml.datasets.augmentation import RandomCrop, RandomResizedCrop, chain
 from tfdml.datasets.benchmarks import cars196, cub200, in_shop, stanford_online_products
-from tfdml.datasets.glyph_set import glyphs
+from tfdml.datasets.glyph_set import Glyphs, glyphs
 from tfdml.datasets.image_folder import folder
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.records import LabeledFiles, LabeledImages
+from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
 __all__ = [
-    "LabeledFiles",
-    "LabeledImages",
+    "Glyphs",
+    "LabeledSet",
     "PhotoPatches",
     "Preprocessing",
     "RandomCrop",

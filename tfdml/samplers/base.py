@@ -1,18 +1,18 @@
 """Base class of samplers: infinite streams of row numbers and examples that resume and shard."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import as_ids, require_seed, require_steps, require_whole
+from tfdml import _loading as loading
+from tfdml._checks import as_ids, labels_of, require_seed, require_steps, require_whole
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
-from tfdml.samplers import loading
-from tfdml.samplers.class_table import drawable_classes
+from tfdml.samplers.class_table import class_table, drawable_classes
 from tfdml.samplers.draws import augmentation_seeds
 
 _BLOCK = 64  # Steps drawn by one call of the graph, which spreads the overhead of an operation over many batches.
@@ -94,7 +94,7 @@ class Sampler:
                 steps beyond int64.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
-        return rows.with_options(_options())
+        return rows.with_options(loading.stream_options())
 
     def _rows_and_block(self, labels, start, num_shards, shard_index):
         """The row numbers of `index_batches`, and the number of batches drawn at once."""
@@ -118,7 +118,7 @@ class Sampler:
     def batches(
         self,
         data: Any,
-        labels: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
         *,
         load: Callable[..., Any] | None = None,
         augment: Callable[..., Any] | None = None,
@@ -131,14 +131,16 @@ class Sampler:
         """Infinite stream of batches of examples and labels, in the order of `index_batches`.
 
         Args:
-            data: an array `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
+            data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Or an array
+                `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
                 these are the keys of the examples: strings, numbers, or anything else that `load` takes. Any other
                 object with `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it
                 exists. A source returns records: arrays, numbers, text, or tuples and dicts of these, all of one
                 structure.
-            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
             load: a TensorFlow function of one key or record that returns one example; all examples have the same
-                shape. Rows are loaded in parallel and arrive in order.
+                shape. Rows are loaded in parallel and arrive in order. None for the `load` of a labeled set; arrays
+                and records are examples.
             augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
                 is a function of the sampler's seed, the step and the place in the batch, so a stateless function, such
                 as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
@@ -157,6 +159,7 @@ class Sampler:
                 are neither arrays nor a source, NaN or masked entries in the data, a `load` or `augment` that is not a
                 function, unknown options, and the errors of `index_batches`.
         """
+        data, labels, load = _keys_labels_load(data, labels, load)
         if load is not None and not callable(load):
             raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
         if augment is not None and not callable(augment):
@@ -173,8 +176,9 @@ class Sampler:
         else:
             if augment is not None:
                 rows = tf.data.Dataset.zip(rows, self._seeds(start * num_shards + shard_index, num_shards))
-            batches = loading.loaded(rows, data, load, labels, augment=augment, on_error=on_error, prefetch=prefetch)
-        return batches.with_options(_options())
+            options = {"augment": augment, "prefetch": prefetch, **_replacements(on_error, labels)}
+            batches = loading.loaded(rows, data, load, labels, **options)
+        return batches.with_options(loading.stream_options())
 
     def _seeds(self, first, stride):
         """Dataset of the seeds `(batch, 2)` of the steps first, first + stride, ..."""
@@ -213,6 +217,23 @@ class ClassBalancedSampler(Sampler):
         )
 
 
+def _keys_labels_load(data, labels, load):
+    """Data, labels and load of a labeled set, or as they are."""
+    if labels is not None:
+        return data, labels, load
+    labels = labels_of(data, labels)
+    if hasattr(load, "boxes"):  # It says itself whether it takes boxes.
+        data = replace(data, load=load)
+    return data.keys, labels, load or data.load
+
+
+def _replacements(on_error, labels):
+    """The options of `loading.loaded` for rows that cannot be loaded."""
+    if on_error == "error":
+        return {}
+    return {"classes": class_table(labels), "on_skip": on_error if callable(on_error) else None}
+
+
 def _require_batches(drawn, sampler):
     """Raise the ValueError of a sampler whose draws are not row numbers `(block, batch)`."""
     expected = tf.TensorSpec((None, sampler.batch_size), tf.int64)
@@ -221,11 +242,3 @@ def _require_batches(drawn, sampler):
             f"Received draws of shape {drawn.shape} and type {drawn.dtype.name} from {type(sampler).__name__}, "
             f"expected int64 row numbers of shape (block, batch_size={sampler.batch_size})."
         )
-
-
-def _options():
-    """Options that prevent a second copy of the data, and sharding by `tf.distribute` on top of ours."""
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # Rewriting a graph copies what it holds.
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return options
