@@ -77,18 +77,17 @@ def arguments():
     return parser.parse_args()
 
 
-def build_model(steps, *, widths=(32, 64, 128), augmentation=1.0, learning_rate=3e-3, loss=None):
-    """A small network, compiled for `steps` training steps. `python -m studies.glyphs --choose` chose the defaults."""
+def build_model(steps, *, loss=None, learning_rate=1e-2, augmentation=()):
+    """A small network, compiled for `steps` training steps; its augmentation is a sequence of layers."""
     images = keras.Input((32, 32, 1), dtype="uint8")
     x = layers.Rescaling(1 / 255)(images)
-    x = layers.RandomTranslation(0.06 * augmentation, 0.06 * augmentation, fill_mode="nearest")(x)
-    x = layers.RandomRotation(0.02 * augmentation, fill_mode="nearest")(x)
-    x = layers.GaussianNoise(0.1 * augmentation)(x)
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain(x, dim=128, widths=widths))
+    for layer in augmentation:
+        x = layer(x)
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain(x, dim=128))
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps * 9 // 10, warmup_target=learning_rate, warmup_steps=steps // 10
     )
-    model.compile(keras.optimizers.Adam(rate), loss=loss or tfdml.losses.MultiSimilarityLoss())
+    model.compile(keras.optimizers.Adam(rate), loss=loss or tfdml.losses.NTXentLoss())
     return model
 
 

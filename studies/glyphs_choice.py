@@ -3,8 +3,9 @@
     python -m studies.glyphs --choose   # half an hour on one core; resumes where it was stopped
 
 Each trial trains on the training classes without the validation classes, for a third of the steps of the recipe.
-In the first round a trial differs from `Trial()` in one setting. The finalists are `Trial()` and the combination of the
-best value of each setting; both are trained with two seeds.
+First, trials differ from `Trial()` in one setting. Then one trial combines the best value of each setting. If other
+trials are within one point of the best one, they and the best one are repeated with a second seed. The highest mean
+is chosen.
 """
 
 import functools
@@ -12,6 +13,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 import keras
+from keras import layers
 
 import tfdml
 from recipes import glyphs as recipe
@@ -36,10 +38,8 @@ class Trial:
         learning_rate: highest learning rate of Adam.
         loss: a key of `LOSSES`, each with its default options.
         batch: classes per batch x examples per class.
-        augmentation: factor of the augmentation's strength; 0 turns it off.
-        widths: channels of the stages of the network.
+        augmentation: strength of the augmentation; 0 turns it off.
         steps: number of training steps.
-        classes: the largest number of classes used of each part.
         seed: seed of the network, the augmentation and the batches.
     """
 
@@ -47,44 +47,29 @@ class Trial:
     loss: str = "multi-similarity"
     batch: str = "32x4"
     augmentation: float = 1.0
-    widths: str = "32-64-128"
     steps: int = 307
-    classes: int = 10_000
     seed: int = 0
 
 
 CANDIDATES = {
-    "learning_rate": [1e-3, 1e-2, 3e-2],
+    "learning_rate": [1e-3, 1e-2],
     "loss": ["mined multi-similarity", "NT-Xent", "contrastive"],
     "batch": ["16x8", "64x2"],
-    "augmentation": [0.0, 2.0],
-    "widths": ["24-48-160"],
+    "augmentation": [0.0, 0.5, 2.0],
 }
 
 
 def choose(folder, base=Trial(), candidates=CANDIDATES):
     """Train what is missing, and return the results of all trials, as `train` returns them."""
     options = runner.Options(base, train, folder, workers=1)
-    first = runner.finished(first_round(base, candidates), options)
-    return first + runner.finished(second_round(base, first), options)
+    trials = first_round(base, candidates)
+    trials = list(dict.fromkeys([*trials, combination(base, _scores(trials, options))]))
+    return runner.finished(trials + second_seeds(_scores(trials, options)), options)
 
 
 def first_round(base, candidates):
     """The base, and the trials that differ from it in one setting."""
     return [base, *(replace(base, **{name: value}) for name, values in candidates.items() for value in values)]
-
-
-def second_round(base, results):
-    """The trials of the finalists that are not in the first round.
-
-    Args:
-        base: the center of the first round.
-        results: results of the first round.
-    """
-    scores = {Trial(**result["run"]): result["validation"]["map@r"] for result in results}
-    finalists = [base, combination(base, scores)]
-    repeated = [replace(trial, seed=seed) for trial in finalists for seed in (base.seed, base.seed + 1)]
-    return [trial for trial in dict.fromkeys(repeated) if trial not in scores]
 
 
 def combination(base, scores):
@@ -98,36 +83,50 @@ def combination(base, scores):
     return replace(base, **dict(item for trial in better for item in asdict(trial).items() - asdict(base).items()))
 
 
+def second_seeds(scores, close=0.01):
+    """The trials that are close to the best one, and the best one, with the next seed; none if the best is alone."""
+    finalists = [trial for trial in scores if scores[trial] >= max(scores.values()) - close]
+    return [replace(trial, seed=trial.seed + 1) for trial in finalists] if len(finalists) > 1 else []
+
+
+def _scores(trials, options):
+    """Each trial and its MAP@R."""
+    found = runner.finished(trials, options)
+    return {trial: result["validation"]["map@r"] for trial, result in zip(trials, found, strict=True)}
+
+
 def train(trial):
     """Train with the settings of one trial and return the results on the validation classes."""
     begin = time.time()
     keras.backend.clear_session()
     keras.utils.set_random_seed(trial.seed)
-    (images, labels), validation, protocol = _parts(trial.classes)
+    train, validation, _ = tfdml.datasets.glyphs(validation=True)
     classes, examples = map(int, trial.batch.split("x"))
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=classes, examples_per_class=examples, seed=trial.seed)
     model = recipe.build_model(
         trial.steps,
-        widths=[int(width) for width in trial.widths.split("-")],
-        augmentation=trial.augmentation,
-        learning_rate=trial.learning_rate,
         loss=LOSSES[trial.loss](),
+        learning_rate=trial.learning_rate,
+        augmentation=_augmentation(trial.augmentation),
     )
-    model.fit(sampler.batches(images, labels), steps_per_epoch=trial.steps, shuffle=False, verbose=0)
+    model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=trial.steps, shuffle=False, verbose=0)
     found = tfdml.callbacks.RetrievalEvaluation(validation).evaluate(model)
     return {
         "run": asdict(trial),
         "validation": {key: found[key] for key in ("recall@1", "map@r")},
         "seconds": round(time.time() - begin, 1),
-        "protocol": protocol,
+        "protocol": validation.protocol,
         **tfdml.environment("pillow", "matplotlib"),
     }
 
 
-@functools.cache
-def _parts(classes):
-    train, validation, _ = tfdml.datasets.glyphs(validation=True)
-    return *(recipe.first_classes(part, classes) for part in (train, validation)), validation.protocol
+def _augmentation(strength):
+    """Layers that shift by up to 6% of the image, rotate by up to 7 degrees and add noise, at strength 1."""
+    return [
+        layers.RandomTranslation(0.06 * strength, 0.06 * strength, fill_mode="nearest"),
+        layers.RandomRotation(0.02 * strength, fill_mode="nearest"),
+        layers.GaussianNoise(0.1 * strength),
+    ]
 
 
 def rows_of(results):
@@ -137,13 +136,13 @@ def rows_of(results):
 
 
 def best(rows):
-    """The finalist with the highest mean MAP@R; finalists are the trials of two seeds.
+    """The trial with the highest mean MAP@R, of those with two seeds if there are any.
 
     Args:
         rows: rows as `rows_of` returns them, or as they are read from the CSV file.
     """
-    finalists = {trial: group for trial, group in _trials(rows).items() if len(group) == 2}
-    return max(finalists, key=lambda trial: runner.mean_of(finalists[trial], "map@r"))
+    trials = _trials(rows)
+    return max(trials, key=lambda trial: (len(trials[trial]), runner.mean_of(trials[trial], "map@r")))
 
 
 def table(rows):
