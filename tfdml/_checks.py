@@ -183,3 +183,18 @@ def _require_one_per_row(array, name, count):
         raise ValueError(f"Received {name} of shape {array.shape}, expected (n,) or (n, 1) with at least one id.")
     if count is not None and array.shape != (count,):
         raise ValueError(f"Received {name} of shape {array.shape}, expected ({count},): one id per row.")
+
+
+def is_labeled_set(data: Any) -> bool:
+    """Whether `data` is a labeled set of `tfdml.datasets`: it has labels, and reads its examples in batches."""
+    return hasattr(data, "labels") and hasattr(data, "batches")
+
+
+def labels_of(data: Any, labels: Any) -> Any:
+    """`labels`, or where they are None those of a labeled set; raises a ValueError for other data without labels."""
+    if labels is None and not is_labeled_set(data):
+        raise ValueError(
+            f"Received data of type {type(data).__name__} without labels, expected a labeled set of tfdml.datasets, or "
+            "data and labels."
+        )
+    return data.labels if labels is None else labels

@@ -20,7 +20,7 @@ def every(folder):
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=2)
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
-        "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, folder / "logs"),
+        "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
         "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
         "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
         "TrainingCheckpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),

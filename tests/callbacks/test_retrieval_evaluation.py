@@ -1,7 +1,6 @@
 """Retrieval metrics in the logs of `fit`."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,9 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, metrics, models
+from tfdml.datasets import LabeledSet
 
 X = np.random.default_rng(0).standard_normal((60, 6)).astype("float32")
 LABELS = np.arange(60) // 5
+NAMES = tuple("abcdefghijkl")
 KEYS = {"recall@1", "recall@4", "precision@1", "r_precision", "map@r", "map", "mrr", "queries", "skipped"}
 
 
@@ -43,12 +44,21 @@ def test_its_numbers_are_those_of_metrics_on_the_model_of_that_epoch():
 @pytest.mark.parametrize(
     "data",
     [
-        SimpleNamespace(images=X, labels=LABELS),
+        LabeledSet(images=X, labels=LABELS, class_names=NAMES),
+        LabeledSet(images=X, labels=LABELS, class_names=NAMES, load=tf.identity),
+        LabeledSet(source=list(X), labels=LABELS, class_names=NAMES),
         [X, LABELS[:, None]],
         tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7),
         tf.data.Dataset.from_tensor_slices((X, LABELS[:, None])).batch(60),
     ],
-    ids=["a labeled set", "a column of labels", "short last batch", "dataset with a column of labels"],
+    ids=[
+        "a labeled set",
+        "a set that loads its images",
+        "a set with a source",
+        "a column of labels",
+        "short last batch",
+        "dataset with a column of labels",
+    ],
 )
 def test_every_form_of_data_gives_the_same_numbers(data):
     model = make()
@@ -181,9 +191,9 @@ ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
         (lambda: callbacks.RetrievalEvaluation((X[:0], LABELS[:0])), "at least one"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS * 1.0)), "labels of dtype float64, expected integer"),
         (lambda: callbacks.RetrievalEvaluation((nan_in_row_7(), LABELS)), "NaN in the examples, first in row 7"),
-        (lambda: callbacks.RetrievalEvaluation((PATHS, LABELS)), r"examples of dtype <U6, expected numbers.*map\("),
+        (lambda: callbacks.RetrievalEvaluation((PATHS, LABELS)), r"examples of dtype <U6, expected numbers.*folder"),
         (lambda: callbacks.RetrievalEvaluation(([*map(Path, PATHS)], LABELS)), "examples of dtype object"),
-        (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a set with images and labels"),
+        (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a labeled set"),
         (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="faiss"), "search='faiss', expected 'exact'"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a whole number of at least 1"),
@@ -198,5 +208,5 @@ def test_what_is_wrong_is_said_at_the_call(make_it, message):
 
 def test_an_empty_dataset_is_an_error():
     empty = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7).filter(lambda x, y: False)
-    with pytest.raises(ValueError, match="without batches"):
+    with pytest.raises(ValueError, match="set without examples"):
         callbacks.RetrievalEvaluation(empty).evaluate(make())

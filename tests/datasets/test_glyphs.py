@@ -34,10 +34,14 @@ def drawn(chosen, views=1):
     return glyph_set._render(typefaces.wheel_faces(), chosen, views)["images"]
 
 
+def code_points_of(part):
+    return np.array([ord(name) for name in part.class_names])
+
+
 def in_manifest_order(parts):
     """Images of both parts, sorted as in the manifest: class, code point, face."""
     train, test = parts
-    classes = np.concatenate([p.class_code_points[p.labels] for p in parts])
+    classes = np.concatenate([code_points_of(p)[p.labels] for p in parts])
     code_points, faces = (np.concatenate([getattr(p, n) for p in parts]) for n in ("code_points", "faces"))
     return np.concatenate([train.images, test.images])[np.lexsort((faces, code_points, classes))]
 
@@ -45,7 +49,7 @@ def in_manifest_order(parts):
 def test_the_parts_have_the_documented_sizes(parts):
     for part, name in zip(parts, ("train", "test"), strict=True):
         assert len(part) == IMAGES[name] == len(part.images)
-        assert len(part.class_code_points) == CLASSES[name]
+        assert len(part.class_names) == CLASSES[name]
         sizes = np.bincount(part.labels)
         assert (sizes.min(), sizes.max()) == (8, {"train": 56, "test": 54}[name])
 
@@ -71,18 +75,18 @@ def test_arrays_have_the_documented_types_and_shapes(parts):
 
 def test_labels_are_dense_from_0_in_each_part(parts):
     for part in parts:
-        np.testing.assert_array_equal(np.unique(part.labels), np.arange(len(part.class_code_points)))
+        np.testing.assert_array_equal(np.unique(part.labels), np.arange(len(part.class_names)))
 
 
 def test_no_class_is_in_both_parts(parts):
     train, test = parts
-    assert not set(train.class_code_points.tolist()) & set(test.class_code_points.tolist())
+    assert not set(code_points_of(train).tolist()) & set(code_points_of(test).tolist())
     assert not set(train.code_points.tolist()) & set(test.code_points.tolist())
 
 
 def test_the_hash_of_the_class_decides_its_part(parts):
     for part, odd in zip(parts, (0, 1), strict=True):
-        for c in part.class_code_points.tolist():
+        for c in code_points_of(part).tolist():
             assert zlib.crc32(f"glyphs:{c:x}".encode()) % 2 == odd
 
 
@@ -93,28 +97,28 @@ def test_every_image_is_a_letter_or_number_and_no_drawing_comes_twice(parts):
 
 
 def test_latin_greek_and_cyrillic_a_are_one_class_of_many_faces(parts):
-    part = next(p for p in parts if ord("A") in p.class_code_points)
-    rows = part.class_code_points[part.labels] == ord("A")
+    part = next(p for p in parts if ord("A") in code_points_of(p))
+    rows = code_points_of(part)[part.labels] == ord("A")
     assert set(part.faces[rows].tolist()) == set(range(21))
     for p in parts:
-        assert not {0x391, 0x410} & set(p.class_code_points.tolist())
+        assert not {0x391, 0x410} & set(code_points_of(p).tolist())
 
 
 def test_validation_is_carved_from_the_training_classes(parts, cache):
     train, validation, test = glyphs(validation=True, cache=cache)
     assert keys(train) | keys(validation) == keys(parts[0])
-    assert not set(train.class_code_points.tolist()) & set(validation.class_code_points.tolist())
+    assert not set(code_points_of(train).tolist()) & set(code_points_of(validation).tolist())
     np.testing.assert_array_equal(test.images, parts[1].images)
-    assert (len(validation.class_code_points), len(validation)) == (196, 2_639)
-    assert {zlib.crc32(f"glyphs-validation:{c:x}".encode()) % 5 for c in validation.class_code_points.tolist()} == {0}
+    assert (len(validation.class_names), len(validation)) == (196, 2_639)
+    assert {zlib.crc32(f"glyphs-validation:{c:x}".encode()) % 5 for c in code_points_of(validation).tolist()} == {0}
 
 
 def test_the_script_split_trains_on_latin_and_tests_on_the_rest(parts, cache):
     train, test = glyphs(split="script", cache=cache)
     assert (len(train), len(test)) == (12_851, 10_333)
-    assert (len(train.class_code_points), len(test.class_code_points)) == (869, 857)
-    assert all(unicodedata.name(chr(c)).startswith("LATIN") for c in train.class_code_points.tolist())
-    assert not any(unicodedata.name(chr(c)).startswith("LATIN") for c in test.class_code_points.tolist())
+    assert (len(train.class_names), len(test.class_names)) == (869, 857)
+    assert all(unicodedata.name(chr(c)).startswith("LATIN") for c in code_points_of(train).tolist())
+    assert not any(unicodedata.name(chr(c)).startswith("LATIN") for c in code_points_of(test).tolist())
 
 
 def test_each_part_names_its_protocol(parts, cache):
@@ -138,7 +142,7 @@ def test_the_second_call_reads_the_cache(parts, cache, monkeypatch):
     monkeypatch.setattr(glyph_set, "_render", None)
     monkeypatch.setitem(sys.modules, "PIL", None)
     for first, second in zip(parts, glyphs(cache=cache), strict=True):
-        for field in ("images", "labels", "code_points", "faces", "designs", "views", "class_code_points"):
+        for field in ("images", "labels", "code_points", "faces", "designs", "views", "class_names"):
             np.testing.assert_array_equal(getattr(first, field), getattr(second, field))
 
 

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from tfdml import pairs, samplers
+from tfdml._loading import on_host
 from tfdml.samplers import base
-from tfdml.samplers.loading import on_host
 
 UNEVEN = np.repeat(np.arange(11), [4, 4, 5, 6, 4, 9, 30, 4, 7, 12, 5])
 LABELS = np.random.default_rng(0).permutation(UNEVEN)

@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._atomic import as_writable_path
-from tfdml._checks import require_whole
+from tfdml._checks import labels_of, require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks._base import Callback
-from tfdml.callbacks._embedding import embed_rows
 from tfdml.layers.base import unchanged
+from tfdml.models.bulk_embedding import embed_rows
 from tfdml.pairs import all_pairs, euclidean, normalized
 
 
@@ -36,12 +36,14 @@ class PairDiagnostics(Callback):
 
     Example:
 
-        diagnostics = tfdml.callbacks.PairDiagnostics(test.images[:256], test.labels[:256], "logs/pairs")
+        diagnostics = tfdml.callbacks.PairDiagnostics(validation.take(slice(256)), log_dir="logs/pairs")
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[diagnostics])
 
     Args:
-        images: `(examples, ...)` array; a few hundred examples, since time grows with the cube of their number.
-        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes.
+        images: `(examples, ...)` array or labeled set; a few hundred examples: time grows with their number
+            cubed.
+        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes; left out
+            where `images` is a labeled set.
         log_dir: folder of the event file; created if it does not exist.
         loss: the loss that decides which pairs are active and, by its `match`, positive; None for the loss that the
             model is compiled with.
@@ -58,9 +60,9 @@ class PairDiagnostics(Callback):
     def __init__(
         self,
         images: Any,
-        labels: Sequence[Any] | np.ndarray,
-        log_dir: str | os.PathLike[str],
+        labels: Sequence[Any] | np.ndarray | None = None,
         *,
+        log_dir: str | os.PathLike[str],
         loss: Callable[..., Any] | None = None,
         every: int = 1,
         batch_size: int = 256,
@@ -68,6 +70,7 @@ class PairDiagnostics(Callback):
         super().__init__()
         require_whole("every", every, 1)
         require_whole("batch_size", batch_size, 1)
+        labels = labels_of(images, labels)
         if len(images) != len(labels):
             raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected one label per image.")
         self.images, self.labels = images, np.asarray(labels)

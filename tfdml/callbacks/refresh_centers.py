@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import require_whole
-from tfdml.callbacks._embedding import embed_rows
+from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
+from tfdml.models.bulk_embedding import embed_rows
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.hard_class import ClassCenters
 
@@ -23,14 +23,14 @@ class RefreshCenters(Refresh):
 
         centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
         sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
-        model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=200, epochs=10,
-                  callbacks=[tfdml.callbacks.RefreshCenters(centers, train.images, train.labels)])
+        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshCenters(centers, train)])
 
     Args:
         centers: `tfdml.samplers.ClassCenters` of the same classes.
         images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
-            in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
-        labels: `(examples,)` integer class ids.
+            in brackets and returns these examples: a memory map, an HDF5 dataset. Or a labeled set.
+        labels: `(examples,)` integer class ids; left out where `images` is a labeled set.
         examples_per_class: number of examples to embed per class; all if a class has fewer.
         batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
@@ -45,7 +45,7 @@ class RefreshCenters(Refresh):
         self,
         centers: ClassCenters,
         images: Any,
-        labels: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
         *,
         examples_per_class: int = 8,
         batch_size: int = 256,
@@ -56,6 +56,7 @@ class RefreshCenters(Refresh):
         for name, value in dict(examples_per_class=examples_per_class, batch_size=batch_size, every=every).items():
             require_whole(name, value, 1)
         require_whole("seed", seed, 0)
+        labels = labels_of(images, labels)
         rows = _some_of_each(labels, examples_per_class, np.random.default_rng(seed))
         if len(images) != np.size(labels):
             raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import require_whole
-from tfdml.callbacks._embedding import embed_rows
+from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
+from tfdml.models.bulk_embedding import embed_rows
 from tfdml.samplers.mined import MinedPairs
 
 
@@ -24,14 +24,14 @@ class RefreshMinedPairs(Refresh):
 
         pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
         sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
-        model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=200, epochs=10,
-                  callbacks=[tfdml.callbacks.RefreshMinedPairs(pairs, train.images, train.labels)])
+        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshMinedPairs(pairs, train)])
 
     Args:
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
         images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
-            in brackets and returns these examples: a memory map, an HDF5 dataset, a reader of files.
-        labels: `(examples,)` integer class ids.
+            in brackets and returns these examples: a memory map, an HDF5 dataset. Or a labeled set.
+        labels: `(examples,)` integer class ids; left out where `images` is a labeled set.
         batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         search: None for `tfdml.search.Exact`, or `tfdml.search.Scann` if exact search would take too long, or any
@@ -46,7 +46,7 @@ class RefreshMinedPairs(Refresh):
         self,
         pairs: MinedPairs,
         images: Any,
-        labels: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
         *,
         batch_size: int = 256,
         every: int = 1,
@@ -57,6 +57,7 @@ class RefreshMinedPairs(Refresh):
         require_whole("every", every, 1)
         if search is not None and not callable(search):
             raise ValueError(f"Received search={search!r}, expected None, or a class such as tfdml.search.Scann.")
+        labels = labels_of(images, labels)
         if len(images) != np.size(labels):
             raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
         pairs.require_labels(labels)

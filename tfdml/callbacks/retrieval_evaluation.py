@@ -9,9 +9,9 @@ import keras
 import numpy as np
 
 from tfdml import metrics, search
-from tfdml._checks import as_ids, require_whole
+from tfdml._checks import as_ids, is_labeled_set, require_whole
 from tfdml.callbacks._base import Callback
-from tfdml.callbacks._embedding import embed
+from tfdml.models.bulk_embedding import embed_batches
 
 
 class RetrievalEvaluation(Callback):
@@ -32,13 +32,13 @@ class RetrievalEvaluation(Callback):
             keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
 
     Args:
-        data: a labeled set with `images` and `labels` (as `tfdml.datasets` return), a pair `(x, labels)` of arrays, or
-            a finite `tf.data.Dataset` of batches `(x, labels)`.
+        data: a labeled set of `tfdml.datasets`, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of
+            batches `(x, labels)`.
         k: the ranks of `recall@k`.
         search: "exact", or "scann" for approximate neighbors if exact search takes too long; then
             `val_search_recall@k` is the share of the exact neighbors that were found.
         every: evaluate after the first epoch, every `every` epochs, and after the last epoch.
-        batch_size: number of examples embedded at the same time, if `data` are arrays.
+        batch_size: number of examples embedded at the same time; that of a `tf.data.Dataset` is its own.
         prefix: prefix of each metric's name.
 
     Raises:
@@ -109,16 +109,17 @@ class RetrievalEvaluation(Callback):
 
 
 def _as_data(data: Any) -> Any:
-    """A `tf.data.Dataset` as it is, anything else as a pair `(x, labels)` of arrays of equal length."""
+    """A pair `(x, labels)` of arrays of equal length, or whatever loads its examples: a labeled set, a dataset."""
+    if is_labeled_set(data):
+        in_memory = data.images is not None and data.load is None
+        return _as_data((data.images, data.labels)) if in_memory else data
     if hasattr(data, "element_spec"):
         _require_finite_pairs(data)
         return data
-    if hasattr(data, "images") and hasattr(data, "labels"):
-        data = data.images, data.labels
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise ValueError(
-            f"Received data of type {type(data).__name__}, expected a set with images and labels, a pair (x, labels) "
-            "of arrays, or a tf.data.Dataset of such batches."
+            f"Received data of type {type(data).__name__}, expected a labeled set, a pair (x, labels) of arrays, "
+            "or a tf.data.Dataset of such batches."
         )
     x, labels = np.asarray(data[0]), data[1]
     if len(x) != len(labels) or len(x) == 0:
@@ -143,8 +144,8 @@ def _require_numbers(x):
     """Raise a ValueError unless all entries are numbers and none is NaN."""
     if x.dtype.kind not in "biuf":
         raise ValueError(
-            f"Received examples of dtype {x.dtype}, expected numbers, such as images. Pass a dataset that loads them: "
-            "tf.data.Dataset.from_tensor_slices((paths, labels)).map(lambda path, y: (load(path), y)).batch(256)."
+            f"Received examples of dtype {x.dtype}, expected numbers, such as images. Pass files as a labeled set: "
+            "tfdml.datasets.folder or tfdml.datasets.LabeledSet(paths=, labels=, class_names=, load=)."
         )
     if x.dtype.kind == "f" and np.isnan(x).any():
         row = int(np.argmax(np.isnan(x.reshape(len(x), -1)).any(axis=1)))
@@ -159,13 +160,15 @@ def _batches(data, batch_size):
         x, labels = data
         starts = range(0, len(x), batch_size)
         return ((x[i : i + batch_size], labels[i : i + batch_size]) for i in starts), len(starts)
+    if is_labeled_set(data):
+        data = data.batches(batch_size)
     count = int(data.cardinality())
     return iter(data), (count if count > 0 else None)
 
 
 def _embed(model, data, batch_size):
     """Embeddings `(examples, dim)` and labels `(examples,)` of the whole set."""
-    return embed(model, _with_progress(*_batches(data, batch_size)))
+    return embed_batches(model, _with_progress(*_batches(data, batch_size)))
 
 
 def _trouble(embeddings):

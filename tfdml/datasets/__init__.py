@@ -1,15 +1,15 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.benchmarks import cars196, cub200, in_shop, stanford_online_products
-from tfdml.datasets.glyph_set import glyphs
+from tfdml.datasets.glyph_set import Glyphs, glyphs
 from tfdml.datasets.image_folder import folder, load_image
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
-from tfdml.datasets.records import LabeledFiles, LabeledImages
+from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
 __all__ = [
-    "LabeledFiles",
-    "LabeledImages",
+    "Glyphs",
+    "LabeledSet",
     "PhotoPatches",
     "StereoPair",
     "cars196",

@@ -2,11 +2,15 @@
 
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from tfdml.datasets.records import LabeledFiles
+from tfdml.datasets.image_folder import load_image
+from tfdml.datasets.records import LabeledSet
+
+Loader = Callable[..., Any]
 
 # Images and classes of each part.
 COUNTS = {
@@ -38,11 +42,12 @@ In-shop/
     Img/img/WOMEN/Dresses/id_00000002/02_1_front.jpg ..."""
 
 
-def cub200(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
+def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet]:
     """CUB-200-2011: birds; classes 1 to 100 for training, 101 to 200 for testing, with a box around each bird.
 
     Args:
         root: the folder `CUB_200_2011` of the original archive.
+        load: function from a path to an example; `load_image(224)` by default.
 
     Returns:
         `(train, test)` with 5,864 and 5,924 images of 100 classes each.
@@ -61,6 +66,7 @@ def cub200(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
     corners = np.stack([x, y, x + width, y + height], axis=1)
     return _halves(
         "cub200-2011",
+        load=load,
         paths=_existing(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
         classes=np.array([int(label) for _, label in classes]),
         boxes=corners,
@@ -69,7 +75,7 @@ def cub200(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
     )
 
 
-def cars196(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
+def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet]:
     """Cars196: classes 1 to 98 for training, 99 to 196 for testing, with a box around each car.
 
     Both forms of the original files are read: the combined one (`car_ims`, `cars_annos.mat`) and that of the
@@ -77,6 +83,7 @@ def cars196(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
 
     Args:
         root: the folder of these files.
+        load: function from a path to an example; `load_image(224)` by default.
 
     Returns:
         `(train, test)` with 8,054 and 8,131 images of 98 classes each.
@@ -99,6 +106,7 @@ def cars196(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
     corners = [[float(np.ravel(row[f"bbox_{side}"])[0]) for side in ("x1", "y1", "x2", "y2")] for row in rows]
     return _halves(
         "cars196",
+        load=load,
         paths=_existing(root, _CARS_TREE, files),
         classes=np.array([int(np.ravel(row["class"])[0]) for row in rows]),
         boxes=np.array(corners),
@@ -107,11 +115,14 @@ def cars196(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
     )
 
 
-def stanford_online_products(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles]:
+def stanford_online_products(
+    root: str | os.PathLike[str], *, load: Loader | None = None
+) -> tuple[LabeledSet, LabeledSet]:
     """Stanford Online Products: classes 1 to 11,318 for training, 11,319 to 22,634 for testing.
 
     Args:
         root: the folder `Stanford_Online_Products` of the original archive.
+        load: function from a path to an example; `load_image(224)` by default.
 
     Returns:
         `(train, test)` with 59,551 images of 11,318 classes and 60,502 images of 11,316 classes.
@@ -125,6 +136,7 @@ def stanford_online_products(root: str | os.PathLike[str]) -> tuple[LabeledFiles
     rows = [row for part in lists for row in part]
     return _halves(
         "sop",
+        load=load,
         paths=_existing(root, _SOP_TREE, [path for *_, path in rows]),
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
@@ -133,7 +145,7 @@ def stanford_online_products(root: str | os.PathLike[str]) -> tuple[LabeledFiles
     )
 
 
-def in_shop(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles, LabeledFiles]:
+def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet, LabeledSet]:
     """In-Shop Clothes Retrieval: items for training, and other items with query and gallery images.
 
     The boxes belong to the 256 x 256 images of the original archive. Query and gallery share their labels, and no
@@ -141,6 +153,7 @@ def in_shop(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles, L
 
     Args:
         root: the folder with `Eval`, `Anno` and `Img`.
+        load: function from a path to an example; `load_image(224)` by default.
 
     Returns:
         `(train, query, gallery)` with 25,882 images of 3,997 items, 14,218 and 12,612 images of 3,985 items.
@@ -166,6 +179,7 @@ def in_shop(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles, L
         _part(
             "in-shop",
             part,
+            load=load,
             paths=paths[kept],
             classes=items[kept],
             boxes=corners[kept],
@@ -175,13 +189,14 @@ def in_shop(root: str | os.PathLike[str]) -> tuple[LabeledFiles, LabeledFiles, L
     )
 
 
-def _halves(name, *, paths, classes, boxes, last, name_of):
+def _halves(name, *, load, paths, classes, boxes, last, name_of):
     """Classes up to `last` for training, and all others for testing."""
     kept = {"train": classes <= last, "test": classes > last}
     return tuple(
         _part(
             name,
             part,
+            load=load,
             paths=paths[rows],
             classes=classes[rows],
             boxes=None if boxes is None else boxes[rows],
@@ -192,7 +207,7 @@ def _halves(name, *, paths, classes, boxes, last, name_of):
     )
 
 
-def _part(name, part, *, paths, classes, boxes, known, name_of=str):
+def _part(name, part, *, load, paths, classes, boxes, known, name_of=str):
     """One part, its labels dense by the order of `known`, if it has the published numbers of images and classes."""
     found, expected = (len(paths), len(np.unique(classes))), COUNTS[name][part]
     if found != expected:
@@ -202,11 +217,12 @@ def _part(name, part, *, paths, classes, boxes, known, name_of=str):
         )
     image = "full-image" if name != "in-shop" else "query-gallery"
     split = _SPLITS[name] + ("-train" if part == "train" else "")
-    return LabeledFiles(
+    return LabeledSet(
         paths=paths,
         labels=np.searchsorted(known, classes).astype(np.int64),
         class_names=tuple(name_of(label) for label in known.tolist()),
         boxes=boxes,
+        load=load or load_image(224),
         protocol=f"{name}/{split}/{image}/v1",
     )
 

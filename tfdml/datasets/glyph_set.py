@@ -6,6 +6,7 @@ import pathlib
 import unicodedata
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -14,11 +15,31 @@ from tfdml._checks import require_whole
 from tfdml.datasets import distortion, selection, typefaces
 from tfdml.datasets.array_cache import cache_folder, cached, digest
 from tfdml.datasets.progress import show_progress
-from tfdml.datasets.records import LabeledImages
+from tfdml.datasets.records import COLUMN, LabeledSet
 
 VERSION = "v1"  # covers the manifest, the drawing and the distortion
 _MANIFEST = pathlib.Path(__file__).with_name("glyphs_manifest.npz")
 _CHUNK = 512
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Glyphs(LabeledSet):
+    """One part (train, validation or test) of the glyphs: a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, gray.
+
+    Attributes:
+        code_points: `(n,)` int64, the Unicode code point of the drawing.
+        faces: `(n,)` int64, the typeface, an index into `face_names`.
+        designs: `(n,)` int64, the type design (family) of that typeface, an index into `design_names`.
+        views: `(n,)` int64, the number of the distortion; 0 is the default set.
+        face_names, design_names: tuples of str.
+    """
+
+    code_points: np.ndarray = field(metadata=COLUMN)
+    faces: np.ndarray = field(metadata=COLUMN)
+    designs: np.ndarray = field(metadata=COLUMN)
+    views: np.ndarray = field(metadata=COLUMN)
+    face_names: tuple[str, ...]
+    design_names: tuple[str, ...]
 
 
 def glyphs(
@@ -28,7 +49,7 @@ def glyphs(
     views: int = 1,
     fonts: Sequence[str | os.PathLike[str]] | None = None,
     cache: str | os.PathLike[str] | Literal[False] | None = None,
-) -> tuple[LabeledImages, ...]:
+) -> tuple[Glyphs, ...]:
     """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
 
     A class is a character. An example is that character in one typeface with a small deterministic distortion. The
@@ -47,7 +68,8 @@ def glyphs(
             for no cache. A folder that cannot be written causes a warning.
 
     Returns:
-        `(train, test)`, or `(train, validation, test)`, each a `LabeledImages`.
+        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the
+        characters.
 
     Raises:
         ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
@@ -188,17 +210,17 @@ def _is_test(code_point, split):
 
 
 def _records(arrays, rows, face_names, designs, protocol):
-    class_code_points, labels = np.unique(arrays["classes"][rows], return_inverse=True)
+    classes, labels = np.unique(arrays["classes"][rows], return_inverse=True)
     design_names = tuple(dict.fromkeys(designs))
     faces = arrays["faces"][rows]
-    return LabeledImages(
+    return Glyphs(
         images=arrays["images"][rows],
         labels=labels.astype(np.int64),
+        class_names=tuple(map(chr, classes.tolist())),
         code_points=arrays["code_points"][rows],
         faces=faces,
         designs=np.array([design_names.index(design) for design in designs], np.int64)[faces],
         views=arrays["views"][rows],
-        class_code_points=class_code_points,
         face_names=face_names,
         design_names=design_names,
         protocol=protocol,

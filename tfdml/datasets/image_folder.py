@@ -5,12 +5,13 @@ import os
 import pathlib
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tfdml._checks import require_whole
 from tfdml._images import MAX_BYTES, MAX_PIXELS
-from tfdml.datasets.records import LabeledFiles
+from tfdml.datasets.records import LabeledSet
 
 EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `load_image` reads
 _UNREAD_IMAGE_SUFFIXES = (
@@ -19,7 +20,7 @@ _UNREAD_IMAGE_SUFFIXES = (
 )
 
 
-def folder(path: str | os.PathLike) -> LabeledFiles:
+def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> LabeledSet:
     """Lists an image folder with one subfolder per class.
 
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
@@ -30,9 +31,10 @@ def folder(path: str | os.PathLike) -> LabeledFiles:
 
     Args:
         path: the folder.
+        load: function from a path to an example; `load_image(224)` by default.
 
     Returns:
-        `LabeledFiles`.
+        `LabeledSet` of paths.
 
     Raises:
         ValueError: the folder does not exist or has no subfolder, or a subfolder has no image.
@@ -45,10 +47,11 @@ def folder(path: str | os.PathLike) -> LabeledFiles:
     skipped = [entry for entry in skipped if entry[0].name not in classes]
     skipped += [entry for entries in listed for entry in entries if entry[1]]
     _warn_of_images(path, [file for file, _ in skipped])
-    return LabeledFiles(
+    return LabeledSet(
         paths=np.array([str(image) for images in files for image in images]),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(images) for images in files]),
         class_names=tuple(classes),
+        load=load or load_image(224),
         skipped=tuple((str(file), reason) for file, reason in skipped),
     )
 

@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from tfdml.datasets import photo_views, photographs, places
 from tfdml.datasets.array_cache import cache_folder, cached, digest
 from tfdml.datasets.progress import show_progress
+from tfdml.datasets.records import COLUMN, LabeledSet
 
 VERSION = "v1"  # of the manifest and the views together
 VIEWS = 8
@@ -38,30 +39,20 @@ _MOST = {"train": 300, "validation": 150, "test": 150}  # places per photograph
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PhotoPatches:
-    """One part (train, validation or test) of the photo patches; row i of every array is image i.
+class PhotoPatches(LabeledSet):
+    """One part (train, validation or test) of the photo patches: a `LabeledSet` of `(n, 64, 64, 3)` uint8 images, RGB.
 
     Attributes:
-        images: `(n, 64, 64, 3)` uint8, RGB.
-        labels: `(n,)` int64, the place, dense from 0 within this part.
         photographs: `(n,)` int64, the photograph, an index into `photograph_names`.
         places: `(n, 2)` int64, x and y of the place in its photograph.
         views: `(n,)` int64, the number of the view of this place.
         photograph_names: tuple of str.
-        protocol: the id under which numbers measured on this part are reported.
     """
 
-    images: np.ndarray
-    labels: np.ndarray
-    photographs: np.ndarray
-    places: np.ndarray
-    views: np.ndarray
+    photographs: np.ndarray = field(metadata=COLUMN)
+    places: np.ndarray = field(metadata=COLUMN)
+    views: np.ndarray = field(metadata=COLUMN)
     photograph_names: tuple[str, ...]
-    protocol: str
-
-    def __len__(self):
-        """Number of images."""
-        return len(self.labels)
 
 
 def photo_patches(
@@ -82,7 +73,8 @@ def photo_patches(
             `~/.cache`; False keeps nothing. A folder that cannot be written is a warning.
 
     Returns:
-        A tuple of `PhotoPatches`, one per part: 1,744, 146 and 442 places with eight views each.
+        A tuple of `PhotoPatches`, one per part: 1,744, 146 and 442 places with eight views each. A class is named
+        by its photograph and place.
 
     Raises:
         ImportError: Pillow or a package with photographs is not installed, and the arrays are not in the cache.
@@ -130,6 +122,7 @@ def _part(part, rows, cache):
     return PhotoPatches(
         images=arrays["images"],
         labels=np.repeat(np.arange(len(rows)), VIEWS),
+        class_names=tuple(f"{PARTS[part][photograph]} {x},{y}" for photograph, x, y in rows.tolist()),
         photographs=np.repeat(rows[:, 0], VIEWS),
         places=np.repeat(rows[:, 1:], VIEWS, axis=0),
         views=np.tile(np.arange(VIEWS), len(rows)),

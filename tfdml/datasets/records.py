@@ -1,62 +1,181 @@
-"""Records that the data sets return: frozen dataclasses of arrays."""
+"""Labeled sets: what every function of `tfdml.datasets` returns, and what samplers, callbacks and metrics take."""
 
-import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import as_ids, require_whole
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LabeledImages:
-    """One part (train, validation or test) of a set of character images; row i of every array is image i.
-
-    Attributes:
-        images: `(n, 32, 32, 1)` uint8, gray.
-        labels: `(n,)` int64, dense from 0 within this part.
-        code_points: `(n,)` int64, the Unicode code point of the drawing.
-        faces: `(n,)` int64, the typeface, an index into `face_names`.
-        designs: `(n,)` int64, the type design (family) of that typeface, an index into `design_names`.
-        views: `(n,)` int64, the number of the distortion; 0 is the default set.
-        class_code_points: `(classes,)` int64, the code point that identifies each class.
-        face_names, design_names: tuples of str.
-        protocol: the id under which numbers measured on this part are reported.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    code_points: np.ndarray
-    faces: np.ndarray
-    designs: np.ndarray
-    views: np.ndarray
-    class_code_points: np.ndarray
-    face_names: tuple[str, ...]
-    design_names: tuple[str, ...]
-    protocol: str
-
-    def __len__(self):
-        """Number of images."""
-        return len(self.labels)
+COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LabeledFiles:
-    """Image files with their classes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabeledSet:
+    """Examples with their classes: image files, an array of images, or a source. Row i of every column is example i.
+
+    Samplers, evaluation, refresh callbacks and `tfdml.models.embed` take a set as it is:
+
+        sampler.batches(train)
+        tfdml.callbacks.RetrievalEvaluation(test)
 
     Attributes:
-        paths: `(n,)` array of str.
-        labels: `(n,)` int64, dense from 0, an index into `class_names`.
+        labels: `(n,)` int64, an index into `class_names`.
         class_names: tuple of str.
-        skipped: tuple of `(path, reason)`, both str: files in the folder that are not in `paths`.
+        paths: `(n,)` str, image files; or None.
+        images: `(n, height, width, channels)`, an array or a memory map; or None.
+        source: object with `len(source)` and `source[row]`, such as a reader of records; or None.
         boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
-        protocol: the id under which numbers measured on this part are reported; None for files of your own.
+        groups: `(n,)` int64, such as the camera or the sequence of an image; None without groups.
+        load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
+            attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
+        skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
+        protocol: the id under which numbers measured on this set are reported; None for data of your own.
+
+    Raises:
+        ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
+            indices into `class_names`; files without `load`.
     """
 
-    paths: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray = field(metadata=COLUMN)
     class_names: tuple[str, ...]
+    paths: np.ndarray | None = field(default=None, metadata=COLUMN)
+    images: np.ndarray | None = field(default=None, metadata=COLUMN)
+    source: Any = field(default=None, metadata=COLUMN)
+    boxes: np.ndarray | None = field(default=None, metadata=COLUMN)
+    groups: np.ndarray | None = field(default=None, metadata=COLUMN)
+    load: Callable[..., Any] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
-    boxes: np.ndarray | None = None
     protocol: str | None = None
 
-    def __len__(self):
-        """Number of files."""
+    def __post_init__(self) -> None:
+        """Raise the errors of the class."""
+        given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
+        labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
+        for name in _columns(self):
+            if len(getattr(self, name)) != len(labels):
+                raise ValueError(
+                    f"Received {len(getattr(self, name))} {name} and {len(labels)} labels, expected the same number."
+                )
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.class_names):
+            raise ValueError(
+                f"Received labels from {labels.min()} to {labels.max()} and {len(self.class_names)} class names, "
+                "expected indices into the names."
+            )
+        if self.paths is not None and self.load is None:
+            raise ValueError("Received paths without load, expected a function that reads a file: Preprocessing(...).")
+
+    def __len__(self) -> int:
+        """Number of examples."""
         return len(self.labels)
+
+    @property
+    def keys(self) -> Any:
+        """What `load` takes, example by example: paths, images or the source, with boxes where `load` takes them."""
+        keys = next(part for part in (self.paths, self.images, self.source) if part is not None)
+        return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
+
+    def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
+        """All examples once, in order, loaded in parallel.
+
+        Args:
+            batch_size: number of examples in a batch; the last batch may be shorter.
+
+        Returns:
+            A finite `tf.data.Dataset` of `(examples, labels)`.
+
+        Raises:
+            ValueError: no examples, or a batch size below 1.
+            tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
+        """
+        from tfdml import _loading
+
+        require_whole("batch_size", batch_size, 1)
+        if not len(self):
+            raise ValueError("Received a set without examples, expected at least one. Check the rows or classes taken.")
+        return _loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+
+    def examples(self) -> np.ndarray:
+        """All examples as one array `(n, ...)`, loaded as `batches` loads them: `set.take(rows).examples()` for some.
+
+        Raises:
+            ValueError: no examples.
+        """
+        if self.images is not None and self.load is None:
+            return np.asarray(self.images)
+        return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
+
+    def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
+        """The set of some examples, with the same classes.
+
+        Args:
+            rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.
+
+        Returns:
+            The set without a protocol: its numbers are not those of the whole set.
+        """
+        rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
+        return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
+
+    def classes(self, names: npt.ArrayLike) -> Self:
+        """The set of some classes; its labels are dense again, in the order of `class_names`.
+
+        Args:
+            names: class names, or numbers: indices into `class_names`.
+
+        Raises:
+            ValueError: an unknown class.
+        """
+        wanted = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
+        part = self.take(np.isin(self.labels, wanted))
+        return replace(
+            part,
+            labels=np.searchsorted(wanted, part.labels),
+            class_names=tuple(self.class_names[number] for number in wanted),
+        )
+
+    def _class_number(self, name):
+        if isinstance(name, str) and name in self.class_names:
+            return self.class_names.index(name)
+        if isinstance(name, int) and 0 <= name < len(self.class_names):
+            return name
+        raise ValueError(f"Received the class {name!r}, expected a name, or a number below {len(self.class_names)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of a source."""
+
+    source: Any
+    rows: np.ndarray
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, row):
+        return self.source[int(self.rows[row])]
+
+    def __getitems__(self, rows):
+        rows = self.rows[rows].tolist()
+        many = getattr(self.source, "__getitems__", None)
+        return many(rows) if many else [self.source[row] for row in rows]
+
+
+def _columns(part):
+    """Names of the columns that a set has."""
+    names = [each.name for each in fields(part) if each.metadata.get("column")]
+    return [name for name in names if getattr(part, name) is not None]
+
+
+def _rows_of(values, rows):
+    if hasattr(values, "__array__"):
+        return values[rows]
+    return _Rows(values.source, values.rows[rows]) if isinstance(values, _Rows) else _Rows(values, rows)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import as_ids, require_seed, require_steps, require_whole
+from tfdml import _loading as loading
+from tfdml._checks import as_ids, labels_of, require_seed, require_steps, require_whole
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
-from tfdml.samplers import loading
-from tfdml.samplers.class_table import drawable_classes
+from tfdml.samplers.class_table import class_table, drawable_classes
 
 _BLOCK = 64  # Steps drawn by one call of the graph, which spreads the overhead of an operation over many batches.
 
@@ -93,7 +93,7 @@ class Sampler:
                 steps beyond int64.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
-        return rows.with_options(_options())
+        return rows.with_options(loading.stream_options())
 
     def _rows_and_block(self, labels, start, num_shards, shard_index):
         """The row numbers of `index_batches`, and the number of batches drawn at once."""
@@ -117,7 +117,7 @@ class Sampler:
     def batches(
         self,
         data: Any,
-        labels: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
         *,
         load: Callable[..., Any] | None = None,
         on_error: Literal["error", "skip"] | Callable[[int], None] = "error",
@@ -129,14 +129,16 @@ class Sampler:
         """Infinite stream of batches of examples and labels, in the order of `index_batches`.
 
         Args:
-            data: an array `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
+            data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Or an array
+                `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
                 these are the keys of the examples: strings, numbers, or anything else that `load` takes. Any other
                 object with `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it
                 exists. A source returns records: arrays, numbers, text, or tuples and dicts of these, all of one
                 structure.
-            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
             load: a TensorFlow function of one key or record that returns one example; all examples have the same
-                shape. Rows are loaded in parallel and arrive in order.
+                shape. Rows are loaded in parallel and arrive in order. None for the `load` of a labeled set; arrays
+                and records are examples.
             on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
                 replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
                 called with the number of each skipped row.
@@ -152,6 +154,7 @@ class Sampler:
                 are neither arrays nor a source, NaN or masked entries in the data, a `load` that is not a function,
                 unknown options, and the errors of `index_batches`.
         """
+        data, labels, load = _keys_labels_load(data, labels, load)
         if load is not None and not callable(load):
             raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
         if on_error not in ("error", "skip") and not callable(on_error):
@@ -164,8 +167,8 @@ class Sampler:
             data = loading.arrays(data, len(labels))
             batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            batches = loading.loaded(rows, data, load, labels, on_error=on_error, prefetch=prefetch)
-        return batches.with_options(_options())
+            batches = loading.loaded(rows, data, load, labels, prefetch=prefetch, **_replacements(on_error, labels))
+        return batches.with_options(loading.stream_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +202,21 @@ class ClassBalancedSampler(Sampler):
         )
 
 
+def _keys_labels_load(data, labels, load):
+    """Data, labels and load of a labeled set, or as they are."""
+    if labels is not None:
+        return data, labels, load
+    labels = labels_of(data, labels)
+    return data.keys, labels, load or data.load
+
+
+def _replacements(on_error, labels):
+    """The options of `loading.loaded` for rows that cannot be loaded."""
+    if on_error == "error":
+        return {}
+    return {"classes": class_table(labels), "on_skip": on_error if callable(on_error) else None}
+
+
 def _require_batches(drawn, sampler):
     """Raise the ValueError of a sampler whose draws are not row numbers `(block, batch)`."""
     expected = tf.TensorSpec((None, sampler.batch_size), tf.int64)
@@ -207,11 +225,3 @@ def _require_batches(drawn, sampler):
             f"Received draws of shape {drawn.shape} and type {drawn.dtype.name} from {type(sampler).__name__}, "
             f"expected int64 row numbers of shape (block, batch_size={sampler.batch_size})."
         )
-
-
-def _options():
-    """Options that prevent a second copy of the data, and sharding by `tf.distribute` on top of ours."""
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # Rewriting a graph copies what it holds.
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return options

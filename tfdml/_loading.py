@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._checks import INT64, as_unmasked
-from tfdml.samplers.class_table import ClassTable, class_table
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
+_BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
@@ -82,7 +82,7 @@ def gathered(
     def take(rows):
         return tf.nest.map_structure(lambda part: tf.gather(part, rows), data), tf.gather(labels, rows)
 
-    batches = min(max_batches, _batches_per_gather(data, rows.element_spec.shape[0]))
+    batches = 1 if max_batches == 1 else min(max_batches, _batches_per_gather(data, rows.element_spec.shape[0]))
     examples = rows.batch(batches).map(take).unbatch() if batches > 1 else rows.map(take)
     return examples.prefetch(prefetch)
 
@@ -101,7 +101,8 @@ def loaded(
     load: Callable[..., Any] | None,
     labels: np.ndarray,
     *,
-    on_error: str | Callable[[int], None],
+    classes: Any = None,
+    on_skip: Callable[[int], None] | None = None,
     prefetch: int,
 ) -> tf.data.Dataset:
     """Examples that are read and loaded, in whole batches and in order.
@@ -114,7 +115,8 @@ def loaded(
         data: a source, or arrays: the keys.
         load: function of one record or key that returns one example, or None: records are examples.
         labels: `(examples,)` int64.
-        on_error: "error", "skip" or a function of a row, as in `Sampler.batches`.
+        classes: `ClassTable` to draw replacements of rows from that cannot be loaded, or None: they are an error.
+        on_skip: function that is called with each row that is replaced, or None.
         prefetch: number of batches loaded ahead, at least 1.
 
     Returns:
@@ -123,13 +125,31 @@ def loaded(
     Raises:
         ValueError: data and labels of different lengths, or data that are neither arrays nor a source.
     """
-    batch = _loader(data, load, labels, on_error).batch
+    batch = _loader(data, load, labels, classes, on_skip).batch
 
     @tf.autograph.experimental.do_not_convert
     def stream(turn):
         return rows.shard(prefetch, turn).flat_map(batch).prefetch(1)
 
     return tf.data.Dataset.range(prefetch).interleave(stream, cycle_length=prefetch)
+
+
+def in_order(data: Any, load: Callable[..., Any] | None, labels: np.ndarray, *, batch_size: int) -> tf.data.Dataset:
+    """All examples once, in order: a finite dataset of `(examples, labels)`; the last batch may be shorter."""
+    rows = tf.data.Dataset.range(len(labels)).batch(batch_size)
+    if load is None and not is_source(data):
+        batches = gathered(rows, arrays(data, len(labels)), on_host(labels), prefetch=_BATCHES_AHEAD, max_batches=1)
+    else:
+        batches = loaded(rows, data, load, labels, prefetch=_BATCHES_AHEAD)
+    return batches.apply(tf.data.experimental.assert_cardinality(len(rows))).with_options(stream_options())
+
+
+def stream_options() -> tf.data.Options:
+    """Options that prevent a second copy of the data, and sharding by `tf.distribute` on top of ours."""
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False  # Rewriting a graph copies what it holds.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return options
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,13 +169,13 @@ class _Loader:
     load: Callable[..., Any]
     keys: Any = ()
     source: "_Source | None" = None
-    classes: ClassTable | None = None
+    classes: Any = None
     on_skip: Callable[[int], None] | None = None
 
     def batch(self, rows):
         """Dataset of one `(examples, labels)`: all rows in parallel, then row by row if that gives no whole batch."""
         in_parallel = self._in_parallel(rows).flat_map(partial(self._fill_gaps, rows))
-        row_by_row = self._row_by_row(rows, tf.range(rows.shape[0]), shapes="")
+        row_by_row = self._row_by_row(rows, tf.range(tf.size(rows)), shapes="")
         labels = tf.data.Dataset.from_tensors(tf.gather(self.labels, rows))
         return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
 
@@ -184,15 +204,15 @@ class _Loader:
         def place_and_load(place, record):
             return place, self.load(*record)
 
-        places = tf.data.Dataset.range(rows.shape[0], output_type=tf.int32)
+        places = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows)))
         examples = tf.data.Dataset.zip(places, self.records(rows)).map(
             place_and_load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
-        return examples.ignore_errors().batch(rows.shape[0]).ignore_errors()
+        return examples.ignore_errors().batch(tf.size(rows, tf.int64)).ignore_errors()
 
     def _fill_gaps(self, rows, places, examples):
         """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing places."""
-        missing = tf.sets.difference(tf.range(rows.shape[0])[None], places[None]).values
+        missing = tf.sets.difference(tf.range(tf.size(rows))[None], places[None]).values
         shapes = _shapes(tf.nest.map_structure(lambda part: part[0], examples))
         rest = tf.data.Dataset.zip((self._row_by_row(rows, missing, shapes),))
 
@@ -207,7 +227,7 @@ class _Loader:
         examples = tf.data.Dataset.from_tensor_slices(places).interleave(
             partial(self._first_that_loads, rows), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
-        return examples.scan(shapes, self._require_same_shapes).batch(rows.shape[0])
+        return examples.scan(shapes, self._require_same_shapes).batch(tf.size(rows, tf.int64))
 
     def _first_that_loads(self, rows, place):
         """Dataset of one `(row, example)`: of `rows[place]`, or of the first replacement that can be loaded."""
@@ -255,7 +275,7 @@ class _Loader:
         return tf.strings.format(f"row {{}} (label {', key '.join(['{}'] * len(values))})", [row, *values])
 
 
-def _loader(data, load, labels, on_error):
+def _loader(data, load, labels, classes, on_skip):
     """The `_Loader` for the arguments of `loaded`."""
     if is_source(data):
         _require_length(data, len(labels))
@@ -265,8 +285,8 @@ def _loader(data, load, labels, on_error):
     return _Loader(
         labels=on_host(labels),
         load=tf.function((lambda record: record) if load is None else load),
-        classes=None if on_error == "error" else tf.nest.map_structure(on_host, class_table(labels)),
-        on_skip=on_error if callable(on_error) else None,
+        classes=None if classes is None else tf.nest.map_structure(on_host, classes),
+        on_skip=on_skip,
         **origin,
     )
 
@@ -293,7 +313,7 @@ def _shuffled_classmates(labels, classes, rows, place):
     """
     c = tf.searchsorted(classes.ids, tf.gather(labels, rows[place])[None])[0]
     members = classes.rows[classes.starts[c] :][: classes.counts[c]]
-    weights = tf.range(1, rows.shape[0] + 1, dtype=tf.int64)
+    weights = tf.range(1, tf.size(rows, tf.int64) + 1, dtype=tf.int64)
     seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(place, tf.int64)])
     keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
     keys += tf.where(tf.reduce_any(members[:, None] == rows, axis=1), tf.constant(2**62, tf.int64), 0)
@@ -329,8 +349,9 @@ def _described(source, *, fixed):
 
 
 def _source_records(source, rows):
-    """Dataset of the records of `rows` `(n,)`, read in one Python call."""
-    packed = tf.data.Dataset.from_tensors(rows).map(partial(_pack, source))
+    """Dataset of the records of `rows` `(n,)`, read in one Python call if the graph knows n, else one by one."""
+    calls = rows[None] if rows.shape[0] else rows[:, None]
+    packed = tf.data.Dataset.from_tensor_slices(calls).map(partial(_pack, source))
     return packed.unbatch().map(partial(_unpack, source))
 
 

@@ -1,0 +1,186 @@
+"""A labeled set goes into samplers, callbacks and models as it is, whatever its examples come from."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import callbacks, losses, models, samplers
+from tfdml.datasets import LabeledSet, load_image
+
+LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
+NAMES = ("ant", "bee", "cat")
+IMAGES = np.random.default_rng(0).integers(0, 256, (10, 4, 4, 3), np.uint8)
+
+
+class Source:
+    """Records that are read one by one."""
+
+    def __len__(self):
+        return len(IMAGES)
+
+    def __getitem__(self, row):
+        return IMAGES[row]
+
+
+class ManySource(Source):
+    """Records that are read in batches."""
+
+    def __getitems__(self, rows):
+        return list(IMAGES[rows])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    for row, image in enumerate(IMAGES):
+        (folder / f"{row}.png").write_bytes(tf.io.encode_png(image).numpy())
+    return folder
+
+
+@pytest.fixture(params=["files", "array", "memory map", "source", "source of many", "array and load"])
+def data(request, folder):
+    """The same ten images in every form."""
+    paths = np.array([str(folder / f"{row}.png") for row in range(10)])
+    np.save(folder / "images.npy", IMAGES)
+    examples = {
+        "files": {"paths": paths, "load": lambda path: tf.io.decode_png(tf.io.read_file(path))},
+        "array": {"images": IMAGES},
+        "memory map": {"images": np.load(folder / "images.npy", mmap_mode="r")},
+        "source": {"source": Source()},
+        "source of many": {"source": ManySource()},
+        "array and load": {"images": 255 - IMAGES, "load": lambda image: 255 - image},
+    }
+    return LabeledSet(labels=LABELS, class_names=NAMES, **examples[request.param])
+
+
+def model_of_pixels():
+    inputs = keras.Input((4, 4, 3))
+    outputs = keras.layers.Dense(48, kernel_initializer="identity")(keras.layers.Flatten()(inputs))
+    return models.EmbeddingModel(inputs, outputs)
+
+
+def test_examples_come_in_order(data):
+    np.testing.assert_array_equal(data.examples(), IMAGES)
+    np.testing.assert_array_equal(data.take([7, 2, 2]).examples(), IMAGES[[7, 2, 2]])
+
+
+def test_batches_end_and_the_last_may_be_shorter(data):
+    batches = list(data.batches(4))
+    assert int(data.batches(4).cardinality()) == len(batches) == 3
+    assert [len(labels) for _, labels in batches] == [4, 4, 2]
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), IMAGES)
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in batches]), LABELS)
+    assert [len(labels) for _, labels in data.batches(5)] == [5, 5]
+
+
+def test_a_sampler_takes_a_set_as_it_is(data):
+    sampler = samplers.GroupSampler(classes_per_batch=2, examples_per_class=3)
+    expected = next(iter(sampler.batches(IMAGES, LABELS)))
+    for found, known in zip(next(iter(sampler.batches(data))), expected, strict=True):
+        np.testing.assert_array_equal(found, known)
+
+
+def test_a_model_embeds_a_set_in_order(data):
+    np.testing.assert_array_equal(models.embed(model_of_pixels(), data, batch_size=3), IMAGES.reshape(10, -1))
+
+
+def test_evaluation_takes_a_set_as_it_is(data):
+    found = callbacks.RetrievalEvaluation(data, k=1, batch_size=3).evaluate(model_of_pixels())
+    assert found == callbacks.RetrievalEvaluation((IMAGES, LABELS), k=1).evaluate(model_of_pixels())
+
+
+@pytest.mark.parametrize("data", ["files", "array"], indirect=True)
+def test_refresh_callbacks_and_diagnostics_take_a_set_as_it_is(data, tmp_path):
+    centers = samplers.ClassCenters(LABELS, dim=48)
+    pairs = samplers.MinedPairs(LABELS, positives=1, negatives=1)
+    refresh = [callbacks.RefreshCenters(centers, data), callbacks.RefreshMinedPairs(pairs, data)]
+    diagnostics = callbacks.PairDiagnostics(data, log_dir=tmp_path)
+    model = model_of_pixels()
+    model.compile(keras.optimizers.SGD(1e-9), loss=losses.ContrastiveLoss(), run_eagerly=True)
+    batches = samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(data)
+    history = model.fit(
+        batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0, callbacks=[*refresh, diagnostics]
+    ).history
+    units = IMAGES.reshape(10, -1) / np.linalg.norm(IMAGES.reshape(10, -1).astype(float), axis=1, keepdims=True)
+    means = np.stack([units[label == LABELS].mean(0) for label in range(3)])
+    np.testing.assert_allclose(centers.centers, means, atol=1e-4)
+    assert np.isfinite(history["positive_distance"]).all()
+
+
+def test_boxes_reach_a_load_that_takes_them():
+    def corner(key):
+        image, box = key
+        return image[: int(box[3]), : int(box[2])]
+
+    corner.boxes = True
+    boxes = np.tile([0.0, 0.0, 2.0, 3.0], (10, 1))
+    part = LabeledSet(images=IMAGES, labels=LABELS, class_names=NAMES, boxes=boxes, load=corner)
+    np.testing.assert_array_equal(part.take([4, 1]).examples(), IMAGES[[4, 1], :3, :2])
+
+
+def test_a_part_keeps_its_columns_and_loses_its_protocol():
+    part = LabeledSet(images=IMAGES, labels=LABELS, class_names=NAMES, groups=np.arange(10), protocol="animals/v1")
+    some = part.take(LABELS == 2).take(slice(0, None, 2))
+    np.testing.assert_array_equal(some.groups, [2, 8])
+    np.testing.assert_array_equal(some.labels, [2, 2])
+    assert (some.protocol, some.class_names) == (None, NAMES)
+
+
+def test_classes_are_taken_by_name_or_number_and_numbered_again():
+    part = LabeledSet(source=Source(), labels=LABELS, class_names=NAMES)
+    for chosen in (part.classes(["cat", "ant"]), part.classes([0, 2])):
+        assert chosen.class_names == ("ant", "cat")
+        np.testing.assert_array_equal(chosen.labels, [0, 1, 0, 1, 0, 1, 1])
+        np.testing.assert_array_equal(chosen.take([1]).examples(), IMAGES[[2]])
+    for unknown in ("dog", 3, -1, 0.5):
+        with pytest.raises(ValueError, match="Received the class"):
+            part.classes(unknown)
+
+
+def test_a_file_that_cannot_be_loaded_is_named(folder):
+    (folder / "broken.png").write_bytes(b"no image")
+    paths = np.array([str(folder / "0.png"), str(folder / "broken.png")])
+    part = LabeledSet(paths=paths, labels=[0, 1], class_names=NAMES, load=load_image(4))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"row 1 \(label 1, key .*broken\.png"):
+        part.examples()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no examples, expected paths, images or a source"),
+        ({"images": IMAGES, "source": Source()}, "images and source, expected"),
+        ({"images": IMAGES[:9]}, "9 images and 10 labels"),
+        ({"images": IMAGES, "groups": np.arange(3)}, "3 groups and 10 labels"),
+        ({"images": IMAGES, "labels": LABELS + 1}, "labels from 1 to 3 and 3 class names"),
+        ({"images": IMAGES, "labels": LABELS * 0.5}, "labels of dtype float64"),
+        ({"paths": np.array(["a.png"] * 10)}, "paths without load"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        LabeledSet(**{"labels": LABELS, "class_names": NAMES, **options})
+
+
+def test_a_set_without_examples_is_refused_where_examples_are_needed():
+    empty = LabeledSet(images=IMAGES, labels=LABELS, class_names=NAMES).take([])
+    assert len(empty) == 0
+    with pytest.raises(ValueError, match="set without examples"):
+        empty.batches()
+    with pytest.raises(ValueError, match="set without examples"):
+        models.embed(model_of_pixels(), empty)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(IMAGES),
+        lambda: callbacks.RefreshCenters(samplers.ClassCenters(LABELS, dim=48), IMAGES),
+        lambda: callbacks.RefreshMinedPairs(samplers.MinedPairs(LABELS, positives=1, negatives=1), IMAGES),
+        lambda: callbacks.PairDiagnostics(IMAGES, log_dir="logs"),
+    ],
+)
+def test_arrays_without_labels_are_refused(make):
+    with pytest.raises(ValueError, match="data of type ndarray without labels, expected a labeled set"):
+        make()
