@@ -1,8 +1,9 @@
 """Zero-shot retrieval of characters: train, watch retrieval, export, search.
 
 Claim: a small network learns from 676 characters to find 854 others that it has never seen.
-The README has the numbers of five seeds, by `python -m studies.glyphs`. Retrieval is watched on 196 validation
-classes, which also chose the settings; the test classes are searched once, after training.
+Retrieval is watched on 196 validation classes, and the settings were chosen on them, by
+`python -m studies.glyphs --choose`. The test classes are searched once, after training. The README has the numbers of
+five seeds, by `python -m studies.glyphs`.
 
     python recipes/glyphs.py                # the whole story, four minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped
@@ -13,6 +14,7 @@ import argparse
 import csv
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -38,28 +40,27 @@ def main():
     out = options.output
     out.mkdir(parents=True, exist_ok=True)
 
-    classes, epochs, steps = (40, 2, 30) if options.quick else (10_000, 10, 92)
-    parts = tfdml.datasets.glyphs(validation=True)
-    train, validation, (images, labels) = (first_classes(part, classes) for part in parts)
-    print(f"{len(train[1])} images to train on, {len(labels)} of other classes to search in")
+    epochs, steps = (2, 30) if options.quick else (10, 92)
+    train, validation, test = quick_parts() if options.quick else tfdml.datasets.glyphs(validation=True)
+    print(f"{len(train)} images to train on, {len(test)} of other classes to search in")
 
     keras.utils.set_random_seed(options.seed)
     model = build_model(epochs * steps)
     evaluation = tfdml.callbacks.RetrievalEvaluation(validation)
     before = evaluation.evaluate(model)["map@r"]
-    untrained = model.predict(images, verbose=0)
+    untrained = tfdml.models.embed(model, test)
 
     model, start = fitted(model, train, evaluation, epochs, steps, options)
     tfdml.export.saved_model(model, out / "saved_model")
-    trained = served_embeddings(out / "saved_model", images)
+    trained = served_embeddings(out / "saved_model", test.images)
 
     draw_history(out / "training.png", out / "history.csv", before=before)
-    draw_neighbors(out / "before.png", images, labels, untrained, title="Before training")
-    draw_neighbors(out / "after.png", images, labels, trained, title="After training")
-    methods = {**pixels(images), "untrained network": untrained, "trained network": trained}
-    results = {name: tfdml.metrics.retrieval(found, labels, k=K) for name, found in methods.items()}
+    draw_neighbors(out / "before.png", test, untrained, title="Before training")
+    draw_neighbors(out / "after.png", test, trained, title="After training")
+    methods = {**pixels(test.images), "untrained network": untrained, "trained network": trained}
+    results = {name: tfdml.metrics.retrieval(found, test.labels, k=K) for name, found in methods.items()}
     about = {
-        "protocol": parts[-1].protocol + (f"/first-{classes}-classes" if options.quick else ""),
+        "protocol": test.protocol,
         "seed": options.seed,
         "seconds": round(time.time() - begin, 1),  # since this start, also of a resumed run
         "resumed_at_epoch": start // steps,
@@ -100,7 +101,7 @@ def fitted(model, train, evaluation, epochs, steps, options):
         model = keras.saving.load_model(checkpoint)
     start = model.steps
     model.fit(
-        sampler.batches(*train, start=start),
+        sampler.batches(train, start=start),
         steps_per_epoch=steps,
         initial_epoch=start // steps,
         epochs=epochs,
@@ -114,10 +115,11 @@ def fitted(model, train, evaluation, epochs, steps, options):
     return model, start
 
 
-def first_classes(part, classes):
-    """The images and labels of the first classes of a set."""
-    rows = part.labels < classes
-    return part.images[rows], part.labels[rows]
+def quick_parts(classes=40):
+    """The first classes of each part, with protocols that say so."""
+    parts = tfdml.datasets.glyphs(validation=True)
+    few = [part.classes(range(classes)) for part in parts]
+    return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
 
 
 def pixels(images):
@@ -139,17 +141,17 @@ def served_embeddings(path, images):
     return np.concatenate(parts)
 
 
-def draw_neighbors(path, images, labels, embeddings, *, title):
+def draw_neighbors(path, test, embeddings, *, title):
     """Draw one line per query: the query, then its neighbors, framed green if of the same class, else red."""
-    queries = np.random.default_rng(0).choice(len(images), 8, replace=False)
+    queries = np.random.default_rng(0).choice(len(test), 8, replace=False)
     neighbors = nearest(embeddings, queries)
     rows, columns = neighbors.shape[0], neighbors.shape[1] + 1
     figure, axes = plt.subplots(rows, columns, figsize=(0.8 * columns, 0.8 * rows + 0.5), squeeze=False)
     for query, found, line in zip(queries, neighbors, axes, strict=True):
         for place, (row, axis) in enumerate(zip([query, *found], line, strict=True)):
-            axis.imshow(images[row, :, :, 0], cmap="gray_r", vmin=0, vmax=255)
+            axis.imshow(test.images[row, :, :, 0], cmap="gray_r", vmin=0, vmax=255)
             axis.set(xticks=[], yticks=[])
-            color = "black" if place == 0 else RIGHT if labels[row] == labels[query] else WRONG
+            color = "black" if place == 0 else RIGHT if test.labels[row] == test.labels[query] else WRONG
             plt.setp(axis.spines.values(), color=color, linewidth=2.5 if place else 1)
     axes[0, 0].set_title("query", fontsize=9)
     axes[0, 1].set_title("nearest", fontsize=9)

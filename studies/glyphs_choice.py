@@ -109,7 +109,7 @@ def train(trial):
         learning_rate=trial.learning_rate,
         augmentation=_augmentation(trial.augmentation),
     )
-    model.fit(sampler.batches(train.images, train.labels), steps_per_epoch=trial.steps, shuffle=False, verbose=0)
+    model.fit(sampler.batches(train), steps_per_epoch=trial.steps, shuffle=False, verbose=0)
     found = tfdml.callbacks.RetrievalEvaluation(validation).evaluate(model)
     return {
         "run": asdict(trial),

@@ -2,7 +2,6 @@
 
 import inspect
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -80,7 +79,7 @@ def test_trials_are_trained_once_and_written_as_rows(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_a_trial_trains_and_is_measured_on_the_validation_classes(monkeypatch):
     train, validation, _ = tfdml.datasets.glyphs(validation=True)
-    held_out = SimpleNamespace(images=validation.images[:90], labels=validation.labels[:90], protocol="validation")
+    held_out = replace(validation.take(range(90)), protocol="validation")
     monkeypatch.setattr(tfdml.datasets, "glyphs", lambda **options: (train, held_out, None))
     found = glyphs_choice.train(Trial(steps=2, batch="4x2"))
     assert found["run"]["steps"] == 2
