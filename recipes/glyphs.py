@@ -3,7 +3,7 @@
 Claim: a small network learns from 676 characters to find 854 others that it has never seen.
 Retrieval is watched on 196 validation classes, and the settings were chosen on them, by
 `python -m studies.glyphs --choose`. The test classes are searched once, after training. The README has the numbers of
-five seeds, by `python -m studies.glyphs`.
+several seeds, by `python -m studies.glyphs`.
 
     python recipes/glyphs.py                # the whole story, four minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped

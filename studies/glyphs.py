@@ -1,4 +1,4 @@
-"""The table of the README: five seeds of recipes/glyphs.py, mean and standard deviation.
+"""The table of the README: several seeds of recipes/glyphs.py, mean and standard deviation.
 
     python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
     python -m studies.glyphs --choose       # the trials of studies/glyphs_choice.py, half an hour on one core
@@ -34,21 +34,26 @@ def results_of(seed, folder):
 
 def rows_of(runs):
     """For each method one row per seed, then the mean and the standard deviation over seeds."""
-    about = {key: runs[0][key] for key in ("protocol", "versions", "hardware")}
     return [
         {"method": method, "seed": seed, **numbers, "seconds": round(seconds, 1), **about}
         for method in runs[0]["results"]
-        for seed, numbers, seconds in _lines([run["results"][method] for run in runs], runs)
+        for seed, numbers, seconds, about in _lines([run["results"][method] for run in runs], runs)
     ]
 
 
 def _lines(results, runs):
-    """(seed or name of the summary, numbers, seconds) of one method."""
+    """(seed or name of the summary, numbers, seconds, protocol and machine) of one method."""
     seconds = [run["seconds"] for run in runs]
     for run, numbers in zip(runs, results, strict=True):
-        yield run["seed"], {key: numbers[key] for key in KEYS}, run["seconds"]
+        yield run["seed"], {key: numbers[key] for key in KEYS}, run["seconds"], _about([run])
     for name, summary in SUMMARIES.items():
-        yield name, {key: summary(numbers[key] for numbers in results) for key in KEYS}, statistics.mean(seconds)
+        numbers = {key: summary(numbers[key] for numbers in results) for key in KEYS}
+        yield name, numbers, statistics.mean(seconds), _about(runs)
+
+
+def _about(runs):
+    """What the runs were measured on; different values are joined."""
+    return {key: "; ".join(dict.fromkeys(run[key] for run in runs)) for key in ("protocol", "versions", "hardware")}
 
 
 def table(rows):
