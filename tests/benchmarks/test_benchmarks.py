@@ -33,10 +33,12 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
     [
         ("samplers", ["--no-peers"], {"images_per_second", "over_shuffle"}),
         ("loading", [], {"images_per_second", "over_tf_data"}),
+        ("photo_loading", [], {"images_per_second", "over_tf_data"}),
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
+        ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )
 def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path, monkeypatch):
