@@ -5,6 +5,7 @@ from tfdml.datasets.glyph_set import Glyphs, glyphs
 from tfdml.datasets.image_folder import folder, load_image
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "load_image",
     "motorcycle_stereo",
     "photo_patches",
+    "require_disjoint",
     "stanford_online_products",
     "stereo_error",
 ]
