@@ -7,6 +7,7 @@ from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.tables import table
 
 __all__ = [
     "Glyphs",
@@ -24,6 +25,7 @@ __all__ = [
     "require_disjoint",
     "stanford_online_products",
     "stereo_error",
+    "table",
 ]
 
 
