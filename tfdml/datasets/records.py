@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tfdml._checks import as_ids, require_whole
 from tfdml.datasets import splits
 from tfdml.datasets.description import Description, describe
+from tfdml.datasets.verification import Verification, verify
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -181,6 +182,36 @@ class LabeledSet:
     def describe(self) -> Description:
         """Counts, class sizes, groups and skipped files as a record that prints as a table and a histogram."""
         return describe(self)
+
+    def verify(self, workers: int | None = None) -> Verification:
+        """Loads all examples, and lists those to leave out.
+
+            found = photos.verify()
+            print(found)
+            photos = photos.take(found.kept)
+
+        A row is listed, with the reason, if
+
+        * its file is missing or empty, or `load` fails on it: what is kept can be loaded in training;
+        * it loads to another shape than most;
+        * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
+          class, or anywhere in another class. In the latter case all rows with this content are listed, because it is
+          not known which label is right;
+        * its box is empty, or exceeds the upright image by more than one pixel. The image sizes of a source are not
+          known.
+
+        Progress is shown on a terminal.
+
+        Args:
+            workers: number of threads; None for the number of cores.
+
+        Returns:
+            `Verification` with `problems` and `kept`.
+
+        Raises:
+            ValueError: `workers` below 1.
+        """
+        return verify(self, workers)
 
     def _class_number(self, name):
         if isinstance(name, str) and name in self.class_names:
