@@ -9,7 +9,12 @@ from tfdml.datasets.verification import Verification
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 40, 60, 3), np.uint8)
 PNG = [tf.io.encode_png(image).numpy() for image in PIXELS]
+LOAD = tf.function(load_image(8))  # traced once for all tests
 JPEG = tf.io.encode_jpeg(PIXELS[0]).numpy()
+
+
+def decode(path):
+    return tf.io.decode_png(tf.io.read_file(path))
 
 
 def files(folder, contents, labels=None, **options):
@@ -21,7 +26,7 @@ def files(folder, contents, labels=None, **options):
         paths=np.array([str(folder / f"{row}.png") for row in range(len(contents))]),
         labels=np.zeros(len(contents), int) if labels is None else labels,
         class_names=("ant", "bee"),
-        **{"load": load_image(8), **options},
+        **{"load": decode, **options},
     )
 
 
@@ -32,7 +37,7 @@ def reasons(part, **options):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_files_that_cannot_be_loaded_are_named_and_the_rest_loads(workers, tmp_path):
-    part = files(tmp_path, [PNG[0], b"", JPEG, JPEG[: len(JPEG) // 2], b"hello", PNG[1][:60], None, PNG[2]])
+    part = files(tmp_path, [PNG[0], b"", JPEG, JPEG[: len(JPEG) // 2], b"hello", PNG[1][:60], None, PNG[2]], load=LOAD)
     found = part.verify(workers)
     assert found.kept.tolist() == [0, 2, 7]
     assert part.take(found.kept).examples().shape == (3, 8, 8, 3)
@@ -98,7 +103,7 @@ def test_a_load_that_takes_boxes_gets_them(tmp_path):
 
 def test_an_example_of_another_shape_is_named(tmp_path):
     small = tf.io.encode_png(PIXELS[3, :20]).numpy()
-    part = files(tmp_path, [*PNG[:3], small], load=lambda path: tf.io.decode_png(tf.io.read_file(path)))
+    part = files(tmp_path, [*PNG[:3], small], load=decode)
     assert reasons(part) == {3: "loads to shape (20, 60, 3), most examples to (40, 60, 3)"}
 
 
