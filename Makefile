@@ -55,6 +55,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/tables.py
 
 # Three hours on two cores; resumes where it was stopped.
@@ -62,6 +63,7 @@ studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
 	$(BIN)/python -m studies.glyphs
+	KERAS_BACKEND=jax $(BIN)/python -m studies.precision
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv

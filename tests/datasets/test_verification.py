@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.datasets import LabeledSet, load_image
+from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.datasets.verification import Verification
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 40, 60, 3), np.uint8)
 PNG = [tf.io.encode_png(image).numpy() for image in PIXELS]
-LOAD = tf.function(load_image(8))  # traced once for all tests
+LOAD = tf.function(Preprocessing(size=8))  # traced once for all tests
 JPEG = tf.io.encode_jpeg(PIXELS[0]).numpy()
 
 

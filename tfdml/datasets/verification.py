@@ -17,6 +17,7 @@ from tfdml._checks import require_whole
 from tfdml.datasets.progress import show_progress
 
 _SHOWN = 20  # problems that are printed
+_NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own
 _ROUNDING = 1.0  # pixels by which a border may exceed its image, as in lists that count pixels from 1
 
 
@@ -141,8 +142,7 @@ def _sides(path):
 
     from tfdml._images.decode import decoded
 
-    limit = tf.constant(tf.int64.max)
-    return tuple(decoded(tf.io.read_file(path), limit, limit)[1].shape[:2])
+    return tuple(decoded(tf.io.read_file(path), *_NO_LIMITS)[1].shape[:2])
 
 
 def _read_array(part, lock, row):
