@@ -35,6 +35,7 @@ def reasons(part, **options):
     return {row: reason for row, _, reason in part.verify(**options).problems}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_files_that_cannot_be_loaded_are_named_and_the_rest_loads(workers, tmp_path):
     part = files(tmp_path, [PNG[0], b"", JPEG, JPEG[: len(JPEG) // 2], b"hello", PNG[1][:60], None, PNG[2]], load=LOAD)

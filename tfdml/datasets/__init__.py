@@ -10,6 +10,7 @@ from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 from tfdml.datasets.tables import table
+from tfdml.datasets.tfds_set import tfds
 
 __all__ = [
     "Glyphs",
@@ -31,6 +32,7 @@ __all__ = [
     "stanford_online_products",
     "stereo_error",
     "table",
+    "tfds",
 ]
 
 

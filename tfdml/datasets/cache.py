@@ -69,7 +69,8 @@ def _key(part):
 
 
 def _settings(load):
-    """A record with its values; the name of any other function."""
+    """A record with its values, also of a method of it; the name of any other function."""
+    load = getattr(load, "__self__", load)
     return repr(load) if is_dataclass(load) else getattr(load, "__qualname__", type(load).__name__)
 
 
@@ -100,10 +101,8 @@ def _blocks(part) -> Iterator[tuple[int, np.ndarray]]:
 def _write_header(file, examples, number, path):
     """The header of an .npy file of all examples, for which the disk must have room."""
     shape = (number, *examples.shape[1:])
-    size, free = math.prod(shape) * examples.itemsize, shutil.disk_usage(path).free
+    size, free = math.prod(shape) * examples.itemsize / 2**30, shutil.disk_usage(path).free / 2**30
     if size > free:
-        raise OSError(
-            f"Received {free / 2**30:.1f} GiB of free space for a cache of {size / 2**30:.1f} GiB. Make room."
-        )
+        raise OSError(f"Received {free:.1f} GiB of free space for a cache, expected {size:.1f} GiB. Make room.")
     form = {"descr": np.lib.format.dtype_to_descr(examples.dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, form)

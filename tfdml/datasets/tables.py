@@ -277,8 +277,6 @@ def _opened_text(path, delimiter):
         require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
         rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
     long = [number for number, cells in enumerate(rows) if len(cells) > len(names)]
-    received = (
-        f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first row {long[:1]} from 0"
-    )
+    received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"
     require(not long, received, "one cell per column. Quote cells that contain the delimiter")
     return names, lambda name: [cells[names.index(name)] for cells in rows]

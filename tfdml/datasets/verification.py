@@ -6,7 +6,6 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -73,6 +72,9 @@ def verify(part: Any, workers: int | None) -> Verification:
 
 
 def _all_found(part, workers):
+    """The `_Found` of every row."""
+    from concurrent.futures import ThreadPoolExecutor
+
     found: list[_Found] = []
     examine, block = partial(_examined, part, _reader(part), _loader(part)), 64 * workers
     with ThreadPoolExecutor(workers) as pool:
