@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._checks import INT64, as_unmasked
-from tfdml._memory_maps import MappedRows, is_on_disk
+from tfdml._memory_maps import is_on_disk, read_rows
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
@@ -98,7 +98,7 @@ class OnDisk:
 
     def read(self, rows: np.ndarray) -> np.ndarray:
         """The rows `(...)` of the array, `(..., *shape[1:])`; raises a ValueError if they contain NaN."""
-        part = self.array[rows] if isinstance(self.array, MappedRows) else np.take(np.asarray(self.array), rows, axis=0)
+        part = read_rows(self.array, rows)
         if part.dtype.kind == "f" and np.isnan(part).any():
             first = np.isnan(part).reshape(rows.size, -1).any(axis=1).argmax()
             raise ValueError(_NAN.format(rows.reshape(-1)[first]))

@@ -7,7 +7,7 @@ import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -87,7 +87,7 @@ def _write(path, part, key):
         (new / _KEY).write_text(json.dumps(key))
 
 
-def _blocks(part) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(part):
     """Number of examples before a batch, and its examples."""
     done = 0
     for examples, _ in part.batches(64).as_numpy_iterator():

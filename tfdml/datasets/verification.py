@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -117,7 +116,7 @@ def _loader(part):
     return lambda key: load(tf.nest.map_structure(tf.convert_to_tensor, key))  # A function is traced per Python value.
 
 
-def _reader(part) -> Callable[[int], _Record]:
+def _reader(part):
     """Function from a row to its `_Record`."""
     read = partial(_read_file if part.paths is not None else _read_array, part, threading.Lock())
     with_box = getattr(part.load, "boxes", False)
