@@ -1,7 +1,8 @@
-"""The table of the README: five seeds of recipes/glyphs.py, mean and standard deviation.
+"""The table of the README: several seeds of recipes/glyphs.py, mean and standard deviation.
 
     python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
-    python -m studies.glyphs --only-table   # from the kept rows
+    python -m studies.glyphs --choose       # the trials of studies/glyphs_choice.py, half an hour on one core
+    python -m studies.glyphs --only-table   # both tables from the kept rows
 
 Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.
 """
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from studies import pages, runner
+from studies import glyphs_choice, pages, runner
 
 ROWS = pages.RESULTS / "glyphs.csv"
 MARK = "<!-- table of studies/glyphs -->"
@@ -33,21 +34,26 @@ def results_of(seed, folder):
 
 def rows_of(runs):
     """For each method one row per seed, then the mean and the standard deviation over seeds."""
-    about = {key: runs[0][key] for key in ("protocol", "versions", "hardware")}
     return [
         {"method": method, "seed": seed, **numbers, "seconds": round(seconds, 1), **about}
         for method in runs[0]["results"]
-        for seed, numbers, seconds in _lines([run["results"][method] for run in runs], runs)
+        for seed, numbers, seconds, about in _lines([run["results"][method] for run in runs], runs)
     ]
 
 
 def _lines(results, runs):
-    """(seed or name of the summary, numbers, seconds) of one method."""
+    """(seed or name of the summary, numbers, seconds, protocol and machine) of one method."""
     seconds = [run["seconds"] for run in runs]
     for run, numbers in zip(runs, results, strict=True):
-        yield run["seed"], {key: numbers[key] for key in KEYS}, run["seconds"]
+        yield run["seed"], {key: numbers[key] for key in KEYS}, run["seconds"], _about([run])
     for name, summary in SUMMARIES.items():
-        yield name, {key: summary(numbers[key] for numbers in results) for key in KEYS}, statistics.mean(seconds)
+        numbers = {key: summary(numbers[key] for numbers in results) for key in KEYS}
+        yield name, numbers, statistics.mean(seconds), _about(runs)
+
+
+def _about(runs):
+    """What the runs were measured on; different values are joined."""
+    return {key: "; ".join(dict.fromkeys(run[key] for run in runs)) for key in ("protocol", "versions", "hardware")}
 
 
 def table(rows):
@@ -63,19 +69,29 @@ def _cell(mean, deviation):
     return f"{mean:.1f} ± {deviation:.1f}" if deviation else f"{mean:.1f}"
 
 
+def write_table(page, mark, table):
+    """Replace a table of a page."""
+    page.write_text(pages.replaced(page.read_text(), mark, table))
+
+
 def main():
-    """Train what is missing and write the rows, the pictures and the table."""
+    """Train what is missing and write the rows, the pictures and the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=pages.ROOT / "runs")
+    parser.add_argument("--choose", action="store_true", help="only the trials that chose the settings of the recipe")
     parser.add_argument("--only-table", action="store_true", help="train nothing")
     options = parser.parse_args()
-    if not options.only_table:
+    if options.choose:
+        runner.write_rows(
+            glyphs_choice.ROWS, glyphs_choice.rows_of(glyphs_choice.choose(options.runs / "glyphs-choice"))
+        )
+    elif not options.only_table:
         runner.write_rows(ROWS, rows_of([results_of(seed, options.runs.absolute()) for seed in range(options.seeds)]))
         for picture in ("before", "after", "training"):
             shutil.copy(options.runs / "glyphs-0" / f"{picture}.png", pages.IMAGES)
-    page = pages.ROOT / "README.md"
-    page.write_text(pages.replaced(page.read_text(), MARK, table(runner.read_rows(ROWS))))
+    write_table(pages.ROOT / "README.md", MARK, table(runner.read_rows(ROWS)))
+    write_table(glyphs_choice.PAGE, glyphs_choice.MARK, glyphs_choice.table(runner.read_rows(glyphs_choice.ROWS)))
 
 
 if __name__ == "__main__":

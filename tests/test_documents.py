@@ -7,7 +7,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,11 +21,7 @@ LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studie
 
 def small(glyphs, **options):
     """The first 40 classes of each part; docs/glyphs.md shows the whole set."""
-    return [
-        SimpleNamespace(images=part.images[rows], labels=part.labels[rows])
-        for part in glyphs(**options)
-        for rows in [part.labels < 40]
-    ]
+    return [part.classes(range(40)) for part in glyphs(**options)]
 
 
 def programs(page):

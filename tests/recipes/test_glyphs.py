@@ -57,7 +57,7 @@ def test_it_leaves_numbers_pictures_and_a_model(whole):
 def test_a_stopped_run_resumes_to_the_weights_of_an_unbroken_one(whole, stopped, monkeypatch, capsys):
     assert not (stopped / "results.json").exists()
     monkeypatch.setattr("sys.argv", ["glyphs", "--quick", "--resume", "--output", str(stopped)])
-    runpy.run_module("recipes.glyphs", run_name="__main__")
+    runpy.run_path(str(RECIPE), run_name="__main__")
     printed = capsys.readouterr().out
     assert "Epoch 1/2" not in printed
     assert "Epoch 2/2" in printed
