@@ -53,6 +53,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/caches.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py

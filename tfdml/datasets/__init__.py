@@ -7,7 +7,10 @@ from tfdml.datasets.image_folder import folder
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.tables import table
+from tfdml.datasets.tfds_set import tfds
 
 __all__ = [
     "Glyphs",
@@ -25,8 +28,11 @@ __all__ = [
     "in_shop",
     "motorcycle_stereo",
     "photo_patches",
+    "require_disjoint",
     "stanford_online_products",
     "stereo_error",
+    "table",
+    "tfds",
 ]
 
 

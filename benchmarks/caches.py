@@ -1,0 +1,115 @@
+"""Images per second from JPEG files, from a memory-mapped cache of them, and from ArrayRecord files.
+
+All give the same batches: 64 images of 224 x 224, 16 classes with 4 images each, from photos of 256 x 256 that lie in
+the cache of the file system: decoded from JPEG files and cropped by `Preprocessing`, the same from files inside
+ArrayRecords through `tfdml.datasets.tfds`, and pixels from `set.cached(folder)`. Passes take turns, and the median
+counts. `mib` is the size on disk of 1,000 images.
+
+    python benchmarks/caches.py            # three minutes on two cores
+    python benchmarks/caches.py --quick    # a few files
+"""
+
+import argparse
+import datetime
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from _report import RESULTS, hardware, print_table, versions, write_csv
+from loading import measure
+
+import tfdml
+from tfdml.samplers import GroupSampler
+
+SIDE = 256
+FULL = {"files": 1_000, "classes": 50, "steps": 60, "rounds": 5}
+QUICK = {"files": 80, "classes": 20, "steps": 20, "rounds": 1}
+COLUMNS = ["way", "images_per_second", "over_jpeg", "mib"]
+
+
+def write_photos(folder, files, classes):
+    """JPEG files of smooth noise with some detail, about as large as photos of this size, in a folder per class."""
+    rng = np.random.default_rng(0)
+    for number in range(files):
+        coarse = tf.image.resize(rng.uniform(0, 255, (16, 16, 3)), (SIDE, SIDE), "bicubic")
+        pixels = tf.saturate_cast(coarse + rng.normal(0, 6, (SIDE, SIDE, 1)), tf.uint8)
+        path = folder / f"{number % classes:03}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_jpeg(pixels, quality=90).numpy())
+
+
+class Photos(tfds.core.GeneratorBasedBuilder):
+    """The files of a folder as a data set of tensorflow-datasets."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    code_path = None
+    photos: tfdml.datasets.LabeledSet
+
+    def _info(self):
+        features = {
+            "image": tfds.features.Image(encoding_format="jpeg"),
+            "label": tfds.features.ClassLabel(names=self.photos.class_names),
+        }
+        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, _):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for row, (path, label) in enumerate(zip(self.photos.paths, self.photos.labels, strict=True)):
+            yield row, {"image": str(path), "label": int(label)}
+
+
+def prepared(photos, folder, load):
+    """The same photos in ArrayRecord files."""
+    Photos.photos = photos
+    Photos(data_dir=folder, file_format="array_record").download_and_prepare(
+        download_config=tfds.download.DownloadConfig(try_download_gcs=False)
+    )
+    return tfdml.datasets.tfds("photos", "train", data_dir=folder, load=load)
+
+
+def mib(folder, pattern):
+    """Size of the files of a folder in MiB."""
+    return sum(path.stat().st_size for path in Path(folder).rglob(pattern)) / 2**20
+
+
+def main():
+    """Write the files, measure every way and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output")
+    arguments = parser.parse_args()
+    size = QUICK if arguments.quick else FULL
+    tfds.disable_progress_bar()
+    load = tfdml.datasets.Preprocessing(size=224, resize=SIDE, fit="pad")
+    sampler = GroupSampler(classes_per_batch=16, examples_per_class=4, seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        jpeg, records, cache = (Path(folder, name) for name in ("jpeg", "records", "cache"))
+        write_photos(jpeg, size["files"], size["classes"])
+        photos = tfdml.datasets.folder(jpeg, load=load)
+        sets = {
+            "JPEG files": photos,
+            "ArrayRecord": prepared(photos, records, load),
+            "memory-mapped cache": photos.cached(cache),
+        }
+        sizes = [mib(jpeg, "*.jpg"), mib(records, "*array_record*"), mib(cache, "*")]
+        streams = {way: sampler.batches(part) for way, part in sets.items()}
+        found = measure(streams, steps=size["steps"], rounds=size["rounds"])
+    about = {
+        "hardware": hardware(),
+        "versions": versions("numpy", "tensorflow", "tensorflow-datasets", "array-record"),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    rows = [
+        {"way": way, "images_per_second": rate, "over_jpeg": rate / found["JPEG files"], "mib": disk, **about}
+        for (way, rate), disk in zip(found.items(), sizes, strict=True)
+    ]
+    print_table(rows, COLUMNS)
+    write_csv(arguments.output or RESULTS / "caches.csv", rows)
+
+
+if __name__ == "__main__":
+    main()
