@@ -55,6 +55,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
 
 # Three hours on two cores; resumes where it was stopped.

@@ -36,6 +36,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
+        ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )
 def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path, monkeypatch):

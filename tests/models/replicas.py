@@ -15,6 +15,7 @@ X = np.random.default_rng(0).integers(0, 256, (47, 2, 3, 1), dtype="uint8")
 LABELS = np.arange(47) // 6
 TEST = np.random.default_rng(1).integers(0, 256, (23, 2, 3, 1), dtype="uint8")
 TEST_LABELS = np.arange(23) // 5
+SLOW = {"learning_rate_multipliers": {"embedding": 0.25}}
 SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=4, seed=0)
 
 
@@ -94,9 +95,10 @@ def main():
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     found = {"whole story": whole_story(strategy, Path(sys.argv[1]))}
     with strategy.scope():
-        cases = {"plain": build(plain()), "keras.Model": build(plain(), keras.Model)}
+        cases = {"plain": build(plain()), "keras.Model": build(plain(), keras.Model), "slow": build(plain(), **SLOW)}
     one_device = {"halves": halves(plain()), "whole batches": plain()}
     cases |= {name: build(loss, run_eagerly=True) for name, loss in one_device.items()}
+    cases["slow halves"] = build(halves(plain()), run_eagerly=True, **SLOW)
     for name, model in cases.items():
         history = fit(model, epochs=2).history
         kernel, _ = model.get_layer("embedding").get_weights()

@@ -25,10 +25,11 @@ def own_network():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["VGG16", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["VGG16", "MobileNetV2", "ResNet50V2"])
 def test_a_network_of_keras_applications_gets_pixels_as_it_expects_them(name):
     model = SMALL(name, dim=None, pooling="max", normalize=False)
-    module = {"VGG16": keras.applications.vgg16, "MobileNetV2": keras.applications.mobilenet_v2}[name]
+    modules = {"VGG16": "vgg16", "MobileNetV2": "mobilenet_v2", "ResNet50V2": "resnet_v2"}
+    module = getattr(keras.applications, modules[name])
     features = model.get_layer("backbone").predict(module.preprocess_input(IMAGES.astype("float32")), verbose=0)
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), features.max(axis=(1, 2)), rtol=1e-4, atol=1e-5)
 
@@ -120,11 +121,49 @@ def test_an_image_that_is_too_small_for_the_network_is_not_taken_for_a_failed_do
 
 
 def test_what_is_wrong_is_said_at_the_call():
-    with pytest.raises(ValueError, match="Received backbone='ResNet5', expected the name of a network"):
-        embedding("ResNet5")
-    with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', 'avg\+max', 'gem'"):
+    with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network"):
+        embedding(5)
+    with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', .*, 'gem', 'token'"):
         embedding(own_network(), pooling="mean")
-    flat = keras.Input((32, 32, 3))
-    sequence = keras.Model(flat, keras.layers.Reshape((1024, 3))(flat))
-    with pytest.raises(ValueError, match=r"a backbone with features of shape \(None, 1024, 3\)"):
-        embedding(sequence)
+    with pytest.raises(ValueError, match=r"features of shape \(None, 6, 6, 6\) and pooling='token', expected feature"):
+        embedding(own_network(), pooling="token")
+    images, text = keras.Input((32, 32, 3), name="images"), keras.Input((4,), name="text")
+    both = keras.Model([images, text], [images, text])
+    with pytest.raises(ValueError, match="Received a backbone with the inputs images, text, expected images alone"):
+        embedding(both)
+    with pytest.raises(ValueError, match=r"several outputs, of shapes .*, expected one. Pass keras.Model\("):
+        embedding(keras.Model(images, {"a": images, "b": images}))
+
+
+POOLED_TOKENS = {
+    "avg": lambda x: x.mean(axis=1),
+    "max": lambda x: x.max(axis=1),
+    "avg+max": lambda x: x.mean(axis=1) + x.max(axis=1),
+    "gem": lambda x: (np.maximum(x.astype("float64"), 1e-6) ** 3).mean(axis=1) ** (1 / 3),
+    "token": lambda x: x[:, 0],
+}
+
+
+@pytest.mark.parametrize("pooling", POOLED_TOKENS)
+def test_tokens_are_pooled(pooling, tmp_path):
+    images = keras.Input((32, 32, 3), name="pixels")
+    tokens = keras.Model({"pixels": images}, keras.layers.Reshape((16, 192))(images))
+    model = embedding(tokens, dim=None, pooling=pooling, normalize=False)
+    found = model.predict(IMAGES, verbose=0)
+    np.testing.assert_allclose(found, POOLED_TOKENS[pooling](IMAGES.reshape(8, 16, 192)), rtol=1e-4)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0), found)
+
+
+def test_a_model_may_leave_sizes_open_or_have_no_input_yet():
+    anything = keras.Input((None, None, 3))
+    model = embedding(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
+    assert model.input_shape == (None, 20, 30, 3)
+    assert embedding(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
+
+
+def test_pixels_are_scaled_by_a_function():
+    network = own_network()
+    model = embedding(network, dim=None, normalize=False, scale=keras.layers.Rescaling(0.5, offset=3))
+    expected = network.predict(IMAGES * 0.5 + 3, verbose=0).mean(axis=(1, 2))
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)

@@ -27,6 +27,12 @@ def test_each_replica_compares_its_own_half_of_a_batch(found, name):
 
 
 @pytest.mark.slow
+def test_learning_rates_are_multiplied_as_on_one_device(found):
+    np.testing.assert_allclose(found["slow"]["kernel"], found["slow halves"]["kernel"], rtol=1e-4, atol=1e-6)
+    assert np.abs(np.subtract(found["slow"]["kernel"], found["plain"]["kernel"])).max() > 0.01
+
+
+@pytest.mark.slow
 def test_what_a_loss_learns_and_draws_moves_and_stays_finite(found):
     story = found["whole story"]
     for before, after in zip(story["begin"], story["state"], strict=True):

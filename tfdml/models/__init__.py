@@ -1,12 +1,23 @@
-"""`EmbeddingModel`, and small networks to put into it."""
+"""`EmbeddingModel`, and networks to put into it."""
 
 from tfdml.models.backbones import plain, residual
 from tfdml.models.bulk_embedding import embed
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.embedding_network import embedding
+from tfdml.models.inception import bn_inception
 from tfdml.models.pooling import GeM
+from tfdml.models.pytorch_weights import load_pytorch_weights
 
-__all__ = ["EmbeddingModel", "GeM", "embed", "embedding", "plain", "residual"]
+__all__ = [
+    "EmbeddingModel",
+    "GeM",
+    "bn_inception",
+    "embed",
+    "embedding",
+    "load_pytorch_weights",
+    "plain",
+    "residual",
+]
 
 
 def __dir__():

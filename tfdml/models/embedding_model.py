@@ -26,8 +26,9 @@ class EmbeddingModel(keras.Model):
     trains the layers and `.keras` files store them, on every Keras backend. `evaluate` does not change them. With any
     other loss, the model behaves as a `keras.Model`.
 
-    Its files also keep the state of random layers (dropout, augmentation), which Keras leaves out, and the number of
-    training steps, so that a resumed run equals an uninterrupted one.
+    Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
+    layers (dropout, augmentation), the number of training steps, and which layers are frozen inside a part that is
+    saved by its settings alone, such as a backbone of KerasHub.
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.
@@ -59,6 +60,25 @@ class EmbeddingModel(keras.Model):
         factors = multipliers_of(self._flatten_layers(include_self=False), self._multipliers)
         if factors:
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
+
+    def get_config(self) -> dict[str, Any]:
+        """The config of Keras, and the numbers of the layers that are not trained."""
+        return {**super().get_config(), "frozen": [n for n, layer in enumerate(self._parts()) if not layer.trainable]}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "EmbeddingModel":
+        """The model of a config, with the same layers frozen."""
+        frozen = set(config.get("frozen", ()))
+        options = {name: value for name, value in config.items() if name != "frozen"}
+        model = super().from_config(options, custom_objects)
+        for number, layer in enumerate(model._parts()):
+            if number in frozen and layer.trainable:
+                layer.trainable = False
+        return model
+
+    def _parts(self):
+        """All layers, also inside others, without those of the loss."""
+        return [part for layer in self.layers for part in layer._flatten_layers()]
 
     def get_compile_config(self) -> dict[str, Any]:
         """The compile config of Keras, the number of training steps, and the multipliers of learning rates."""

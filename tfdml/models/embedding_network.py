@@ -8,6 +8,7 @@ import keras
 from keras import layers
 
 from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.models.hub import from_preset
 from tfdml.models.pooling import pooled
 
 
@@ -19,6 +20,7 @@ def embedding(
     freeze_batch_norm: bool = False,
     normalize: bool = True,
     head: Callable[[Any], Any] | None = None,
+    scale: Callable[[Any], Any] | None = None,
     input_shape: tuple[int, int, int] = (224, 224, 3),
     weights: str | None = "imagenet",
 ) -> EmbeddingModel:
@@ -29,31 +31,42 @@ def embedding(
         model = tfdml.models.embedding("ResNet50", dim=128, freeze_batch_norm=True)
 
     Args:
-        backbone: the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is
-            built without its classifier, and its `preprocess_input` becomes part of the model. Or a Keras model that
-            takes pixels in [0, 255] and returns feature maps or vectors: your own, or a backbone of KerasHub.
+        backbone: one of:
+
+            * the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is built
+              without its classifier, and its `preprocess_input` becomes part of the model;
+            * a preset of KerasHub, such as "vit_base_patch16_224_imagenet", "hf://...", or the path of its folder: the
+              scale and the offset of its image converter become part of the model;
+            * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
+              tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
         dim: size of the embedding, by a dense layer; None for the pooled features as they are.
-        pooling: "avg", "max", "avg+max" (their sum) or "gem" (generalized mean, with a learned exponent).
+        pooling: over the places of feature maps, or over tokens: "avg", "max", "avg+max" (their sum), "gem"
+            (generalized mean, with a learned exponent), or "token" (the first token, a transformer's class token).
         freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as the papers of metric
             learning have it: their batches hold few images of few classes.
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
-        input_shape: `(height, width, channels)` of the images; not used where `backbone` is a model.
-        weights: "imagenet" for those that `keras.applications` downloads, the path of a weights file, or None for
-            random ones; not used where `backbone` is a model.
+        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for that of
+            the network or preset, and for models as they are.
+        input_shape: `(height, width, channels)` of the images; for a model or preset, only the sizes that it leaves
+            open are used.
+        weights: "imagenet" for those that `keras.applications` downloads, or those of the preset; the path of a weights
+            file; or None for random ones. Not used where `backbone` is a model.
 
     Returns:
         An `EmbeddingModel` with float32 outputs `(batch, dim)`. Its layers "backbone", "pooling" and "embedding" have
         these names.
 
     Raises:
-        ValueError: an unknown network or pooling, an input shape that the network does not take, or features of
-            another rank.
-        OSError: weights that cannot be downloaded; pass the path of a file.
+        ValueError: an unknown network or pooling, an input shape that the network does not take, several inputs or
+            outputs, or features of another rank.
+        ImportError: a preset without KerasHub.
+        OSError: weights that cannot be downloaded; pass the path of a file, or of the folder of a preset.
     """
-    network, scale = _network(backbone, input_shape, weights)
-    inputs = keras.Input(network.input_shape[1:] if isinstance(backbone, keras.Model) else input_shape, name="images")
-    features = _named(network)(scale(inputs))
+    network, own_scale = _network(backbone, input_shape, weights)
+    network.name = "backbone"
+    inputs = keras.Input(_input_shape(network, input_shape), name="images")
+    features = _features(network, (scale or own_scale)(inputs))
     if freeze_batch_norm:
         _freeze_batch_norm(network)
     x = pooled(features, pooling)
@@ -70,28 +83,54 @@ def _network(backbone, input_shape, weights):
     if isinstance(backbone, keras.Model):
         return backbone, lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
+    if isinstance(backbone, str) and not callable(build):
+        return from_preset(backbone, weights)
     if not callable(build):
         raise ValueError(
             f"Received backbone={backbone!r}, expected the name of a network of keras.applications, such as "
-            "'ResNet50', its function, or a Keras model."
+            "'ResNet50', its function, a preset of KerasHub, or a Keras model."
         )
+    return _application(build, input_shape, weights), importlib.import_module(build.__module__).preprocess_input
+
+
+def _application(build, input_shape, weights):
     try:
-        network = build(include_top=False, weights=weights, input_shape=input_shape)
+        return build(include_top=False, weights=weights, input_shape=input_shape)
     except (ValueError, TypeError):  # an input shape or another option that the network does not take
         raise
     except Exception as error:  # Keras raises plain exceptions where a download fails
         if weights != "imagenet":
             raise
         raise OSError(
-            f"The weights of {getattr(build, '__name__', backbone)} could not be loaded ({error}). Download them "
+            f"The weights of {getattr(build, '__name__', build)} could not be loaded ({error}). Download them "
             "elsewhere and pass weights='path/to/file.h5', or weights=None for random ones."
         ) from error
-    return network, importlib.import_module(build.__module__).preprocess_input
 
 
-def _named(network):
-    network.name = "backbone"
-    return network
+def _input_shape(network, input_shape):
+    """The input shape of a network; the given sizes where the network leaves them open."""
+    inputs = getattr(network, "inputs", None) or []
+    if len(inputs) > 1:
+        names = ", ".join(tensor.name for tensor in inputs)
+        raise ValueError(
+            f"Received a backbone with the inputs {names}, expected images alone. Pass the part of it that sees images."
+        )
+    if not inputs:
+        return input_shape
+    return tuple(size or given for size, given in zip(inputs[0].shape[1:], input_shape, strict=True))
+
+
+def _features(network, images):
+    """The output of the network, whose single input may stand in a dict."""
+    places = network.input if getattr(network, "inputs", None) else None
+    features = network(keras.tree.map_structure(lambda _: images, places))
+    if not isinstance(features, keras.KerasTensor):
+        shapes = keras.tree.map_structure(lambda tensor: tensor.shape, features)
+        raise ValueError(
+            f"Received a backbone with several outputs, of shapes {shapes}, expected one. Pass "
+            "keras.Model(backbone.input, backbone.output[...])."
+        )
+    return features
 
 
 def _freeze_batch_norm(network):

@@ -56,22 +56,28 @@ POOLINGS = {
     "max": lambda features: layers.GlobalMaxPooling2D(name="pooling")(features),
     "avg+max": _average_and_maximum,
     "gem": lambda features: GeM(name="pooling")(features),
+    "token": lambda tokens: layers.Flatten(name="pooling")(tokens[:, :1]),
 }
 
 
 def pooled(features: KerasTensor, pooling: str) -> KerasTensor:
-    """One vector per image of feature maps `(batch, height, width, channels)`; vectors stay as they are.
+    """One vector per image of feature maps `(batch, height, width, channels)` or tokens `(batch, tokens, channels)`.
+
+    Vectors stay as they are.
 
     Raises:
-        ValueError: an unknown pooling, or features of another rank.
+        ValueError: an unknown pooling, features of another rank, or feature maps for "token".
     """
     if pooling not in POOLINGS:
         raise ValueError(f"Received pooling={pooling!r}, expected one of {', '.join(map(repr, POOLINGS))}.")
     if len(features.shape) == 2:
         return features
-    if len(features.shape) != 4:
+    if len(features.shape) not in ((3,) if pooling == "token" else (3, 4)):
         raise ValueError(
-            f"Received a backbone with features of shape {tuple(features.shape)}, expected (batch, height, width, "
-            "channels), or (batch, dim). Pool or flatten them in the backbone."
+            f"Received a backbone with features of shape {tuple(features.shape)} and pooling={pooling!r}, expected "
+            "feature maps (batch, height, width, channels), except for 'token', tokens (batch, tokens, channels), or "
+            "vectors (batch, channels)."
         )
+    if len(features.shape) == 3:  # a map of one column
+        features = layers.Reshape((-1, 1, features.shape[-1]), name="tokens")(features)
     return POOLINGS[pooling](features)

@@ -1,0 +1,116 @@
+"""Weights of PyTorch by name: their axes, files, and what does not fit."""
+
+import sys
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from tfdml.models import load_pytorch_weights
+
+pytestmark = pytest.mark.backends
+
+SHAPES = {
+    "conv.weight": (4, 3, 2, 5),
+    "conv.bias": (4,),
+    "norm.weight": (4,),
+    "norm.bias": (4,),
+    "norm.running_mean": (4,),
+    "norm.running_var": (4,),
+    "fc.weight": (6, 4),
+    "fc.bias": (6,),
+}
+rng = np.random.default_rng(0)
+STATE = {name: rng.uniform(0.5, 1.5, shape).astype("float32") for name, shape in SHAPES.items()}
+X = rng.uniform(size=(2, 2, 5, 3)).astype("float32")
+
+
+def network():
+    """A convolution over the whole image, batch normalization and a dense layer."""
+    inner = keras.Sequential([keras.layers.Conv2D(4, (2, 5), name="conv")], name="inner")
+    inputs = keras.Input((2, 5, 3))
+    x = keras.layers.BatchNormalization(epsilon=1e-5, name="norm")(inner(inputs))
+    return keras.Model(inputs, keras.layers.Dense(6, name="fc")(keras.layers.Flatten()(x)))
+
+
+def features(state):
+    """What PyTorch computes with such a state dict, which has channels before height and width."""
+    x = np.einsum("nhwi,oihw->no", X, state["conv.weight"]) + state["conv.bias"]
+    x = (x - state["norm.running_mean"]) / np.sqrt(state["norm.running_var"] + 1e-5)
+    x = x * state["norm.weight"] + state["norm.bias"]
+    return x @ state["fc.weight"].T + state["fc.bias"]
+
+
+class Tensor:
+    """As much of a tensor of PyTorch as is used: it becomes an array after `detach` and `cpu`."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def detach(self):
+        return SimpleNamespace(cpu=lambda: self.value)
+
+
+def saved(folder):
+    np.savez(folder / "state.npz", **STATE)
+    return folder / "state.npz"
+
+
+SOURCES = {
+    "a dict of arrays": lambda folder: STATE,
+    "a dict of tensors": lambda folder: {name: Tensor(value) for name, value in STATE.items()},
+    "a file of arrays": saved,
+    "the name of a file": lambda folder: str(saved(folder)),
+    "batch statistics of old files": lambda folder: STATE | {"norm.running_mean": STATE["norm.running_mean"][None]},
+    "counters of batches": lambda folder: STATE | {"norm.num_batches_tracked": np.array(3)},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_network_computes_what_pytorch_computes(source, tmp_path):
+    model = network()
+    load_pytorch_weights(model, SOURCES[source](tmp_path))
+    np.testing.assert_allclose(model.predict(X, verbose=0), features(STATE), rtol=1e-5)
+
+
+def test_a_pytorch_file_is_read_by_torch_without_running_code(monkeypatch, tmp_path):
+    asked = {}
+    stand_in = SimpleNamespace(load=lambda path, **options: asked.update(options, path=path) or STATE)
+    monkeypatch.setitem(sys.modules, "torch", stand_in)
+    model = network()
+    load_pytorch_weights(model, tmp_path / "state.pth")
+    np.testing.assert_allclose(model.predict(X, verbose=0), features(STATE), rtol=1e-5)
+    assert asked == {"path": tmp_path / "state.pth", "map_location": "cpu", "weights_only": True}
+
+
+def test_without_torch_the_error_says_how_to_convert_the_file(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"convert the file where torch is installed, by numpy.savez\('state.npz', "):
+        load_pytorch_weights(network(), "state.pth")
+
+
+def test_all_entries_that_do_not_fit_are_named_and_nothing_is_changed():
+    model = network()
+    before = [weight.numpy() if hasattr(weight, "numpy") else np.asarray(weight) for weight in model.weights]
+    wrong = {name: value for name, value in STATE.items() if name not in ("conv.bias", "norm.weight")}
+    wrong |= {"fc.weight": np.zeros((7, 4)), "head.weight": np.zeros(3), "aux.weight": np.zeros(3)}
+    message = (
+        r"Received weights of another network: 2 entries missing: conv.bias, norm.weight; 2 entries that the network "
+        r"does not have: aux.weight, head.weight; 1 entries of other shapes: fc.weight of shape \(7, 4\), not \(6, 4\)."
+    )
+    with pytest.raises(ValueError, match=message):
+        load_pytorch_weights(model, wrong)
+    for weight, old in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_modules_that_the_network_does_not_have_can_be_ignored():
+    load_pytorch_weights(network(), STATE | {"head.weight": np.zeros(3)}, ignore=["head"])
+
+
+def test_a_layer_without_a_counterpart_is_refused():
+    images = keras.Input((4, 4, 3))
+    model = keras.Model(images, keras.layers.PReLU(name="act")(images))
+    with pytest.raises(ValueError, match="network with 'act', a layer PReLU, expected layers Conv2D, Dense and Batch"):
+        load_pytorch_weights(model, {})
