@@ -7,7 +7,9 @@ from scipy.io import savemat
 
 def photo(path, number, row):
     """Write a small JPEG of the color of a class."""
-    level = np.random.default_rng(number).integers(40, 216, 3) + np.random.default_rng(row).integers(-20, 20, (40, 48, 3))
+    level = np.random.default_rng(number).integers(40, 216, 3) + np.random.default_rng(row).integers(
+        -20, 20, (40, 48, 3)
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tf.io.encode_jpeg(np.clip(level, 0, 255).astype("uint8")).numpy())
 
