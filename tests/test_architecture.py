@@ -29,10 +29,10 @@ ARROWS = {
     "miners": {"_checks", "_serialization", "layers", "pairs", "search"},
     "models": {"_checks", "_serialization", "layers", "pairs"},
     "samplers": {"_checks", "_loading", "importance", "miners", "pairs"},
-    "datasets": {"_atomic", "_checks", "_images", "_loading"},
+    "datasets": {"_atomic", "_checks", "_images", "_loading", "_serialization"},
     "search": {"_atomic", "_checks"},
     "metrics": {"_checks", "search"},
-    "export": {"_atomic", "_checks", "_images"},
+    "export": {"_atomic", "_checks", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
     "analysis": {"miners", "pairs"},
     "callbacks": {

@@ -101,6 +101,7 @@ def loaded(
     load: Callable[..., Any] | None,
     labels: np.ndarray,
     *,
+    augment: Callable[..., Any] | None = None,
     classes: Any = None,
     on_skip: Callable[[int], None] | None = None,
     prefetch: int,
@@ -111,10 +112,11 @@ def loaded(
     `prefetch` batches are loaded ahead.
 
     Args:
-        rows: dataset of row numbers `(batch,)`.
+        rows: dataset of row numbers `(batch,)`; with `augment`, of `(rows, seeds)` with int64 seeds `(batch, 2)`.
         data: a source, or arrays: the keys.
         load: function of one record or key that returns one example, or None: records are examples.
         labels: `(examples,)` int64.
+        augment: function of one example and its seed `(2,)`, or None.
         classes: `ClassTable` to draw replacements of rows from that cannot be loaded, or None: they are an error.
         on_skip: function that is called with each row that is replaced, or None.
         prefetch: number of batches loaded ahead, at least 1.
@@ -125,7 +127,8 @@ def loaded(
     Raises:
         ValueError: data and labels of different lengths, or data that are neither arrays nor a source.
     """
-    batch = _loader(data, load, labels, classes, on_skip).batch
+    fixed = load is None and augment is None
+    batch = _loader(data, _load_function(load, augment), labels, classes, on_skip, fixed=fixed).batch
 
     @tf.autograph.experimental.do_not_convert
     def stream(turn):
@@ -158,7 +161,7 @@ class _Loader:
 
     Attributes:
         labels: `(examples,)` int64 tensor.
-        load: `tf.function` of one record that returns one example.
+        load: `tf.function` of one record and its seed, if the batch has seeds, that returns one example.
         keys: tensors from `arrays`, which are the records, or () where there is a source.
         source: `_Source`, or None.
         classes: `ClassTable` of tensors to draw replacements from, or None: a row that fails is an error.
@@ -172,10 +175,10 @@ class _Loader:
     classes: Any = None
     on_skip: Callable[[int], None] | None = None
 
-    def batch(self, rows):
+    def batch(self, rows, seeds=None):
         """Dataset of one `(examples, labels)`: all rows in parallel, then row by row if that gives no whole batch."""
-        in_parallel = self._in_parallel(rows).flat_map(partial(self._fill_gaps, rows))
-        row_by_row = self._row_by_row(rows, tf.range(tf.size(rows)), shapes="")
+        in_parallel = self._in_parallel(rows, seeds).flat_map(partial(self._fill_gaps, rows, seeds))
+        row_by_row = self._row_by_row(rows, seeds, tf.range(tf.size(rows)), shapes="")
         labels = tf.data.Dataset.from_tensors(tf.gather(self.labels, rows))
         return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
 
@@ -198,11 +201,11 @@ class _Loader:
         attempts = tf.data.Dataset.from_tensors(place).flat_map(with_the_row_before)  # Evaluated only if a row fails.
         return attempts.map(self._report_skipped)
 
-    def _in_parallel(self, rows):
+    def _in_parallel(self, rows, seeds):
         """Dataset of one `(places, examples)`, of the rows that can be loaded; empty if their shapes differ."""
 
         def place_and_load(place, record):
-            return place, self.load(*record)
+            return place, self.load(*record, *_seed(seeds, place))
 
         places = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows)))
         examples = tf.data.Dataset.zip(places, self.records(rows)).map(
@@ -210,11 +213,11 @@ class _Loader:
         )
         return examples.ignore_errors().batch(tf.size(rows, tf.int64)).ignore_errors()
 
-    def _fill_gaps(self, rows, places, examples):
+    def _fill_gaps(self, rows, seeds, places, examples):
         """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing places."""
         missing = tf.sets.difference(tf.range(tf.size(rows))[None], places[None]).values
         shapes = _shapes(tf.nest.map_structure(lambda part: part[0], examples))
-        rest = tf.data.Dataset.zip((self._row_by_row(rows, missing, shapes),))
+        rest = tf.data.Dataset.zip((self._row_by_row(rows, seeds, missing, shapes),))
 
         def merge(rest):
             return tf.nest.map_structure(lambda *parts: tf.dynamic_stitch([places, missing], parts), examples, rest)
@@ -222,22 +225,24 @@ class _Loader:
         whole = tf.data.Dataset.from_tensors(examples).take(tf.cast(tf.size(missing) == 0, tf.int64))
         return whole.concatenate(rest.map(merge))
 
-    def _row_by_row(self, rows, places, shapes):
+    def _row_by_row(self, rows, seeds, places, shapes):
         """Dataset of one batch of the examples at `places`; raises unless all have the same shapes."""
         examples = tf.data.Dataset.from_tensor_slices(places).interleave(
-            partial(self._first_that_loads, rows), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            partial(self._first_that_loads, rows, seeds), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         return examples.scan(shapes, self._require_same_shapes).batch(tf.size(rows, tf.int64))
 
-    def _first_that_loads(self, rows, place):
+    def _first_that_loads(self, rows, seeds, place):
         """Dataset of one `(row, example)`: of `rows[place]`, or of the first replacement that can be loaded."""
         row = tf.data.Dataset.from_tensors(rows[place])
         attempts = row if self.classes is None else row.concatenate(self.replacements(rows, place))
-        found = attempts.flat_map(self._row_and_example).ignore_errors(log_warning=True)
-        return found.concatenate(row.filter(self._give_up).flat_map(self._row_and_example)).take(1)
+        row_and_example = partial(self._row_and_example, _seed(seeds, place))
+        found = attempts.flat_map(row_and_example).ignore_errors(log_warning=True)
+        return found.concatenate(row.filter(self._give_up).flat_map(row_and_example)).take(1)
 
-    def _row_and_example(self, row):
-        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(row), self.records(row[None]).map(self.load))
+    def _row_and_example(self, seed, row):
+        examples = self.records(row[None]).map(lambda *record: self.load(*record, *seed))
+        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(row), examples)
 
     def _give_up(self, row):
         """Raise the error of a row that cannot be loaded."""
@@ -254,7 +259,7 @@ class _Loader:
         shapes = _shapes(example)
         expected = tf.where(expected == "", shapes, expected)
         text = ["Received examples of shape ", expected, " and ", shapes, ", the latter from ", self._name(row)]
-        text += [". Expected one shape: resize or crop in load."]
+        text += [". Expected one shape: resize or crop in load or augment."]
         with tf.control_dependencies([tf.debugging.Assert(expected == shapes, [tf.strings.join(text)])]):
             return expected, tf.nest.map_structure(tf.identity, example)
 
@@ -271,20 +276,34 @@ class _Loader:
 
     def _name(self, row):
         """How error messages identify a row: by its number, label and keys."""
-        values = [tf.gather(part, row) for part in [self.labels, *tf.nest.flatten(self.keys)]]
+        short = [key for key in tf.nest.flatten(self.keys) if key.shape.rank < 3]  # Pixels do not identify a row.
+        values = [tf.gather(part, row) for part in [self.labels, *short]]
         return tf.strings.format(f"row {{}} (label {', key '.join(['{}'] * len(values))})", [row, *values])
 
 
-def _loader(data, load, labels, classes, on_skip):
-    """The `_Loader` for the arguments of `loaded`."""
+def _load_function(load, augment):
+    """A `tf.function` of a record, and of its seed with `augment`."""
+    load = load or (lambda record: record)
+    if augment is None:
+        return tf.function(load)
+    return tf.function(lambda record, seed: augment(load(record), seed))
+
+
+def _seed(seeds, place):
+    """The seed of a place in a tuple of one, or no seed in an empty tuple."""
+    return () if seeds is None else (seeds[place],)
+
+
+def _loader(data, load, labels, classes, on_skip, *, fixed):
+    """The `_Loader` for the arguments of `loaded`; with `fixed`, all records of a source have one shape."""
     if is_source(data):
         _require_length(data, len(labels))
-        origin = dict(source=_described(data, fixed=load is None))
+        origin = dict(source=_described(data, fixed=fixed))
     else:
         origin = dict(keys=arrays(data, len(labels)))
     return _Loader(
         labels=on_host(labels),
-        load=tf.function((lambda record: record) if load is None else load),
+        load=load,
         classes=None if classes is None else tf.nest.map_structure(on_host, classes),
         on_skip=on_skip,
         **origin,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from tfdml.datasets import folder, load_image
+from tfdml.datasets import Preprocessing, folder
 
 
 def write_image(path, image):
@@ -73,7 +73,7 @@ def test_every_kind_that_is_read_is_listed_and_loads_whatever_it_is_named(tmp_pa
     assert len(files) == 9
     assert files.skipped == ()
     for path in files.paths:
-        np.testing.assert_allclose(load_image((6, 8))(path).numpy().astype(int), pixels, atol=6)
+        np.testing.assert_allclose(Preprocessing(size=(6, 8))(path).numpy().astype(int), pixels, atol=6)
 
 
 def test_a_photo_is_loaded_upright(tmp_path):
@@ -81,18 +81,20 @@ def test_a_photo_is_loaded_upright(tmp_path):
     exif[0x0112] = 8
     Image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8)).save(tmp_path / "a.png", exif=exif)
     expected = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
-    np.testing.assert_array_equal(load_image((8, 6), channels=1)(str(tmp_path / "a.png"))[..., 0], np.array(expected))
+    np.testing.assert_array_equal(
+        Preprocessing(size=(8, 6), channels=1)(str(tmp_path / "a.png"))[..., 0], np.array(expected)
+    )
 
 
 def test_files_above_a_limit_are_refused(tmp_path):
     write_image(tmp_path / "a.png", np.zeros((6, 8, 3), np.uint8))
     size = (tmp_path / "a.png").stat().st_size
     path = str(tmp_path / "a.png")
-    assert load_image(4, max_bytes=size, max_pixels=48)(path).shape == (4, 4, 3)
+    assert Preprocessing(size=4, max_bytes=size, max_pixels=48)(path).shape == (4, 4, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="8 x 6 pixels, expected at most 47"):
-        load_image(4, max_pixels=47)(path)
+        Preprocessing(size=4, max_pixels=47)(path)
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{size} bytes, expected at most {size - 1}"):
-        load_image(4, max_bytes=size - 1)(path)
+        Preprocessing(size=4, max_bytes=size - 1)(path)
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -117,7 +119,7 @@ def test_classes_without_images_are_named(root):
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_load_in_the_graph_with_a_static_shape(root, channels):
     files = folder(root)
-    loaded = tf.data.Dataset.from_tensor_slices(files.paths).map(load_image((4, 5), channels=channels))
+    loaded = tf.data.Dataset.from_tensor_slices(files.paths).map(Preprocessing(size=(4, 5), channels=channels))
     assert loaded.element_spec == tf.TensorSpec((4, 5, channels), tf.uint8)
     for image in loaded.as_numpy_iterator():
         np.testing.assert_allclose(image, 100, atol=1)
@@ -127,19 +129,4 @@ def test_shrinking_averages_instead_of_skipping_pixels(tmp_path):
     stripes = np.zeros((64, 64, 3), np.uint8)
     stripes[:, ::2] = 255
     write_image(tmp_path / "stripes.png", stripes)
-    np.testing.assert_allclose(load_image(8)(str(tmp_path / "stripes.png"))[1:-1, 1:-1], 127.5, atol=8)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": 0}, "Received size=0, expected a positive side"),
-        ({"size": (3, -1)}, r"Received size=\(3, -1\)"),
-        ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
-        ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected a whole number of at least 1"),
-        ({"size": 8, "channels": 2}, r"Received channels=2, expected 1 \(gray\) or 3 \(color\)"),
-    ],
-)
-def test_wrong_sizes_and_channels_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        load_image(**options)
+    np.testing.assert_allclose(Preprocessing(size=8)(str(tmp_path / "stripes.png"))[1:-1, 1:-1], 127.5, atol=8)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
-from tfdml.datasets import LabeledSet, load_image
+from tfdml.datasets import LabeledSet, Preprocessing
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
 NAMES = ("ant", "bee", "cat")
@@ -141,7 +141,7 @@ def test_classes_are_taken_by_name_or_number_and_numbered_again():
 def test_a_file_that_cannot_be_loaded_is_named(folder):
     (folder / "broken.png").write_bytes(b"no image")
     paths = np.array([str(folder / "0.png"), str(folder / "broken.png")])
-    part = LabeledSet(paths=paths, labels=[0, 1], class_names=NAMES, load=load_image(4))
+    part = LabeledSet(paths=paths, labels=[0, 1], class_names=NAMES, load=Preprocessing(size=4))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"row 1 \(label 1, key .*broken\.png"):
         part.examples()
 

@@ -99,13 +99,87 @@ def test_serving_reads_what_training_reads(model, served, photo, kind, tmp_path)
     exif = Image.Exif()
     exif[0x0112] = 6
     files = [saved(photo, kind) + b"added by an upload", saved(photo, kind, exif=exif), saved(photo[..., 0], kind)]
-    load = datasets.load_image(32, channels=1)
+    load = datasets.Preprocessing(size=32, channels=1)
     images = []
     for row, file in enumerate(files):
         (tmp_path / f"{row}.jpg").write_bytes(file)
         images.append(load(str(tmp_path / f"{row}.jpg")))
     expected = model.predict(np.stack(images), verbose=0)
     np.testing.assert_allclose(embed_bytes(served, files), expected, atol=1e-5)
+
+
+def with_orientation(image, kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return saved(image, kind, exif=exif)
+
+
+def files_of_many_kinds(photo):
+    rgba = np.concatenate([photo, photo[..., :1]], axis=2)
+    return {
+        "plain.jpg": saved(photo, "JPEG"),
+        "rotated.jpg": with_orientation(photo, "JPEG", 6),
+        "mirrored.jpg": with_orientation(photo, "JPEG", 5),
+        "progressive.jpg": saved(photo, "JPEG", progressive=True),
+        "gray.jpg": saved(photo[..., 0], "JPEG"),
+        "alpha.png": saved(rgba, "PNG"),
+        "gray.png": saved(photo[:7, :, 0], "PNG"),
+        "exact.webp": saved(photo[:, 4:44], "WEBP"),
+    }
+
+
+VIEWS = {
+    "crop of a padded image": dict(resize=44, fit="pad", fill=(9, 99, 199)),
+    "crop of a stretched image": dict(resize=40),
+    "covered": dict(fit="crop"),
+}
+
+
+@pytest.fixture(scope="module")
+def color_model():
+    """A model whose embedding is its input, so that a difference of one gray level is seen."""
+    inputs = keras.Input((32, 32, 3), dtype="uint8")
+    flat = keras.layers.Flatten()(keras.layers.Rescaling(1.0)(inputs))
+    return models.EmbeddingModel(inputs, flat)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", VIEWS.values(), ids=VIEWS)
+def test_evaluation_embedding_and_serving_see_the_same_pixels(color_model, photo, options, tmp_path):
+    view = datasets.Preprocessing(size=32, **options)
+    files = files_of_many_kinds(photo)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    paths = np.array([str(tmp_path / name) for name in files])
+    part = datasets.LabeledSet(paths=paths, labels=np.arange(len(files)), class_names=tuple(files), load=view)
+    loaded = part.examples()
+    assert loaded.shape == (len(files), 32, 32, 3)
+    embedded = models.embed(color_model, part, batch_size=3)
+    folder = export.saved_model(color_model, tmp_path / "model", preprocessing=view, class_names=part.class_names)
+    serve = tf.saved_model.load(str(folder)).signatures["serve_bytes"]
+    served = serve(images=tf.constant(list(files.values())))["embedding"].numpy()
+    np.testing.assert_array_equal(embedded, loaded.reshape(len(files), -1))
+    np.testing.assert_array_equal(served, embedded)
+    extra = folder / "assets.extra"
+    assert datasets.Preprocessing.from_config(json.loads((extra / "preprocessing.json").read_text())) == view
+    assert json.loads((extra / "class_names.json").read_text()) == list(files)
+
+
+@pytest.mark.slow
+def test_a_model_of_objects_in_boxes_is_served_with_boxes(color_model, photo, tmp_path):
+    view = datasets.Preprocessing(size=32, fit="pad", boxes=True, margin=0.1)
+    folder = export.saved_model(color_model, tmp_path / "model", preprocessing=view, on_error="mark")
+    serve = tf.saved_model.load(str(folder)).signatures["serve_bytes"]
+    boxes = np.array([[3, 4, 30, 20], [-5, 10, 20, 99], [7, 7, 7, 9]], np.float32)
+    files = [saved(photo, "JPEG"), with_orientation(photo, "JPEG", 6), saved(photo, "PNG")]
+    answer = serve(images=tf.constant(files), boxes=tf.constant(boxes))
+    for k in range(2):
+        (tmp_path / "file").write_bytes(files[k])
+        expected = view((str(tmp_path / "file"), boxes[k])).numpy().reshape(-1)
+        np.testing.assert_array_equal(answer["embedding"][k], expected)
+    assert answer["error"][0] == b""
+    assert answer["error"][2].numpy().startswith(b"the box (7.0, 7.0, 7.0, 9.0) of an image of 48 x 40 pixels")
+    assert not answer["embedding"][2].numpy().any()
 
 
 def test_one_channel_is_the_luma_of_the_resized_image(model, served, photo):
@@ -158,7 +232,8 @@ def marking(model, tmp_path_factory):
     """The folder of an export that marks bad images, with limits and files of its own."""
     extra = {"best.json": b"{}", "cards/card.md": b"# Card"}
     folder = tmp_path_factory.mktemp("marking") / "model"
-    return export.saved_model(model, folder, max_bytes=5000, max_pixels=32 * 32, on_error="mark", assets_extra=extra)
+    view = datasets.Preprocessing(size=32, channels=1, max_bytes=5000, max_pixels=32 * 32)
+    return export.saved_model(model, folder, preprocessing=view, on_error="mark", assets_extra=extra)
 
 
 @pytest.mark.slow
@@ -201,8 +276,14 @@ def test_sessions_of_tensorflow_1_serve_it(marking, images):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
-        ({"max_pixels": -5}, "Received max_pixels=-5, expected a whole number of at least 1"),
+        ({"preprocessing": 32}, "Received preprocessing=32, expected a tfdml.datasets.Preprocessing or None"),
+        (
+            {"preprocessing": datasets.Preprocessing(size=(32, 31), channels=1)},
+            r"Received preprocessing of shape \(32, 31, 1\), expected the shape of the model's input, \(32, 32, 1\)",
+        ),
+        ({"preprocessing": datasets.Preprocessing(size=32)}, r"Received preprocessing of shape \(32, 32, 3\)"),
+        ({"class_names": "cat"}, "Received class_names='cat', expected one text per class"),
+        ({"class_names": [1, 2]}, r"Received class_names=\[1, 2\], expected one text per class"),
         ({"on_error": "skip"}, "Received on_error='skip', expected 'fail' or 'mark'"),
         ({"assets_extra": {"../best.json": b""}}, r"Received '../best.json' in assets_extra, expected relative names"),
         ({"assets_extra": {"/etc/best.json": b""}}, "expected relative names"),
@@ -220,7 +301,7 @@ def test_an_export_replaces_the_one_before_it_and_leaves_nothing_beside(model, m
     shutil.copytree(marking, tmp_path / "model")
     export.saved_model(model, tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert not (tmp_path / "model" / "assets.extra").exists()
+    assert [path.name for path in (tmp_path / "model" / "assets.extra").iterdir()] == ["preprocessing.json"]
 
 
 def test_an_export_that_fails_leaves_the_one_before_it(model, folder, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 
 from tfdml._images import decode, headers
 from tfdml._images.bytes import to_bytes
+from tfdml._images.plain import is_plain
 
 HEIGHT, WIDTH = 48, 64
 MOST = 4 * HEIGHT * WIDTH  # Small enough to be exceeded by a header.
@@ -42,6 +43,30 @@ def decoded(file):
     except tf.errors.InvalidArgumentError as error:
         return error.message, None
     return problem.numpy().decode(), image.numpy()
+
+
+def parsed(file):
+    """`decoded` by way of the parsed header, which plain JPEG files do without."""
+    problem, image = decode._decoded(file, tf.constant(50_000, tf.int64), tf.constant(MOST, tf.int64))
+    return problem.numpy().decode(), image.numpy()
+
+
+PLAIN = ("JPEG", "gray JPEG", "JPEG without subsampling", "JPEG with restarts")
+
+
+def test_plain_jpeg_files_are_recognized_and_no_others():
+    assert [name for name in FILES if is_plain(FILES[name], 50_000)] == list(PLAIN)
+    with_exif_block = with_exif("JPEG", tiff(6, "<"))
+    for other in (b"", b"\xff", FILES["JPEG"] + b"\x00", FILES["JPEG"][:-2], with_exif_block):
+        assert not is_plain(other, 50_000)
+    assert not is_plain(FILES["JPEG"], len(FILES["JPEG"]) - 1)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_jpeg_files_decode_as_all_others_do(name):
+    problem, image = decoded(FILES[name])
+    assert problem == parsed(FILES[name])[0] == ""
+    np.testing.assert_array_equal(image, parsed(FILES[name])[1])
 
 
 def with_alpha(image):
@@ -371,19 +396,3 @@ def test_a_file_of_many_small_blocks_is_given_up():
     }
     for name, file in blocks.items():
         assert decoded(file)[0], name
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_pixels_are_fitted_to_the_size_and_the_channels(channels):
-    image = np.array(PHOTO)
-    same = decode.fitted(tf.constant(image), HEIGHT, WIDTH, channels).numpy()
-    expected = np.array(PHOTO.convert("L"))[..., None] if channels == 1 else image
-    np.testing.assert_allclose(same, expected.astype(int), atol=0 if channels == 3 else 1)
-    half = decode.fitted(tf.constant(image), HEIGHT // 2, WIDTH // 2, channels).numpy()
-    small = PHOTO.convert("L" if channels == 1 else "RGB").resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.BILINEAR)
-    np.testing.assert_allclose(half, np.array(small).astype(int).reshape(half.shape), atol=2)
-
-
-def test_gray_stays_gray():
-    gray = np.arange(256, dtype="uint8").reshape(16, 16, 1)
-    np.testing.assert_array_equal(decode.fitted(tf.constant(np.repeat(gray, 3, 2)), 16, 16, 1), gray)

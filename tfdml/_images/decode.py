@@ -1,35 +1,33 @@
-"""Decoding of image files to upright RGB pixels of a given size, or to an error message."""
+"""Decoding of image files to upright RGB pixels, or to an error message."""
 
+from collections.abc import Callable
+
+import numpy as np
 import tensorflow as tf
 
 from tfdml._images import headers
 from tfdml._images.bytes import between, little, read, size_of, spells, to_bytes
 from tfdml._images.exif import orientation, upright
+from tfdml._images.plain import is_plain
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
 _BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
-_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 
 
-def load(file: tf.Tensor, *, height: int, width: int, channels: int, max_bytes: int, max_pixels: int) -> tf.Tensor:
-    """One image file as uint8 pixels `(height, width, channels)`.
-
-    See `decoded` and `fitted`. Raises an `InvalidArgumentError` for a file that `decoded` rejects.
-    """
-    problem, image = decoded(file, max_bytes, max_pixels)
-    with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), ["Received", problem])]):
-        return fitted(tf.identity(image), height, width, channels)
+def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+    """The image; raises an `InvalidArgumentError` with the reason if there is one."""
+    with tf.control_dependencies([tf.debugging.Assert(problem == "", [tf.strings.join(["Received ", problem])])]):
+        return tf.identity(image)
 
 
 _LIMIT = tf.TensorSpec((), tf.int64)
 
 
-@tf.function(input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT], autograph=False)
-def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def decoded(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
 
     The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
@@ -48,6 +46,30 @@ def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tup
     Raises:
         tf.errors.InvalidArgumentError: TensorFlow's decoder cannot read the file.
     """
+    file = tf.convert_to_tensor(file)
+    limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
+    whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1]), lambda: (False, _black()))
+    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _decoded(file, *limits))
+
+
+def _plain(file, max_pixels):
+    """Whether a plain JPEG is whole and not too large, and its pixels."""
+    height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
+    image = tf.cond(height * width <= max_pixels, lambda: tf.io.decode_jpeg(file, channels=3), _black)
+    return (height * width <= max_pixels) & ~_ends_gray(image), image
+
+
+def _black():
+    return tf.zeros((1, 1, 3), tf.uint8)
+
+
+@tf.function(
+    input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT],
+    autograph=False,
+    experimental_attributes={"_noinline": True},
+)
+def _decoded(file, max_bytes, max_pixels):
+    """`decoded` for every file."""
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
     kind = _kind(data)
@@ -61,7 +83,7 @@ def decoded(file: tf.Tensor, max_bytes: tf.Tensor, max_pixels: tf.Tensor) -> tup
             [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
         ),
     )
-    image = tf.cond(problem == "", lambda: _pixels(header.still, data), lambda: tf.zeros((1, 1, 3), tf.uint8))
+    image = tf.cond(problem == "", lambda: _pixels(header.still, data), _black)
     cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame), lambda: False)
     problem = tf.where(cut, _BROKEN, problem)
     return problem, upright(image, orientation(data, header.exif))
@@ -77,15 +99,11 @@ def _first_reason(*reasons):
 
 
 def _kind(data):
-    """Index into `_READERS` by the first bytes of the file, int32."""
-    starts = [
-        spells(data, 0, b"\xff\xd8\xff"),
-        spells(data, 0, b"\x89PNG\r\n\x1a\n"),
-        spells(data, 0, b"GIF8"),
-        spells(data, 0, b"BM"),
-        spells(data, 0, b"RIFF") & spells(data, 8, b"WEBP"),
-    ]
-    return tf.reduce_sum(tf.cast(starts, tf.int32) * tf.range(1, 1 + len(starts)))
+    """Index into `_READERS` by the first bytes of the file, int32; a space stands for any byte."""
+    starts = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")
+    table = np.array([list(start.ljust(12)) for start in starts])
+    same = tf.reduce_all((read(data, 0, 12) == table) | (table == ord(" ")), axis=1)
+    return tf.reduce_sum(tf.cast(same, tf.int32) * tf.range(1, 1 + len(starts)))
 
 
 def _pixels(still, data):
@@ -114,53 +132,47 @@ def _is_cut(image, file, data, frame):
     again with bytes inserted before the end mark: they change the image only if the decoder still expects data. Images
     that do not end in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
     """
-    gray = tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))  # RGB and gray; CMYK; YCCK
 
     def changes():
         end = headers.jpeg_end(*headers.jpeg_markers(data, frame))
         padded = tf.strings.join([between(file, 0, end), _PADDING, between(file, end, size_of(data))])
         return tf.reduce_any(tf.io.decode_image(padded, channels=3, expand_animations=False) != image)
 
-    return tf.cond((frame >= 0) & gray, changes, lambda: False)
+    return tf.cond((frame >= 0) & _ends_gray(image), changes, lambda: False)
 
 
-def fitted(image: tf.Tensor, height: int, width: int, channels: int) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(height, width, channels)`.
-
-    Resized bilinearly with antialiasing to the given height and width; the aspect ratio is not kept. A single channel
-    is the luma 0.299 R + 0.587 G + 0.114 B.
-    """
-    same = tf.reduce_all(tf.shape(image)[:2] == [height, width])
-    pixels = tf.cond(
-        same,
-        lambda: tf.cast(image, tf.float32),
-        lambda: tf.image.resize(image, (height, width), antialias=True),
-    )
-    pixels = tf.ensure_shape(pixels, (height, width, 3))
-    if channels == 1:
-        pixels = tf.reduce_sum(pixels * _LUMA, axis=2, keepdims=True)
-    return tf.saturate_cast(tf.round(pixels), tf.uint8)
+def _ends_gray(image):
+    """Whether the last pixel is what libjpeg fills in for missing data: of RGB and gray; CMYK; YCCK."""
+    return tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))
 
 
 def load_batch(
-    files: tf.Tensor, *, height: int, width: int, channels: int, max_bytes: int, max_pixels: int
+    load: Callable[..., tuple[tf.Tensor, tf.Tensor]], parts: tuple[tf.Tensor, ...], shape: tuple[int, int, int]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Image files `(batch,)` as pixels `(batch, height, width, channels)` and reasons `(batch,)`; see `decoded`.
+    """Images of a batch of files, and the reasons why some of them have none.
 
-    A file that cannot be decoded is black, and its reason says why; all other reasons are empty. In a graph only a
-    dataset can skip elements that raise an error: a dataset of all rows runs here and leaves out the rows that failed.
+    In a graph only a dataset can skip elements that raise an error: a dataset of all rows runs here and leaves out the
+    rows that failed.
+
+    Args:
+        load: function of one row of `parts` that returns a reason, a string `()` that is empty if there is none, and
+            uint8 pixels of `shape`.
+        parts: the files `(batch,)`, and other tensors of the same number of rows.
+        shape: shape of an image.
+
+    Returns:
+        uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`.
     """
-    batch = tf.size(files, out_type=tf.int64)
+    batch = tf.size(parts[0], out_type=tf.int64)
 
     def one(row):
-        problem, image = decoded(files[row], max_bytes, max_pixels)
-        return row, problem, fitted(image, height, width, channels)
+        return row, *load(*(part[row] for part in parts))
 
     rows = tf.data.Dataset.range(batch).map(one, num_parallel_calls=_PARALLEL_FILES).ignore_errors()
     # The batch is never empty, even if every row fails.
-    last = tf.data.Dataset.from_tensors((batch, "", tf.zeros((height, width, channels), tf.uint8)))
+    last = tf.data.Dataset.from_tensors((batch, "", tf.zeros(shape, tf.uint8)))
     done, problems, images = rows.concatenate(last).batch(batch + 1).get_single_element()
-    black = tf.zeros((batch + 1, height, width, channels), tf.uint8)
+    black = tf.zeros((batch + 1, *shape), tf.uint8)
     return (
         tf.tensor_scatter_nd_update(black, done[:, None], images)[:-1],
         tf.tensor_scatter_nd_update(tf.fill([batch + 1], _BROKEN), done[:, None], problems)[:-1],

@@ -1,9 +1,11 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
+from tfdml.datasets.augmentation import RandomCrop, RandomResizedCrop, chain
 from tfdml.datasets.benchmarks import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.glyph_set import Glyphs, glyphs
-from tfdml.datasets.image_folder import folder, load_image
+from tfdml.datasets.image_folder import folder
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
+from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
@@ -11,13 +13,16 @@ __all__ = [
     "Glyphs",
     "LabeledSet",
     "PhotoPatches",
+    "Preprocessing",
+    "RandomCrop",
+    "RandomResizedCrop",
     "StereoPair",
     "cars196",
+    "chain",
     "cub200",
     "folder",
     "glyphs",
     "in_shop",
-    "load_image",
     "motorcycle_stereo",
     "photo_patches",
     "stanford_online_products",

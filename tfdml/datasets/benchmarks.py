@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.datasets.image_folder import load_image
+from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 
 Loader = Callable[..., Any]
@@ -47,7 +47,7 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
 
     Args:
         root: the folder `CUB_200_2011` of the original archive.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `(train, test)` with 5,864 and 5,924 images of 100 classes each.
@@ -83,7 +83,7 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 
     Args:
         root: the folder of these files.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `(train, test)` with 8,054 and 8,131 images of 98 classes each.
@@ -122,7 +122,7 @@ def stanford_online_products(
 
     Args:
         root: the folder `Stanford_Online_Products` of the original archive.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `(train, test)` with 59,551 images of 11,318 classes and 60,502 images of 11,316 classes.
@@ -153,7 +153,7 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 
     Args:
         root: the folder with `Eval`, `Anno` and `Img`.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `(train, query, gallery)` with 25,882 images of 3,997 items, 14,218 and 12,612 images of 3,985 items.
@@ -222,7 +222,7 @@ def _part(name, part, *, load, paths, classes, boxes, known, name_of=str):
         labels=np.searchsorted(known, classes).astype(np.int64),
         class_names=tuple(name_of(label) for label in known.tolist()),
         boxes=boxes,
-        load=load or load_image(224),
+        load=load or Preprocessing(size=224),
         protocol=f"{name}/{split}/{image}/v1",
     )
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._checks import require_whole
-from tfdml._images import MAX_BYTES, MAX_PIXELS
+from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 
-EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `load_image` reads
+EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `Preprocessing` reads
 _UNREAD_IMAGE_SUFFIXES = (
     *(".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".j2k", ".jpx", ".svg", ".ico", ".psd", ".tga"),
     *(".pbm", ".pgm", ".ppm", ".pnm", ".exr", ".hdr", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2"),
@@ -31,7 +30,7 @@ def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -
 
     Args:
         path: the folder.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `LabeledSet` of paths.
@@ -51,7 +50,7 @@ def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -
         paths=np.array([str(image) for images in files for image in images]),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(images) for images in files]),
         class_names=tuple(classes),
-        load=load or load_image(224),
+        load=load or Preprocessing(size=224),
         skipped=tuple((str(file), reason) for file, reason in skipped),
     )
 
@@ -108,50 +107,3 @@ def _warn_of_images(path, skipped):
             f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them."
         )
         warnings.warn(message, stacklevel=3)
-
-
-def load_image(
-    size: int | tuple[int, int], *, channels: int = 3, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
-) -> Callable:
-    """A function that loads one image file in a `tf.data` graph, for `sampler.batches(paths, labels, load=...)`.
-
-    Reads JPEG, PNG, GIF, BMP and WebP, regardless of the suffix. The image is rotated by its Exif orientation (of JPEG,
-    WebP and, if it precedes the pixels, PNG), then resized bilinearly with antialiasing to the given size; the aspect
-    ratio is not kept. Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are
-    converted to RGB; color profiles are ignored. Gray is 0.299 R + 0.587 G + 0.114 B. Only the first frame of an
-    animation is read. Bytes after the image are ignored. A truncated file is an error, including a truncated JPEG to
-    which an end mark was added, unless only its last block of pixels or complete scans of a progressive file are
-    missing.
-
-    Exported models read files by the same operations; see `tfdml.export.saved_model`.
-
-    Args:
-        size: side of the square result in pixels, or `(height, width)`.
-        channels: 1 for gray, 3 for color.
-        max_bytes: maximum size of a file, by default 20 MiB as in exported models.
-        max_pixels: maximum of width times height, checked in the header, by default 8192 x 8192 as in exported models.
-
-    Returns:
-        Function from a path, a string tensor `()`, to a uint8 tensor `(height, width, channels)`. It raises
-        `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit.
-
-    Raises:
-        ValueError: a size or a limit below 1, or other channels.
-    """
-    height, width = (size, size) if isinstance(size, (int, np.integer)) else size
-    if min(height, width) < 1:
-        raise ValueError(f"Received size={size!r}, expected a positive side or (height, width).")
-    if channels not in (1, 3):
-        raise ValueError(f"Received channels={channels!r}, expected 1 (gray) or 3 (color).")
-    require_whole("max_bytes", max_bytes, 1)
-    require_whole("max_pixels", max_pixels, 1)
-
-    def load(path):
-        import tensorflow as tf
-
-        from tfdml._images import decode
-
-        file, limits = tf.io.read_file(path), {"max_bytes": max_bytes, "max_pixels": max_pixels}
-        return decode.load(file, height=height, width=width, channels=channels, **limits)
-
-    return load

@@ -1,23 +1,24 @@
 """SavedModels that TensorFlow Serving runs without further code."""
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import keras
 import tensorflow as tf
 
 from tfdml._atomic import as_writable_path, atomic_write
-from tfdml._checks import require_whole
-from tfdml._images import MAX_BYTES, MAX_PIXELS
-from tfdml._images.decode import load_batch
+from tfdml._checks import require
+from tfdml.datasets import Preprocessing
 
 
 def saved_model(
     model: keras.Model,
     path: str | os.PathLike,
     *,
-    max_bytes: int = MAX_BYTES,
-    max_pixels: int = MAX_PIXELS,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> Path:
@@ -25,7 +26,8 @@ def saved_model(
 
     * `serving_default(images)`: `(batch, height, width, channels)` uint8 pixels.
     * `serve_bytes(images)`: `(batch,)` strings, each the content of a JPEG, PNG, GIF, BMP or WebP file, read by the
-      same operations as in `tfdml.datasets.load_image`.
+      operations of `preprocessing`. If that has `boxes`, `serve_bytes(images, boxes)` also takes a float32 box
+      `(batch, 4)` per file.
 
     Both return `{"embedding": (batch, dim) float32}`, `(0, dim)` for an empty batch. If a string is not a complete
     image or exceeds a limit, its request fails with an error that names its position in the batch; the model keeps
@@ -40,9 +42,10 @@ def saved_model(
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`.
         path: folder to write; an older SavedModel there is replaced.
-        max_bytes: maximum size of an image file; 20 MiB is enough for the largest photos of phones.
-        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
-            enough for 64-megapixel cameras and takes 200 MB decoded. Up to 8 files are decoded at the same time.
+        preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
+            evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
+            `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
+        class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
         on_error: "fail": an invalid image fails its request; "mark": it is only marked.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
@@ -50,30 +53,45 @@ def saved_model(
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: a model of another form, a limit below 1, another `on_error`, a name outside `assets.extra`, or a
-            folder at `path` that holds something other than a SavedModel.
+        ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
+            text, another `on_error`, a name outside `assets.extra`, or a folder at `path` that holds something other
+            than a SavedModel.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     shape = _image_shape(model)
-    require_export_options(max_bytes=max_bytes, max_pixels=max_pixels, on_error=on_error, assets_extra=assets_extra)
+    require_export_options(
+        preprocessing=preprocessing, class_names=class_names, on_error=on_error, assets_extra=assets_extra
+    )
+    preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
+    expected = f"the shape of the model's input, {shape}. Change its size or channels"
+    require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    archive = _archive(model, shape, on_error, max_bytes=max_bytes, max_pixels=max_pixels)
+    archive = _archive(model, shape, preprocessing, on_error)
     with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", assets_extra or {})
+        _write_extra(partial / "assets.extra", {**_descriptions(preprocessing, class_names), **(assets_extra or {})})
     return folder
 
 
-def _archive(model, shape, on_error, **limits):
+def _descriptions(preprocessing, class_names):
+    """Files that say how images were read and what the labels mean."""
+    contents = {"preprocessing.json": preprocessing.get_config()}
+    if class_names is not None:
+        contents["class_names.json"] = list(class_names)
+    return {name: json.dumps(content, indent=1, default=int).encode() for name, content in contents.items()}
+
+
+def _archive(model, shape, preprocessing, on_error):
     """The network from the model's input to its output, with both signatures."""
     network = keras.Model(model.inputs, model.outputs)
     embed = _embedding_of_pixels(network, shape)
     archive = keras.export.ExportArchive()
     archive.track(network)
     archive.add_endpoint("serving_default", embed, [tf.TensorSpec((None, *shape), "uint8", name="images")])
-    strings = tf.TensorSpec((None,), "string", name="images")
-    archive.add_endpoint("serve_bytes", _embedding_of_files(embed, shape, on_error, limits), [strings])
+    files = [tf.TensorSpec((None,), "string", name="images")]
+    boxes = [tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else []
+    archive.add_endpoint("serve_bytes", _embedding_of_files(embed, preprocessing, on_error), files + boxes)
     return archive
 
 
@@ -88,17 +106,18 @@ def _embedding_of_pixels(network, shape):
     return embed
 
 
-def _embedding_of_files(embed, shape, on_error, limits):
-    height, width, channels = shape
-
-    def embed_bytes(images):
-        pixels, problems = load_batch(images, height=height, width=width, channels=channels, **limits)
+def _embedding_of_files(embed, preprocessing, on_error):
+    def embed_read(images, boxes=None):
+        pixels, problems = preprocessing.batch_from_bytes(images, boxes)
         if on_error == "fail":
             return embed(_all_good(pixels, problems))
         embedding = embed(pixels)["embedding"]
         return {"embedding": tf.where(problems[:, None] == "", embedding, 0.0), "error": problems}
 
-    return embed_bytes
+    def embed_bytes(images):
+        return embed_read(images)
+
+    return embed_read if preprocessing.boxes else embed_bytes
 
 
 def as_export_path(path: str | os.PathLike) -> Path:
@@ -145,14 +164,17 @@ def _require_tensorflow():
 
 def require_export_options(
     *,
-    max_bytes: int = MAX_BYTES,
-    max_pixels: int = MAX_PIXELS,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> None:
     """Raise the error of an invalid or unknown option of `saved_model`."""
-    require_whole("max_bytes", max_bytes, 1)
-    require_whole("max_pixels", max_pixels, 1)
+    known = preprocessing is None or isinstance(preprocessing, Preprocessing)
+    require(known, f"preprocessing={preprocessing!r}", "a tfdml.datasets.Preprocessing or None")
+    names = [] if class_names is None else class_names
+    text = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    require(text, f"class_names={class_names!r}", "one text per class")
     if on_error not in ("fail", "mark"):
         raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
     for name in assets_extra or {}:

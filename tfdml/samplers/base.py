@@ -1,7 +1,7 @@
 """Base class of samplers: infinite streams of row numbers and examples that resume and shard."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
 from tfdml.samplers.class_table import class_table, drawable_classes
+from tfdml.samplers.draws import augmentation_seeds
 
 _BLOCK = 64  # Steps drawn by one call of the graph, which spreads the overhead of an operation over many batches.
 
@@ -120,6 +121,7 @@ class Sampler:
         labels: npt.ArrayLike | None = None,
         *,
         load: Callable[..., Any] | None = None,
+        augment: Callable[..., Any] | None = None,
         on_error: Literal["error", "skip"] | Callable[[int], None] = "error",
         prefetch: int = 4,
         start: int = 0,
@@ -139,6 +141,9 @@ class Sampler:
             load: a TensorFlow function of one key or record that returns one example; all examples have the same
                 shape. Rows are loaded in parallel and arrive in order. None for the `load` of a labeled set; arrays
                 and records are examples.
+            augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
+                is a function of the sampler's seed, the step and the place in the batch, so a stateless function, such
+                as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
             on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
                 replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
                 called with the number of each skipped row.
@@ -151,24 +156,34 @@ class Sampler:
 
         Raises:
             ValueError: class ids that the Keras backend cannot hold, data and labels of different lengths, data that
-                are neither arrays nor a source, NaN or masked entries in the data, a `load` that is not a function,
-                unknown options, and the errors of `index_batches`.
+                are neither arrays nor a source, NaN or masked entries in the data, a `load` or `augment` that is not a
+                function, unknown options, and the errors of `index_batches`.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         if load is not None and not callable(load):
             raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
+        if augment is not None and not callable(augment):
+            raise ValueError(f"Received augment={augment!r}, expected a function of one example and a seed, or None.")
         if on_error not in ("error", "skip") and not callable(on_error):
             raise ValueError(f"Received on_error={on_error!r}, expected 'error', 'skip' or a function of a row.")
         require_whole("prefetch", prefetch, 1)
         rows, block = self._rows_and_block(labels, start, num_shards, shard_index)
         labels = as_ids(labels, "labels")
         require_ids_that_fit(labels)
-        if load is None and not loading.is_source(data):
+        if load is None and augment is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))
             batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            batches = loading.loaded(rows, data, load, labels, prefetch=prefetch, **_replacements(on_error, labels))
+            if augment is not None:
+                rows = tf.data.Dataset.zip(rows, self._seeds(start * num_shards + shard_index, num_shards))
+            options = {"augment": augment, "prefetch": prefetch, **_replacements(on_error, labels)}
+            batches = loading.loaded(rows, data, load, labels, **options)
         return batches.with_options(loading.stream_options())
+
+    def _seeds(self, first, stride):
+        """Dataset of the seeds `(batch, 2)` of the steps first, first + stride, ..."""
+        steps = tf.data.Dataset.counter(first, stride)
+        return steps.map(lambda step: augmentation_seeds(self.seed, step, self.batch_size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +222,8 @@ def _keys_labels_load(data, labels, load):
     if labels is not None:
         return data, labels, load
     labels = labels_of(data, labels)
+    if hasattr(load, "boxes"):  # It says itself whether it takes boxes.
+        data = replace(data, load=load)
     return data.keys, labels, load or data.load
 
 

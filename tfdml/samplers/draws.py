@@ -30,6 +30,15 @@ def random_bits(seed: int, steps: tf.Tensor, count: int) -> tf.Tensor:
     return tf.map_fn(bits, steps, fn_output_signature=tf.int64)
 
 
+_AUGMENTATION = 0x61_7567_6D65_6E74  # "augment": separates its draws from those of the rows, which have the same steps.
+
+
+def augmentation_seeds(seed: int, step: tf.Tensor, count: int) -> tf.Tensor:
+    """Seeds of the places of a batch, int64 `(count, 2)`, as a pure function of (seed, step)."""
+    key = [tf.constant(seed ^ _AUGMENTATION, tf.int64), step]
+    return tf.random.stateless_uniform((count, 2), key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+
+
 def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
     """k numbers of range(total) without replacement; all ordered samples are equally likely.
 

@@ -1,0 +1,182 @@
+"""Preprocessing of images at test time: one object for evaluation, embedding and export."""
+
+import dataclasses
+import numbers
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfdml._checks import require, require_whole
+from tfdml._images import MAX_BYTES, MAX_PIXELS
+from tfdml._serialization import Settings, serializable
+from tfdml.datasets.augmentation import as_sides
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_FITS = ("stretch", "pad", "crop")
+
+
+@serializable
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preprocessing(Settings):
+    """Reads one image and gives it the size that a network takes: a function for `load=` and for `saved_model`.
+
+    1. A file is decoded: JPEG, PNG, GIF, BMP or WebP, regardless of its suffix, and rotated by its Exif orientation.
+    2. With `boxes`, the image is cut to its bounding box.
+    3. It is resized bilinearly with antialiasing to `resize`, as `fit` says.
+    4. The center of `size` is taken.
+
+    Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are converted to RGB;
+    color profiles are ignored. Only the first frame of an animation is read. Bytes after the image are ignored. A
+    truncated file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of
+    pixels or complete scans of a progressive file are missing.
+
+    Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
+    `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
+    `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit, and for an empty box.
+
+    Args:
+        size: side of the square result in pixels, or `(height, width)`.
+        resize: side or `(height, width)` before the center crop, at least `size`; None: `size`, without a crop.
+        fit: "stretch": both sides become `resize`, the aspect ratio is not kept; "pad": the image is resized until it
+            fits inside `resize`, and centered on the color `fill`; "crop": it is resized until it covers `resize`, and
+            cut off symmetrically.
+        fill: color of the padding: a gray level or `(red, green, blue)`, from 0 to 255.
+        channels: 3 for color, 1 for gray, the luma 0.299 R + 0.587 G + 0.114 B.
+        boxes: first cut each image to its box, `(left, upper, right, lower)` in pixels of the upright image. The part
+            of a box outside the image is cut off; pixels that it touches belong to it.
+        margin: share of the box's width and height that is added on each side.
+        max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
+        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
+            enough for 64-megapixel cameras and takes 200 MB decoded.
+
+    Raises:
+        ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit`, a color outside 0 to 255,
+            other channels, a negative margin, or a margin without `boxes`.
+    """
+
+    size: int | tuple[int, int]
+    resize: int | tuple[int, int] | None = None
+    fit: Literal["stretch", "pad", "crop"] = "stretch"
+    fill: int | tuple[int, int, int] = 0
+    channels: int = 3
+    boxes: bool = False
+    margin: float = 0.0
+    max_bytes: int = MAX_BYTES
+    max_pixels: int = MAX_PIXELS
+
+    def __post_init__(self):
+        for name in ("size", "resize", "fill"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)  # as read from JSON
+        size, resize = (
+            as_sides("size", self.size),
+            as_sides("resize", self.size if self.resize is None else self.resize),
+        )
+        expected = f"at least size={self.size!r}, which is cut out of it"
+        require(resize[0] >= size[0] and resize[1] >= size[1], f"resize={self.resize!r}", expected)
+        require(self.fit in _FITS, f"fit={self.fit!r}", "'stretch', 'pad' or 'crop'")
+        _as_color(self.fill)
+        require(self.channels in (1, 3), f"channels={self.channels!r}", "1 (gray) or 3 (color)")
+        require(self.margin >= 0, f"margin={self.margin!r}", "a share of 0 or more")
+        require(self.boxes or not self.margin, f"margin={self.margin!r} and boxes=False", "boxes=True for a margin")
+        require_whole("max_bytes", self.max_bytes, 1)
+        require_whole("max_pixels", self.max_pixels, 1)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the result."""
+        return *as_sides("size", self.size), self.channels
+
+    @property
+    def uncropped(self) -> "Preprocessing":
+        """The same without the center crop, to take random crops in training."""
+        return self if self.resize is None else dataclasses.replace(self, size=self.resize, resize=None)
+
+    def __call__(self, example: Any) -> "tf.Tensor":
+        """One example as uint8 `(height, width, channels)`."""
+        return self._fitted(self._pixels(example))
+
+    def original(self, example: Any) -> "tf.Tensor":
+        """One example before it is resized: upright, cut to its box, uint8 `(any, any, channels)`."""
+        from tfdml._images.fit import to_channels
+
+        return to_channels(self._pixels(example), self.channels)
+
+    def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
+        """The result for the content of a file, a string `()`, and its box `(4,)`."""
+        from tfdml._images.decode import require_image
+
+        return self._fitted(require_image(*self._decoded(file, box)))
+
+    def batch_from_bytes(self, files: "tf.Tensor", boxes: "tf.Tensor | None" = None) -> "tuple[tf.Tensor, tf.Tensor]":
+        """Results for the contents of files, and the reasons of those that have none.
+
+        Args:
+            files: strings `(batch,)`.
+            boxes: `(batch, 4)`, or None.
+
+        Returns:
+            uint8 `(batch, height, width, channels)`, black where there is no image, and strings `(batch,)`, empty where
+            there is one.
+        """
+        from tfdml._images.decode import load_batch
+
+        def load(*parts):
+            problem, image = self._decoded(*parts)
+            return problem, self._fitted(image)
+
+        return load_batch(load, (files,) if boxes is None else (files, boxes), self.shape)
+
+    def _pixels(self, example):
+        """RGB pixels of a path or of pixels, with or without a box."""
+        import tensorflow as tf
+
+        from tfdml._images.decode import require_image
+
+        example, box = example if self.boxes else (example, None)
+        example = tf.convert_to_tensor(example)
+        if example.dtype == tf.string:
+            return require_image(*self._decoded(tf.io.read_file(example), box))
+        return require_image(*self._cut("", _as_rgb(example), box))
+
+    def _decoded(self, file, box=None):
+        """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
+        from tfdml._images.decode import decoded
+
+        require(
+            (box is not None) == self.boxes,
+            f"boxes={self.boxes} {'and no' if box is None else 'and a'} box",
+            "both or none",
+        )
+        return self._cut(*decoded(file, self.max_bytes, self.max_pixels), box)
+
+    def _cut(self, problem, image, box):
+        from tfdml._images.fit import cut
+
+        if box is None:
+            return problem, image
+        return cut(problem, image, box, self.margin)
+
+    def _fitted(self, image):
+        from tfdml._images.fit import fitted
+
+        resize, fill = as_sides("resize", self.size if self.resize is None else self.resize), _as_color(self.fill)
+        return fitted(image, size=self.shape[:2], resize=resize, fit=self.fit, fill=fill, channels=self.channels)
+
+
+def _as_color(fill):
+    """A gray level or a color as a tuple of three."""
+    color = tuple(fill) if isinstance(fill, tuple) else (fill,) * 3
+    whole = all(isinstance(level, numbers.Integral) and 0 <= level <= 255 for level in color)
+    require(len(color) == 3 and whole, f"fill={fill!r}", "a gray level or (red, green, blue) in 0 to 255")
+    return color
+
+
+def _as_rgb(pixels):
+    """Pixels `(any, any, 1, 3 or 4)` as RGB."""
+    import tensorflow as tf
+
+    known = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)
+    received = f"pixels of shape {pixels.shape} and type {pixels.dtype.name}"
+    require(known, received, "uint8 (height, width, channels) with 1, 3 or 4 channels, or a path")
+    return tf.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]
