@@ -311,8 +311,9 @@ def backbone(settings, shape, weights):
     if settings.backbone == "bn_inception":
         return tfdml.models.bn_inception(input_shape=shape, weights=weights)
     if settings.backbone == "tiny":
-        scaled = keras.layers.Rescaling(1 / 255)
-        return keras.Sequential([keras.Input(shape), scaled, keras.layers.Conv2D(8, 3, strides=4, activation="relu")])
+        images = keras.Input(shape)
+        x = keras.layers.Conv2D(8, 3, strides=4, activation="relu")(keras.layers.Rescaling(1 / 255)(images))
+        return keras.Model(images, x)
     return settings.backbone
 
 

@@ -1,7 +1,6 @@
 """The benchmarks of the papers from begin to end, on miniature copies in the original formats."""
 
 import json
-import runpy
 from pathlib import Path
 
 import keras
@@ -27,7 +26,7 @@ def run(monkeypatch, root, dataset, method, *flags):
     out = root / "out"
     words = ["--dataset", dataset, "--data", str(root / "data"), "--method", method, "--output", str(out)]
     monkeypatch.setattr("sys.argv", ["benchmarks", *words, "--quick", *flags])
-    runpy.run_module("recipes.benchmarks", run_name="__main__")
+    recipe.main()
     return json.loads((out / "results.json").read_text())
 
 
