@@ -116,6 +116,54 @@ def test_classes_without_images_are_named(root):
         folder(root)
 
 
+@pytest.fixture
+def split_root(tmp_path):
+    for name in ("train/cat/1.png", "train/ant/2.png", "test/cat/3.png", "test/dog/4.png", "seen/eel/5.png"):
+        write_image(tmp_path / name, np.full((6, 8, 3), 100, np.uint8))
+    (tmp_path / "README").write_text("about")
+    (tmp_path / "test" / "dog" / "notes.txt").write_text("no image")
+    return tmp_path
+
+
+def test_splits_come_in_the_order_given_and_share_the_names_of_common_classes(split_root):
+    test, train = folder(split_root, splits=("test", "train"))
+    assert train.class_names == test.class_names == ("ant", "cat", "dog")
+    assert train.paths.tolist() == [str(split_root / name) for name in ("train/ant/2.png", "train/cat/1.png")]
+    assert (train.labels.tolist(), test.labels.tolist()) == ([0, 1], [1, 2])
+    assert np.asarray(test.examples()).shape == (2, 224, 224, 3)
+
+
+def test_splits_without_a_common_class_have_their_own_names(split_root):
+    train, seen = folder(split_root, splits=["train", "seen"])
+    assert (train.class_names, seen.class_names) == (("ant", "cat"), ("eel",))
+
+
+def test_what_is_outside_the_splits_is_listed_in_every_part(split_root):
+    outside = {(str(split_root / name), "outside the splits") for name in ("README", "seen")}
+    train, test = folder(split_root, splits=("train", "test"))
+    assert set(train.skipped) == outside
+    assert set(test.skipped) == outside | {(str(split_root / "test/dog/notes.txt"), "suffix '.txt'")}
+
+
+def test_images_in_unread_formats_are_counted_over_all_splits(split_root):
+    for name in ("train/cat/a.heic", "test/cat/b.heic"):
+        (split_root / name).write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"not read: 2 \.heic") as warned:
+        folder(split_root, splits=("train", "test"))
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize("splits", ["train", (), ("train", "train"), (1, 2)])
+def test_splits_that_are_not_different_names_are_refused(split_root, splits):
+    with pytest.raises(ValueError, match=r"Received splits=.*, expected different names, such as"):
+        folder(split_root, splits=splits)
+
+
+def test_a_missing_split_is_named(split_root):
+    with pytest.raises(ValueError, match=r"validation', which is not a folder"):
+        folder(split_root, splits=("train", "validation"))
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_load_in_the_graph_with_a_static_shape(root, channels):
     files = folder(root)

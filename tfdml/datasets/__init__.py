@@ -7,6 +7,7 @@ from tfdml.datasets.image_folder import folder
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "in_shop",
     "motorcycle_stereo",
     "photo_patches",
+    "require_disjoint",
     "stanford_online_products",
     "stereo_error",
 ]

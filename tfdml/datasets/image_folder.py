@@ -4,13 +4,17 @@ import collections
 import os
 import pathlib
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, overload
 
 import numpy as np
 
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.splits import as_split_names, with_shared_names
+
+Loader = Callable[..., Any]
 
 EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `Preprocessing` reads
 _UNREAD_IMAGE_SUFFIXES = (
@@ -19,8 +23,17 @@ _UNREAD_IMAGE_SUFFIXES = (
 )
 
 
-def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> LabeledSet:
-    """Lists an image folder with one subfolder per class.
+@overload
+def folder(path: str | os.PathLike, *, splits: None = None, load: Loader | None = None) -> LabeledSet: ...
+@overload
+def folder(path: str | os.PathLike, *, splits: Sequence[str], load: Loader | None = None) -> tuple[LabeledSet, ...]: ...
+def folder(
+    path: str | os.PathLike, *, splits: Sequence[str] | None = None, load: Loader | None = None
+) -> LabeledSet | tuple[LabeledSet, ...]:
+    """Lists an image folder with one subfolder per class, or one subfolder per split with those of its classes.
+
+        photos = folder("photos")                                   # photos/cat/1.jpg
+        train, test = folder("photos", splits=("train", "test"))    # photos/train/cat/1.jpg, photos/test/cat/2.jpg
 
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
@@ -28,24 +41,41 @@ def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -
     with other suffixes, hidden files, hidden folders and links to folders (without their contents), and files outside
     the class folders. A warning counts files whose suffix is that of another image format, such as .tiff or .heic.
 
+    Splits with a class in common have the same labels and `class_names`, those of all their classes. A split that has
+    no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
+
     Args:
         path: the folder.
+        splits: names of the folders of the splits, in the order of the result. Others are listed in `skipped` of every
+            part.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
-        `LabeledSet` of paths.
+        `LabeledSet` of paths, or with `splits` a tuple of them.
 
     Raises:
-        ValueError: the folder does not exist or has no subfolder, or a subfolder has no image.
+        ValueError: the folder does not exist or has no subfolder, or the folder of a class has no image; `splits` that
+            are not different names.
     """
-    root, classes = pathlib.Path(path), _class_names(path)
-    listed = [list(_sorted_files(root / name)) for name in classes]
+    if splits is None:
+        found = _listed(path, load)
+        _warn_of_images(path, found.skipped)
+        return found
+    parts = [_listed(os.path.join(path, name), load) for name in as_split_names(splits)]
+    outside = tuple((str(child), "outside the splits") for child in _children(path) if child.name not in splits)
+    _warn_of_images(path, [*outside, *(entry for part in parts for entry in part.skipped)])
+    return with_shared_names([replace(part, skipped=outside + part.skipped) for part in parts])
+
+
+def _listed(path, load):
+    """The set of a folder with one subfolder per class."""
+    classes = _class_names(path)
+    listed = [list(_sorted_files(pathlib.Path(path, name))) for name in classes]
     files = [[file for file, reason in entries if not reason] for entries in listed]
     _require_images(path, classes, files)
-    skipped = [(child, _reason(child) or "outside the class folders") for child in sorted(root.iterdir())]
+    skipped = [(child, _reason(child) or "outside the class folders") for child in _children(path)]
     skipped = [entry for entry in skipped if entry[0].name not in classes]
     skipped += [entry for entries in listed for entry in entries if entry[1]]
-    _warn_of_images(path, [file for file, _ in skipped])
     return LabeledSet(
         paths=np.array([str(image) for images in files for image in images]),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(images) for images in files]),
@@ -53,6 +83,10 @@ def folder(path: str | os.PathLike, *, load: Callable[..., Any] | None = None) -
         load=load or Preprocessing(size=224),
         skipped=tuple((str(file), reason) for file, reason in skipped),
     )
+
+
+def _children(path):
+    return sorted(pathlib.Path(path).iterdir())
 
 
 def _class_names(path):
@@ -99,7 +133,7 @@ def _reason(child):
 
 def _warn_of_images(path, skipped):
     """One warning that counts the files of other image formats by suffix."""
-    counts = collections.Counter(file.suffix.lower() for file in skipped)
+    counts = collections.Counter(pathlib.Path(file).suffix.lower() for file, _ in skipped)
     counts = [f"{counts[suffix]} {suffix}" for suffix in sorted(_UNREAD_IMAGE_SUFFIXES) if counts[suffix]]
     if counts:
         message = (

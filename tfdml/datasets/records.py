@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import as_ids, require_whole
+from tfdml.datasets import splits
+from tfdml.datasets.description import Description, describe
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -141,6 +143,44 @@ class LabeledSet:
             labels=np.searchsorted(wanted, part.labels),
             class_names=tuple(self.class_names[number] for number in wanted),
         )
+
+    def split(
+        self, validation: float = 0.2, *, by: Literal["class", "image", "group"] = "class", seed: int = 0
+    ) -> tuple[Self, Self]:
+        """A training and a validation part, drawn at random.
+
+        * `by="class"`: no class is in both parts, as in retrieval of unseen classes; labels are dense in each part, and
+          `class_names` are those of the part.
+        * `by="image"`: each class is split, and both parts have all `class_names`. A class of c images gives the
+          validation part `validation * c` images, rounded at random up or down, and keeps at least one for training.
+          Images of a sequence may come into both parts; to prevent it, split by group.
+        * `by="group"`: no group is in both parts, and both parts have all `class_names`. A class whose groups are all
+          in the validation part has no image for training.
+
+        The draw depends on the seed and the class names (or group ids) only: another order of the classes, or more
+        examples of other classes, give the same parts. With `by="image"` it also depends on the order inside a class.
+
+        Args:
+            validation: share of the classes, images or groups in the validation part; both parts get at least one.
+            by: what is drawn.
+            seed: whole number.
+
+        Returns:
+            `(train, validation)`, without a protocol, each in the order of the set.
+
+        Raises:
+            ValueError: a share outside (0, 1), an unknown `by`, one class or one group only, no groups, or a validation
+                part without examples.
+        """
+        rows = splits.split(self, validation, by=by, seed=seed)
+        train, held_out = self.take(rows[0]), self.take(rows[1])
+        if by != "class":
+            return train, held_out
+        return train.classes(np.unique(train.labels)), held_out.classes(np.unique(held_out.labels))
+
+    def describe(self) -> Description:
+        """Counts, class sizes, groups and skipped files as a record that prints as a table and a histogram."""
+        return describe(self)
 
     def _class_number(self, name):
         if isinstance(name, str) and name in self.class_names:

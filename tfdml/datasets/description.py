@@ -1,0 +1,94 @@
+"""Summary of a labeled set."""
+
+import collections
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_BAR = 40  # width of the longest bar of a histogram, in characters
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """What a labeled set contains; it prints as a table and a histogram of class sizes.
+
+    Attributes:
+        class_sizes: `(classes,)` int64, examples per class, in the order of the class names.
+        groups: number of groups; None for a set without groups.
+        boxes: whether the examples have bounding boxes.
+        skipped: number of files and rows that are not in the set, by reason.
+        protocol: the protocol of the set, or None.
+    """
+
+    class_sizes: np.ndarray
+    groups: int | None
+    boxes: bool
+    skipped: Mapping[str, int]
+    protocol: str | None
+
+    @property
+    def examples(self) -> int:
+        """Number of examples."""
+        return int(self.class_sizes.sum())
+
+    @property
+    def classes(self) -> int:
+        """Number of classes with examples."""
+        return int((self.class_sizes > 0).sum())
+
+    @property
+    def single(self) -> int:
+        """Number of classes with one example, which has no positive pair."""
+        return int((self.class_sizes == 1).sum())
+
+    def __str__(self) -> str:
+        rows = list(_rows(self))
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {value}" for name, value in rows]
+        return "\n".join([*lines, *_histogram(self.class_sizes[self.class_sizes > 0])])
+
+    __repr__ = __str__
+
+
+def describe(part: Any) -> Description:
+    """The `Description` of a labeled set."""
+    return Description(
+        class_sizes=np.bincount(part.labels, minlength=len(part.class_names)),
+        groups=None if part.groups is None else len(np.unique(part.groups)),
+        boxes=part.boxes is not None,
+        skipped=dict(sorted(collections.Counter(reason for _, reason in part.skipped).items())),
+        protocol=part.protocol,
+    )
+
+
+def _rows(found):
+    """Lines of the table, each a name and a value."""
+    sizes = found.class_sizes[found.class_sizes > 0]
+    yield "examples", f"{found.examples:,}"
+    yield "classes", f"{found.classes:,}"
+    if len(sizes):
+        yield "examples per class", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
+    optional = {
+        "classes with one example": found.single,
+        "classes without examples": len(found.class_sizes) - found.classes,
+        "groups": found.groups,
+        "boxes": "one per example" if found.boxes else None,
+        "protocol": found.protocol,
+    }
+    yield from ((name, f"{value:,}" if isinstance(value, int) else value) for name, value in optional.items() if value)
+    yield from ((f"skipped, {reason}", f"{number:,}") for reason, number in found.skipped.items())
+
+
+def _histogram(sizes):
+    """Lines of a histogram; a bar is for sizes from a power of two to the next."""
+    if not len(sizes):
+        return
+    counts = np.bincount(np.frexp(sizes)[1] - 1)
+    ranges = [str(2**i) if i == 0 else f"{2**i:,} to {2 ** (i + 1) - 1:,}" for i in range(len(counts))]
+    width, longest = max(map(len, ranges)), len(f"{counts.max():,}")
+    yield "\nclasses by number of examples"
+    for name, count in list(zip(ranges, counts, strict=True))[int(np.flatnonzero(counts)[0]) :]:
+        bar = "#" * int(np.ceil(_BAR * count / counts.max()))
+        yield f"{name:>{width}}  {count:>{longest},}  {bar}".rstrip()
