@@ -63,6 +63,7 @@ studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
 	$(BIN)/python -m studies.glyphs
+	$(BIN)/python -m studies.photo_patches
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv

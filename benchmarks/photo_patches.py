@@ -46,11 +46,17 @@ def fpr95(embeddings, labels, seed=0):
     first = rng.integers(rows.shape[1], size=PAIRS)
     second = (first + rng.integers(1, rows.shape[1], size=PAIRS)) % rows.shape[1]
     unit = embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), 1e-12)
-    positive = np.einsum("ij,ij->i", unit[rows[classes, first]], unit[rows[classes, second]])
+    positive = _similarities(unit, rows[classes, first], rows[classes, second])
     a, b = rng.integers(len(labels), size=(2, 2 * PAIRS))
     differ = np.flatnonzero(labels[a] != labels[b])[:PAIRS]
-    negative = np.einsum("ij,ij->i", unit[a[differ]], unit[b[differ]])
+    negative = _similarities(unit, a[differ], b[differ])
     return float(np.mean(negative >= np.quantile(positive, 0.05)))
+
+
+def _similarities(unit, a, b, chunk=1000):
+    """Similarities of pairs of rows, a chunk at a time: vectors of pixels are long."""
+    chunks = [slice(start, start + chunk) for start in range(0, len(a), chunk)]
+    return np.concatenate([np.einsum("ij,ij->i", unit[a[rows]], unit[b[rows]]) for rows in chunks])
 
 
 def pixels(images):

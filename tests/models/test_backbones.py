@@ -36,6 +36,12 @@ def test_raw_pixels_become_unit_vectors_in_float32(backbone, policy, images):
     np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("stem", "side"), [((), 16), ((4,), 8), ((4, 6), 4)])
+def test_each_convolution_of_a_stem_halves_the_resolution(stem, side):
+    model = make(models.residual, stem=stem)  # widths of 4 and 8: the second stage halves 32 pixels once
+    assert model.get_layer(index=-2).kernel.shape == (side * side * 8, 16)
+
+
 @every_backbone
 def test_brightness_and_contrast_of_an_image_do_not_matter(backbone, images):
     model = make(backbone)

@@ -31,7 +31,12 @@ def plain(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 6
 
 
 def residual(
-    images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (16, 32, 64, 128), blocks: int = 1
+    images: KerasTensor,
+    *,
+    dim: int = 128,
+    widths: Sequence[int] = (16, 32, 64, 128),
+    blocks: int = 1,
+    stem: Sequence[int] = (),
 ) -> KerasTensor:
     """A residual network: `blocks` basic blocks at each width, halving the resolution between widths.
 
@@ -40,13 +45,18 @@ def residual(
         dim: size of the embedding.
         widths: channels of each stage.
         blocks: residual blocks in each stage.
+        stem: channels of the convolutions before the first stage, each of which halves the resolution, for images
+            larger than 32 x 32; empty for one convolution of `widths[0]` channels at full resolution.
 
     Returns:
         `(batch, dim)` Keras tensor of unit vectors, float32.
 
     Source: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016, basic blocks.
     """
-    x = _convolution(standardized(images), widths[0])
+    x = standardized(images)
+    for width in stem:
+        x = _convolution(x, width, strides=2)
+    x = x if stem else _convolution(x, widths[0])
     for stage, width in enumerate(widths):
         for block in range(blocks):
             x = _basic_block(x, width, strides=2 if stage and not block else 1)

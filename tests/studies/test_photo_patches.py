@@ -1,0 +1,94 @@
+"""The study of photo patches: orientations of batches, rows, tables, and the whole story on a few places."""
+
+import csv
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from studies import pages, photo_patches, runner
+
+
+def random_part(name):
+    """Twenty places with eight random views each, in two photographs."""
+    labels = np.repeat(np.arange(20), 8)
+    return tfdml.datasets.PhotoPatches(
+        images=np.random.default_rng(len(name)).integers(0, 256, (160, 64, 64, 3), dtype=np.uint8),
+        labels=labels,
+        class_names=tuple(map(str, range(20))),
+        photographs=labels % 2,
+        places=np.zeros((160, 2), np.int64),
+        views=np.tile(np.arange(8), 20),
+        photograph_names=("one", "two"),
+        protocol=name,
+    )
+
+
+def some_windows(pair, embed, *, window):
+    """Stands in for `stereo_error`: the shape of the embeddings of two windows."""
+    assert embed(np.zeros((2, window, window, 3), np.uint8)).shape[0] == 2
+    return 0.5
+
+
+@pytest.fixture
+def random_data(monkeypatch):
+    monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: [random_part(name) for name in parts])
+    monkeypatch.setattr(tfdml.datasets, "motorcycle_stereo", lambda: None)
+    monkeypatch.setattr(tfdml.datasets, "stereo_error", some_windows)
+    monkeypatch.setattr(photo_patches.baselines, "PAIRS", 500)
+    monkeypatch.setitem(photo_patches.UNTRAINED, "SIFT", photo_patches.baselines.pixels)
+
+
+def test_all_views_of_a_place_are_turned_alike_and_all_eight_orientations_occur():
+    image = np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    eight = [np.rot90(one, turns) for one in (image, image[:, ::-1]) for turns in range(4)]
+    batch = np.broadcast_to(image, (100, 4, 4, 3))
+    turned = photo_patches.turned(tf.constant(batch), (3, 5), per_class=2).numpy()
+    np.testing.assert_array_equal(turned[::2], turned[1::2])
+    counts = [sum(np.array_equal(one, view) for view in turned[::2]) for one in eight]
+    assert sum(counts) == 50
+    assert min(counts) > 0
+
+
+def test_the_false_positive_rate_is_0_for_places_apart_and_1_for_images_all_alike():
+    labels = np.repeat(np.arange(16), 8)
+    assert photo_patches.baselines.fpr95(np.eye(16, dtype=np.float32)[labels], labels) == 0
+    assert photo_patches.baselines.fpr95(np.ones((128, 4), np.float32), labels) == 1
+
+
+def test_batches_depend_on_the_seed_alone():
+    run = photo_patches.Run(classes_per_batch=4)
+    first, again = (next(iter(photo_patches.batches(run, random_part("train")))) for _ in range(2))
+    np.testing.assert_array_equal(first[0], again[0])
+    np.testing.assert_array_equal(first[1], again[1])
+    assert first[0].shape == (16, 64, 64, 3)
+
+
+@pytest.mark.slow
+def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_data, tmp_path, capsys):
+    arguments = ["--quick", "--workers", "1", "--output", str(tmp_path)]
+    photo_patches.main(arguments)
+    assert capsys.readouterr().out.count(" trained: ") == 4  # two seeds are trained and tested; one is the trial
+    rows = list(csv.DictReader((tmp_path / "photo_patches.csv").read_text().splitlines()))
+    assert [row["seed"] for row in rows] == ["none"] * 3 + ["0", "1", "mean", "standard deviation"]
+    assert {row["protocol"] for row in rows} == {"test/first-16-places"}
+    assert float(rows[5]["recall@1"]) == pytest.approx((float(rows[3]["recall@1"]) + float(rows[4]["recall@1"])) / 2)
+    (trial,) = csv.DictReader((tmp_path / "photo_patches_choice.csv").read_text().splitlines())
+    assert trial["protocol"] == "validation/first-16-places"
+    assert (tmp_path / "photo-patches.png").read_bytes().startswith(b"\x89PNG")
+    photo_patches.main(arguments)
+    assert " trained: " not in capsys.readouterr().out
+
+
+def test_the_tables_of_the_pages_are_those_of_the_rows():
+    rows, choice = runner.read_rows(photo_patches.ROWS), runner.read_rows(photo_patches.CHOICE)
+    for page in photo_patches.PAGES:
+        assert f"of {photo_patches.SOURCE} -->" in page.read_text()
+        assert photo_patches.filled(page.read_text(), rows, choice) == page.read_text()
+
+
+def test_the_published_networks_are_those_of_the_choice():
+    (rows,) = [runner.where(runner.read_rows(photo_patches.ROWS), method=photo_patches.TRAINED)]
+    seeds = [row["seed"] for row in rows if not isinstance(row["seed"], str)]
+    assert seeds == [run.seed for run in photo_patches.Setting(pages.ROOT).runs]
