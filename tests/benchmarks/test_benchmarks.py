@@ -33,6 +33,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
     [
         ("samplers", ["--no-peers"], {"images_per_second", "over_shuffle"}),
         ("loading", [], {"images_per_second", "over_tf_data"}),
+        ("photo_loading", [], {"images_per_second", "over_tf_data"}),
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
