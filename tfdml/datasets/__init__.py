@@ -9,6 +9,7 @@ from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.tables import table
 
 __all__ = [
     "Glyphs",
@@ -29,6 +30,7 @@ __all__ = [
     "require_disjoint",
     "stanford_online_products",
     "stereo_error",
+    "table",
 ]
 
 

@@ -125,7 +125,7 @@ def with_shared_names(parts: Sequence[Any], key: Callable[[str], Any] | None = N
 
 def _connected(part, parts):
     """Names of the classes of all parts that are connected to a part by common classes."""
-    names: set[str] = set()
+    names = set()
     found = set(part.class_names)
     while found != names:
         names = found

@@ -1,0 +1,223 @@
+"""Image files from CSV and Parquet files and from data frames."""
+
+import csv
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from pyarrow import parquet
+from pyarrow import table as arrow_table
+
+from tfdml.datasets import require_disjoint, table
+
+COLUMNS = {
+    "path": ["a.png", "deep/b.png", "c.png", "d.png", "e.png", "f.png"],
+    "label": ["cat", "ant", "cat", "ant", "bee", "bee"],
+    "split": ["train", "query", "train", "gallery", "train", "train"],
+    "camera": [3, 1, 3, 2, 1, 1],
+    "day": ["monday", "friday", "monday", "friday", "monday", "friday"],
+    "x1": [0.0, 0.5, 1.0, 0.0, 0.0, 0.0],
+    "y1": [0, 0, 1, 0, 0, 0],
+    "x2": [2, 2, 3, 2, 2, 2],
+    "y2": [4, 4, 4, 4, 4, 4],
+}
+BOX = ("x1", "y1", "x2", "y2")
+
+
+class Frame:
+    """What a data frame of pandas or polars has in common: `columns`, and columns by name."""
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+        self._columns = columns
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for row, path in enumerate(COLUMNS["path"]):
+        (tmp_path / path).write_bytes(tf.io.encode_png(np.full((4, 3, 3), row, np.uint8)).numpy())
+    return tmp_path
+
+
+def write_csv(root, columns, name="photos.csv", delimiter=",", encoding="utf-8"):
+    with (root / name).open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return root / name
+
+
+def in_form(form, root, columns):
+    """The same table in another form, and the options that it needs."""
+    if form == "parquet":
+        parquet.write_table(arrow_table(columns), root / "photos.parquet")
+        return root / "photos.parquet", {}
+    if form == "csv":
+        return write_csv(root, columns), {}
+    if form == "tsv with a byte order mark":
+        return str(write_csv(root, columns, "photos.tsv", "\t", "utf-8-sig")), {}
+    arrays = {name: np.array(column) for name, column in columns.items()}
+    return (arrays if form == "dict" else Frame(arrays)), {"root": root}
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv with a byte order mark", "parquet", "dict", "frame"])
+def test_a_table_is_read_from_every_form(form, root):
+    source, options = in_form(form, root, COLUMNS)
+    photos = table(source, group="camera", box=BOX, **options)
+    assert photos.paths.tolist() == [str(root / path) for path in COLUMNS["path"]]
+    assert photos.class_names == ("ant", "bee", "cat")
+    assert photos.labels.tolist() == [2, 0, 2, 0, 1, 1]
+    assert photos.groups.tolist() == COLUMNS["camera"]
+    np.testing.assert_array_equal(photos.boxes, np.transpose([COLUMNS[name] for name in BOX]))
+    assert photos.skipped == ()
+    np.testing.assert_array_equal(photos.take([3]).examples(), np.full((1, 224, 224, 3), 3))
+
+
+def test_query_and_gallery_share_their_classes_and_training_has_its_own(root):
+    train, query, gallery = table(write_csv(root, COLUMNS), splits=("train", "query", "gallery"), group="day")
+    assert train.class_names == ("bee", "cat")
+    assert query.class_names == gallery.class_names == ("ant",)
+    assert train.labels.tolist() == [1, 1, 0, 0]
+    assert train.groups.tolist() == [1, 1, 1, 0]
+    assert query.groups.tolist() == gallery.groups.tolist() == [0]
+    require_disjoint(train, query)
+    with pytest.raises(ValueError, match="1 classes with examples in both set 1 and set 2"):
+        require_disjoint(query, gallery)
+
+
+def test_rows_of_other_splits_are_listed(root):
+    (train,) = table(write_csv(root, COLUMNS), splits=["train"])
+    assert len(train) == 4
+    assert train.skipped == (("deep/b.png", "split 'query'"), ("d.png", "split 'gallery'"))
+
+
+def test_column_names_can_be_given(root):
+    renamed = dict(zip(["file", "kind", "part"], [COLUMNS[name] for name in ("path", "label", "split")], strict=True))
+    (train,) = table(write_csv(root, renamed), path="file", label="kind", split="part", splits=("train",))
+    assert train.class_names == ("bee", "cat")
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([10, 9, 10, 9, 100, 100], ("9", "10", "100")),
+        ([1.0, 2.0, 1.0, 2.0, 3.0, 3.0], ("1", "2", "3")),
+        (["7", "07", "7", "07", "a", "a"], ("07", "7", "a")),
+        ([False, True] * 3, ("False", "True")),
+    ],
+)
+def test_labels_are_text_or_whole_numbers(labels, names, root):
+    photos = table({"path": COLUMNS["path"], "label": labels}, root=root)
+    assert photos.class_names == names
+
+
+def test_paths_without_a_root_are_those_below_the_current_folder(root, monkeypatch):
+    monkeypatch.chdir(root)
+    assert table(COLUMNS).paths.tolist() == COLUMNS["path"]
+    write_csv(root, COLUMNS)
+    assert table("photos.csv").paths.tolist() == COLUMNS["path"]
+
+
+BAD_ROWS = {
+    "path": ["missing.png", "../outside.png", "", "a.png", "c.png", "d.png", "e.png"],
+    "label": ["cat", "cat", "cat", " ", "cat", "cat", "cat"],
+    "day": [1, 1, 1, 1, "", 1, 1],
+    "x1": ["1", "1", "1", "1", "1", "left", "1"],
+}
+BAD_OPTIONS = {"group": "day", "box": ("x1", "x1", "x1", "x1")}
+
+
+def test_rows_that_cannot_be_used_are_an_error_that_counts_them(root):
+    write_csv(root, BAD_ROWS)
+    (root.parent / "outside.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"a table of 7 rows, of which 6 cannot be used: 1 not a file, first missing"):
+        table(root / "photos.csv", **BAD_OPTIONS)
+
+
+def test_rows_that_cannot_be_used_are_listed_with_the_reason(root):
+    photos = table(write_csv(root, BAD_ROWS), on_error="skip", **BAD_OPTIONS)
+    assert photos.paths.tolist() == [str(root / "e.png")]
+    assert photos.skipped == (
+        ("missing.png", "not a file"),
+        ("../outside.png", "outside root"),
+        ("row 2", "no path"),
+        ("a.png", "no label"),
+        ("c.png", "no group"),
+        ("d.png", "no box"),
+    )
+    assert photos.describe().skipped["no label"] == 1
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), np.datetime64("NaT"), "", "  "])
+def test_cells_of_a_frame_may_be_missing(missing, root):
+    labels = np.array(["cat", missing, "cat", "ant", "ant", "None"], dtype=object)
+    photos = table(Frame({"path": COLUMNS["path"], "label": labels}), root=root, on_error="skip")
+    assert photos.class_names == ("None", "ant", "cat")
+    assert photos.skipped == (("deep/b.png", "no label"),)
+
+
+def test_an_absolute_path_is_below_its_root_or_an_error(root):
+    absolute = {"path": [str(root / "a.png"), str(root / "c.png")], "label": ["cat", "ant"]}
+    for folder in (root, root.parent, "/"):
+        assert table(absolute, root=folder).paths.tolist() == absolute["path"]
+    with pytest.raises(ValueError, match="2 outside root, first"):
+        table(absolute, root=root / "deep")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"label": "class"}, r"columns 'path', 'label'.* and without 'class' \(label=\), expected these columns"),
+        ({}, {"group": "g", "box": ("x1", "y1", "x2", "h")}, r"without 'h' \(box\), 'g' \(group=\)"),
+        ({}, {"box": ("x1", "y1")}, r"box=\('x1', 'y1'\), expected four column names"),
+        ({}, {"splits": ("train", "test")}, "no row of test that can be used.*has gallery, query, train"),
+        ({}, {"splits": "train"}, "splits='train', expected different names"),
+        ({}, {"on_error": "ignore"}, "on_error='ignore', expected 'error' or 'skip'"),
+        ({"label": [0.5] * 6}, {}, "label 0.5, expected text or a whole number"),
+        ({"label": ["cat"] * 5}, {}, "columns of 5 and 6 rows, expected the same length"),
+        ({"label": [""] * 6}, {"on_error": "skip"}, "6 cannot be used: 6 no label, first a.png, expected at least one"),
+        ({"path": [], "label": []}, {}, "a table of 0 rows, expected at least one row"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(change, options, message, root):
+    with pytest.raises(ValueError, match=message):
+        table(COLUMNS | change, root=root, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("photos.xlsx", "path,label", r"photos.xlsx', expected .csv, .tsv or .parquet. Read other files"),
+        (
+            "photos.csv",
+            "path,label\na.png,cat\nb, c.png,cat",
+            r"2 columns and more cells in 1 rows, first in row \[1\]",
+        ),
+        ("photos.csv", "", "without 'path'"),
+        ("photos.csv", "path,label,path\na.png,cat,a.png", "expected different column names"),
+        ("photos.csv", "path,label\n\na.png", "1 no label, first a.png"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(name, content, message, root):
+    (root / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        table(root / name)
+
+
+def test_a_missing_file_and_other_objects_are_refused(root):
+    with pytest.raises(ValueError, match=r"nothing.csv', which is not a file, expected a table"):
+        table(root / "nothing.csv")
+    with pytest.raises(ValueError, match="a table of type list, expected a path, a data frame"):
+        table(["a.png"])
+
+
+def test_parquet_without_pyarrow_says_what_to_install(root, monkeypatch):
+    (root / "photos.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install tfdml\[tables\]"):
+        table(root / "photos.parquet")
