@@ -109,8 +109,9 @@ def read(options):
         if options.data
         else tfdml.datasets.table(options.table, load=view)
     )
-    print(photos.verify())
-    train, validation = photos.split(options.validation, by="class", seed=options.seed)
+    checked = photos.verify()
+    print(f"{checked}\n")
+    train, validation = photos.take(checked.kept).split(options.validation, by="class", seed=options.seed)
     if len(validation.class_names) < 2:
         raise SystemExit("One validation class: every neighbor is right. Pass a larger --validation or more classes.")
     return train, validation

@@ -1,12 +1,16 @@
 """The code in the documents runs, and their numbers are the measured ones."""
 
+import functools
 import importlib
 import re
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
@@ -26,6 +30,32 @@ def small(glyphs, **options):
     ]
 
 
+def own_photos(folder):
+    """24 classes of 5 small JPEG files in `photos`, listed in `photos.csv`."""
+    lines = ["path,label"]
+    for row, label in enumerate(np.repeat(np.arange(24), 5)):
+        pixels = np.random.default_rng(row).integers(0, 60, (40, 48, 3)) + 8 * label
+        path = folder / "photos" / f"class-{label:02}" / f"{row}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
+        lines.append(f"{path.relative_to(folder)},class-{label:02}")
+    (folder / "photos.csv").write_text("\n".join(lines))
+
+
+def without_download(build):
+    """A network of keras.applications of one convolution, whose "imagenet" weights are random."""
+
+    @functools.wraps(build)
+    def network(*, include_top, weights, input_shape):
+        images = keras.Input(input_shape)
+        model = keras.Model(images, keras.layers.Conv2D(4, 7, strides=7, activation="relu")(images))
+        if weights not in (None, "imagenet"):
+            model.load_weights(weights)
+        return model
+
+    return network
+
+
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
@@ -36,11 +66,21 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
+    if page.name == "photos.md":
+        own_photos(tmp_path)
+        monkeypatch.setattr(keras.applications, "ResNet50", without_download(keras.applications.ResNet50))
     names = {}
     for block in blocks(page):
         # The documents show the size that users train; here one step per epoch is enough.
         quick = re.sub(r"steps_per_epoch=\d+", "steps_per_epoch=1", re.sub(r"epochs=\d+", "epochs=1", block))
         exec(compile(quick, str(page), "exec"), names)
+
+
+def test_own_photos_become_an_exported_model_in_at_most_25_lines():
+    first = blocks(ROOT / "docs" / "photos.md")[0]
+    assert "tfdml.datasets.folder(" in first
+    assert "ExportBest(" in first
+    assert len([line for line in first.splitlines() if line.strip()]) <= 25
 
 
 @pytest.mark.parametrize("page", PAGES + LISTS, ids=lambda page: f"{page.parent.name}-{page.stem}")

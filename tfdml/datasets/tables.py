@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from tfdml._checks import require
-from tfdml.datasets.image_folder import load_image
+from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.splits import as_split_names, with_shared_names
 
@@ -85,7 +85,7 @@ def table(
         group: column name of the camera, the sequence or another group, text or whole numbers; None for no groups.
         box: four column names of the left, upper, right and lower border of the object, in pixels of the upright image;
             None for no boxes.
-        load: function from a path to an example; `load_image(224)` by default.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
         on_error: what to do with rows without a path, label, split, group or box, with a path outside `root`, and with
             a path that is not a file: raise an error that counts them by reason ("error"), or list them in `skipped`
             with the reason ("skip").
@@ -125,7 +125,7 @@ def _set_of(rows, root, load, skipped):
         class_names=tuple(names),
         boxes=np.array([row["box"] for row in rows], np.float64) if "box" in rows[0] else None,
         groups=_ids([row["group"] for row in rows]) if "group" in rows[0] else None,
-        load=load or load_image(224),
+        load=load or Preprocessing(size=224),
         skipped=skipped,
     )
 
