@@ -164,9 +164,18 @@ def batches(train, options, *, start):
         seed=options.seed,
     )
     if not options.own:
-        return sampler.batches(train, start=start)
+        return sampler.batches(train, start=start).enumerate(start).map(turned)
     crop = tfdml.datasets.RandomCrop(options.size, mirror=True)
     return sampler.batches(train, load=train.load.uncropped, augment=crop, start=start)
+
+
+def turned(step, batch):
+    """Each place in one of eight flips and quarter turns, the same for its views: a turned place is another class."""
+    x, labels = batch
+    bits = [tf.reshape((labels + step) // 2**place % 2 == 1, (-1, 1, 1, 1)) for place in range(3)]
+    x = tf.where(bits[0], tf.reverse(x, [1]), x)
+    x = tf.where(bits[1], tf.reverse(x, [2]), x)
+    return tf.where(bits[2], tf.transpose(x, (0, 2, 1, 3)), x), labels
 
 
 def served(path, part):
@@ -180,11 +189,12 @@ def served(path, part):
 
 def draw_neighbors(path, part, queries, neighbors, *, title):
     """Draw one line per query: the query, then its neighbors, framed green if of the same class, else red."""
-    rows, columns = len(neighbors), max(map(len, neighbors)) + 1
-    figure, axes = plt.subplots(rows, columns, figsize=(0.9 * columns, 0.9 * rows + 0.5), squeeze=False)
-    for query, found, line in zip(queries, neighbors, axes, strict=True):
-        for place, (row, axis) in enumerate(zip([query, *found], line, strict=True)):
-            axis.imshow(part.take([row]).examples()[0])
+    shown = np.column_stack([queries, neighbors])
+    photos = part.take(shown.ravel()).examples().reshape(*shown.shape, *part.take([0]).examples().shape[1:])
+    figure, axes = plt.subplots(*shown.shape, figsize=0.9 * np.array(shown.shape[::-1]) + [0, 0.5], squeeze=False)
+    for query, found, images, line in zip(queries, shown, photos, axes, strict=True):
+        for place, (row, image, axis) in enumerate(zip(found, images, line, strict=True)):
+            axis.imshow(image)
             axis.set(xticks=[], yticks=[])
             color = "black" if place == 0 else RIGHT if part.labels[row] == part.labels[query] else WRONG
             plt.setp(axis.spines.values(), color=color, linewidth=2.5 if place else 1)
