@@ -55,6 +55,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
 
@@ -64,6 +65,7 @@ studies: .venv/installed
 	$(BIN)/python -m studies importance_sampling
 	$(BIN)/python -m studies.glyphs
 	$(BIN)/python -m studies.photo_patches
+	KERAS_BACKEND=jax $(BIN)/python -m studies.precision
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -22,11 +22,12 @@ def images_and_labels(examples, classes):
     return images, np.arange(examples) % classes
 
 
-def ours(images, labels, groups, examples_per_class):
-    """(model, batches) of metric learning."""
+def ours(images, labels, groups, examples_per_class, **options):
+    """(model, batches) of metric learning, compiled with options."""
     inputs = keras.Input(images.shape[1:], dtype="uint8")
     model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs))
-    model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(miner=tfdml.miners.ValidTriplets()))
+    loss = tfdml.losses.MultiSimilarityLoss(miner=tfdml.miners.ValidTriplets())
+    model.compile("adam", loss=loss, **options)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=groups, examples_per_class=examples_per_class, seed=0)
     return model, sampler.batches(images, labels)
 

@@ -2,7 +2,10 @@
 
 import functools
 import importlib
+import os
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +17,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import glyphs, pages, runner
+from studies import glyphs, pages, precision, runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -56,6 +59,22 @@ def without_download(build):
     return network
 
 
+def programs(page):
+    """The blocks of a page that are files: name and content."""
+    return re.findall(r"^```python (\S+)\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page):
+    """The lines of a page that are typed into a console."""
+    consoles = re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [line.removeprefix("$ ") for console in consoles for line in console.splitlines() if line.startswith("$ ")]
+
+
+def short(code):
+    """The code with one step per epoch and one epoch: documents show the size that users train."""
+    return re.sub(r"\b(steps_per_epoch=|epochs=|steps = )\d+", r"\g<1>1", code)
+
+
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
@@ -71,9 +90,20 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
         monkeypatch.setattr(keras.applications, "ResNet50", without_download(keras.applications.ResNet50))
     names = {}
     for block in blocks(page):
-        # The documents show the size that users train; here one step per epoch is enough.
-        quick = re.sub(r"steps_per_epoch=\d+", "steps_per_epoch=1", re.sub(r"epochs=\d+", "epochs=1", block))
-        exec(compile(quick, str(page), "exec"), names)
+        exec(compile(short(block), str(page), "exec"), names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=lambda page: page.stem)
+def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
+    for name, content in programs(page):
+        (tmp_path / name).write_text(short(content))
+    folders = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": folders, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    assert {name for name, _ in programs(page)} == set(re.findall(r"python (\S+)", "\n".join(commands(page))))
+    for command in commands(page):
+        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_own_photos_become_an_exported_model_in_at_most_25_lines():
@@ -92,6 +122,11 @@ def test_links_inside_the_repository_lead_somewhere(page):
 
 def test_the_table_of_the_readme_is_the_measured_one():
     assert glyphs.table(runner.read_rows(glyphs.ROWS)) + "\n<!-- end of table -->" in (ROOT / "README.md").read_text()
+
+
+def test_the_table_of_precisions_is_the_measured_one():
+    whole = f"{precision.MARK}\n{precision.section(runner.read_rows(precision.ROWS))}\n<!-- end of table -->"
+    assert whole in precision.PAGE.read_text()
 
 
 def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):

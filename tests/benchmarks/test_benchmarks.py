@@ -37,6 +37,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
+        ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
         ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )
@@ -143,3 +144,53 @@ def test_a_failure_of_ours_fails_the_run_after_the_table_is_written(tmp_path, mo
     assert "Ours failed: broken at 32: TypeError" in done.stderr
     rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert all(row["ours_ms"].startswith("TypeError") and float(row["three_products_ms"]) > 0 for row in rows)
+
+
+STEPS_WITHOUT_TENSORFLOW = """
+import sys
+
+sys.modules["tensorflow"] = None
+import _report
+
+_report.require_peers = lambda *packages: None
+_report.versions = lambda *packages: ", ".join(packages)
+import gpu_fit
+
+def of_torch(size, precision, *, compiled):
+    def train(steps):
+        if compiled:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 64.00 GiB")
+    return train
+
+gpu_fit.of_torch = of_torch
+gpu_fit.PRECISIONS = {"bfloat16": "mixed_bfloat16"}
+sys.argv = ["gpu_fit.py", "--quick", "--output", sys.argv[1]]
+gpu_fit.main()
+"""
+
+
+def test_training_steps_are_timed_without_tensorflow_and_beside_a_peer_that_runs_out_of_memory(tmp_path):
+    command = [sys.executable, "-c", STEPS_WITHOUT_TENSORFLOW, str(tmp_path / "table.csv")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=BENCHMARKS, env={**os.environ, "KERAS_BACKEND": "jax"}
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())
+    assert (row["precision"], row["batch"]) == ("bfloat16", "16")
+    assert float(row["ours_ms"]) > float(row["torch_ms"]) > 0
+    assert row["torch_compiled_ms"] == "out of memory"
+    assert float(row["peer_over_ours"]) < 1
+    assert row["device"]
+    assert "jax" in row["versions"]
+
+
+def test_training_steps_need_pytorch_unless_it_is_left_out():
+    command = [
+        sys.executable,
+        "-c",
+        "import _report; _report.importlib.util.find_spec = lambda name: None; import gpu_fit; gpu_fit.main()",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=BENCHMARKS)
+    assert done.returncode == 1
+    assert "Missing torch" in done.stderr
+    assert "pip install" in done.stderr

@@ -28,7 +28,7 @@ def images():
 
 
 @every_backbone
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_raw_pixels_become_unit_vectors_in_float32(backbone, policy, images):
     embeddings = make(backbone, policy).predict(images, verbose=0)
     assert embeddings.shape == (6, 16)

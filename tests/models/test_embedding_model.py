@@ -271,3 +271,13 @@ def test_an_endless_dataset_needs_a_number_of_steps(batch):
     model.fit(endless, steps_per_epoch=2, validation_data=endless, validation_steps=1, **SETTINGS)
     model.fit(endless.take(2), **SETTINGS)
     assert model.steps == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"jit_compile": "auto"}, {"jit_compile": False}, {"jit_compile": True}])
+def test_a_file_keeps_the_option_jit_compile_and_not_what_it_means_on_this_machine(options, tmp_path):
+    model = make(losses.MultiSimilarityLoss(), **options)
+    model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    config = json.loads(zipfile.ZipFile(tmp_path / "model.keras").read("config.json"))["compile_config"]
+    assert config["jit_compile"] == options.get("jit_compile", "auto")
+    assert keras.saving.load_model(tmp_path / "model.keras").jit_compile == model.jit_compile

@@ -84,6 +84,27 @@ def test_it_trains_has_unit_vectors_and_comes_back_from_its_file(tmp_path):
     assert [layer.name for layer in again.layers] == ["images", "backbone", "pooling", "embedding", "float32", "unit"]
 
 
+@keras.saving.register_keras_serializable("tests")
+class SavedBySettings(keras.Model):
+    """A network whose config has its arguments, not its layers, as backbones of KerasHub have it."""
+
+    def __init__(self, **options):
+        inner = own_network()
+        super().__init__(inner.input, inner.output, **options)
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+def test_its_file_keeps_what_is_frozen_inside_a_part_that_is_saved_by_its_settings(tmp_path):
+    model = embedding(SavedBySettings(), dim=4, freeze_batch_norm=True)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert len(again.trainable_variables) == len(model.trainable_variables)
+    assert not any("batch_normalization" in variable.path for variable in again.trainable_variables)
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
+
+
 def test_a_head_takes_the_place_of_the_dense_layer():
     head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
     assert embedding(own_network(), head=head).output_shape == (None, 3)
@@ -155,11 +176,13 @@ def test_tokens_are_pooled(pooling, tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0), found)
 
 
-def test_a_model_may_leave_sizes_open_or_have_no_input_yet():
+def test_a_model_may_leave_sizes_open_have_no_input_yet_or_take_no_images():
     anything = keras.Input((None, None, 3))
     model = embedding(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
     assert model.input_shape == (None, 20, 30, 3)
     assert embedding(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
+    vectors = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    assert embedding(vectors, dim=2).input_shape == (None, 5)
 
 
 def test_pixels_are_scaled_by_a_function():

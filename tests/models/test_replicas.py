@@ -58,3 +58,8 @@ def test_evaluation_sees_each_row_once(found):
 def test_the_export_is_the_model_of_its_epoch(found):
     story = found["whole story"]
     np.testing.assert_allclose(story["served"], story["of the checkpoint"], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_several_steps_per_execution_are_refused_before_the_loop_of_keras_fails(found):
+    assert found["several steps"].startswith("Received steps_per_execution=2 on 2 replicas, expected 1")

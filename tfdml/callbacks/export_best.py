@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import keras
 
 from tfdml._atomic import recovered
-from tfdml.export.saved_model import as_export_path, require_export_options, saved_model
+from tfdml.export.saved_model import as_export_path, require_export_options, require_tensorflow, saved_model
 
 RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software
 _ADVICE = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
@@ -52,6 +52,7 @@ class ExportBest(keras.callbacks.Callback):
             with another monitor or mode or with an unknown value; or, at the end of the first epoch, the monitor is not
             in the logs.
         OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ExportBest(keras.callbacks.Callback):
         if best is not None and math.isnan(best):
             raise ValueError(f"Received best={best}, expected a number or None.")
         require_export_options(**options)
+        require_tensorflow()
         self.options = options
         self.path = as_export_path(path)
         self.monitor = monitor

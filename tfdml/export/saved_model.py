@@ -138,7 +138,7 @@ def as_export_path(path: str | os.PathLike) -> Path:
 
 def _image_shape(model):
     """Height, width and channels of the model's input."""
-    _require_tensorflow()
+    require_tensorflow()
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 2:
         raise ValueError(
@@ -154,7 +154,8 @@ def _image_shape(model):
     return shape
 
 
-def _require_tensorflow():
+def require_tensorflow() -> None:
+    """Raise a RuntimeError unless the Keras backend is TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
             f"Received a model on the {keras.backend.backend()!r} backend, expected 'tensorflow': a SavedModel holds "

@@ -49,6 +49,9 @@ class EmbeddingModel(keras.Model):
             ValueError: a name that no layer has, or a multiplier below 0.
         """
         super().compile(*args, **kwargs)
+        self._jit_compile_option = (
+            inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
+        )
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
@@ -81,11 +84,15 @@ class EmbeddingModel(keras.Model):
         return [part for layer in self.layers for part in layer._flatten_layers()]
 
     def get_compile_config(self) -> dict[str, Any]:
-        """The compile config of Keras, the number of training steps, and the multipliers of learning rates."""
+        """The compile config of Keras, the number of training steps, and the multipliers of learning rates.
+
+        Keras would write what `jit_compile="auto"` means here: a file from a CPU would not be compiled on JAX.
+        """
         config = super().get_compile_config()
         if not config:
             return config
-        return {**config, "steps": self.steps, "learning_rate_multipliers": self._multipliers}
+        own = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
+        return {**config, "jit_compile": self._jit_compile_option, **own}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
@@ -113,12 +120,15 @@ class EmbeddingModel(keras.Model):
 
         Raises:
             ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
-                train, or validate, forever; and the errors of `evaluate`.
+                train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
+                Keras would round up; `steps_per_execution` above 1 on several replicas; and the errors of `evaluate`.
         """
         given = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         _require_usable(given.get("x"), given.get("y"))
         if isinstance(given.get("validation_data"), tuple):
             _require_usable(*given["validation_data"][:2])
+        _require_whole_executions(given.get("steps_per_epoch"), self.steps_per_execution)
+        _require_single_executions(getattr(self, "distribute_strategy", None), self.steps_per_execution)
         _require_an_end("steps_per_epoch", given, given.get("x"))
         _require_an_end("validation_steps", given, given.get("validation_data"))
         return super().fit(*args, **kwargs)
@@ -190,6 +200,29 @@ def _require_usable(x, y=None):
             as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
+
+
+def _require_whole_executions(steps, per_execution):
+    """Raise a ValueError for epochs that end within an execution: Keras would train on more batches than it was told.
+
+    Resuming by `model.steps // steps_per_epoch` would then begin at the wrong epoch.
+    """
+    if steps is not None and steps % per_execution:
+        whole = steps // per_execution * per_execution or per_execution
+        raise ValueError(
+            f"Received steps_per_epoch={steps} with steps_per_execution={per_execution}, expected a multiple of "
+            f"{per_execution}. Pass steps_per_epoch={whole}, or compile with another steps_per_execution."
+        )
+
+
+def _require_single_executions(strategy, per_execution):
+    """Raise a ValueError for several steps per execution under `tf.distribute`, where the loop of Keras fails."""
+    replicas = getattr(strategy, "num_replicas_in_sync", 1)
+    if replicas > 1 and per_execution > 1:
+        raise ValueError(
+            f"Received steps_per_execution={per_execution} on {replicas} replicas, expected 1: Keras cannot loop over "
+            "the batches of several replicas. Compile with steps_per_execution=1."
+        )
 
 
 def _require_an_end(option, given, data):

@@ -115,15 +115,16 @@ def _input_shape(network, input_shape):
         raise ValueError(
             f"Received a backbone with the inputs {names}, expected images alone. Pass the part of it that sees images."
         )
-    if not inputs:
-        return input_shape
-    return tuple(size or given for size, given in zip(inputs[0].shape[1:], input_shape, strict=True))
+    own = inputs[0].shape[1:] if inputs else input_shape
+    if len(own) != len(input_shape):  # not images: vectors, for example
+        return own
+    return tuple(size or given for size, given in zip(own, input_shape, strict=True))
 
 
 def _features(network, images):
     """The output of the network, whose single input may stand in a dict."""
-    places = network.input if getattr(network, "inputs", None) else None
-    features = network(keras.tree.map_structure(lambda _: images, places))
+    functional = getattr(network, "inputs", None) and not isinstance(network, keras.Sequential)
+    features = network(keras.tree.map_structure(lambda _: images, network.input) if functional else images)
     if not isinstance(features, keras.KerasTensor):
         shapes = keras.tree.map_structure(lambda tensor: tensor.shape, features)
         raise ValueError(
