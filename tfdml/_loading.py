@@ -15,9 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._checks import INT64, as_unmasked
+from tfdml._memory_maps import MappedRows, is_on_disk
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
+_NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
 _BATCHES_AHEAD = 2  # of a set that is read in order
 
 
@@ -38,7 +40,18 @@ def is_source(data: Any) -> bool:
 
 
 def arrays(data: Any, length: int) -> Any:
-    """`data` as tensors `(length, ...)`; raises a ValueError for other lengths, NaN, or data that are not arrays."""
+    """`data` as tensors `(length, ...)`, which `gather` takes; memory maps as `OnDisk`.
+
+    Raises:
+        ValueError: other lengths, NaN, or data that are not arrays.
+    """
+    if is_on_disk(data):
+        _require_rows(data.shape, length)
+        return OnDisk(data)
+    if type(data) is tuple and any(map(is_on_disk, data)):
+        return tuple(arrays(part, length) for part in data)
+    if isinstance(data, dict) and any(map(is_on_disk, data.values())):
+        return {name: arrays(part, length) for name, part in data.items()}
     data = tf.nest.map_structure(lambda part: as_unmasked(part, "data"), data)
     try:
         tensors = on_host(data)
@@ -50,16 +63,57 @@ def arrays(data: Any, length: int) -> Any:
             "with len(source) and source[row]."
         )
     for part in tf.nest.flatten(tensors):
-        if not part.shape.rank or part.shape[0] != length:
-            raise ValueError(
-                f"Received data of shape {tuple(part.shape)} and {length} labels. Expected one label per row."
-            )
-        if part.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(part))):
-            row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(part), (length, -1)), axis=1)))
-            raise ValueError(
-                f"Received NaN in the data, first in row {row}, expected numbers. Repair or drop these rows."
-            )
+        _require_rows(part.shape, length)
+        _require_numbers(part)
     return tensors
+
+
+def _require_rows(shape, length):
+    if not len(shape) or shape[0] != length:
+        raise ValueError(f"Received data of shape {tuple(shape)} and {length} labels. Expected one label per row.")
+
+
+def _require_numbers(part):
+    """Raise the ValueError of a tensor with NaN."""
+    if part.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(part))):
+        row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(part), (len(part), -1)), axis=1)))
+        raise ValueError(_NAN.format(row))
+
+
+@dataclass(frozen=True, eq=False)
+class OnDisk:
+    """An array on disk in place of a tensor: only the rows that are gathered are read, and checked for NaN."""
+
+    array: Any
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Type of the numbers."""
+        return tf.as_dtype(self.array.dtype)
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """Shape of the whole array."""
+        return tf.TensorShape(self.array.shape)
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """The rows `(...)` of the array, `(..., *shape[1:])`; raises a ValueError if they contain NaN."""
+        part = self.array[rows] if isinstance(self.array, MappedRows) else np.take(np.asarray(self.array), rows, axis=0)
+        if part.dtype.kind == "f" and np.isnan(part).any():
+            first = np.isnan(part).reshape(rows.size, -1).any(axis=1).argmax()
+            raise ValueError(_NAN.format(rows.reshape(-1)[first]))
+        return part
+
+
+def gather(data: Any, rows: tf.Tensor) -> Any:
+    """Rows `(...)` of the result of `arrays`."""
+
+    def part_of(part):
+        if not isinstance(part, OnDisk):
+            return tf.gather(part, rows)
+        return tf.ensure_shape(tf.numpy_function(part.read, [rows], part.dtype), rows.shape + part.shape[1:])
+
+    return tf.nest.map_structure(part_of, data)
 
 
 def gathered(
@@ -80,7 +134,7 @@ def gathered(
 
     @tf.autograph.experimental.do_not_convert
     def take(rows):
-        return tf.nest.map_structure(lambda part: tf.gather(part, rows), data), tf.gather(labels, rows)
+        return gather(data, rows), tf.gather(labels, rows)
 
     batches = 1 if max_batches == 1 else min(max_batches, _batches_per_gather(data, rows.element_spec.shape[0]))
     examples = rows.batch(batches).map(take).unbatch() if batches > 1 else rows.map(take)
@@ -186,9 +240,7 @@ class _Loader:
         """Dataset of the records of `rows` `(n,)`, each in a tuple of one, because a record may itself be a tuple."""
         if self.source is not None:
             return _source_records(self.source, rows)
-        return tf.data.Dataset.from_tensor_slices(
-            (tf.nest.map_structure(lambda part: tf.gather(part, rows), self.keys),)
-        )
+        return tf.data.Dataset.from_tensor_slices((gather(self.keys, rows),))
 
     def replacements(self, rows, place):
         """Dataset of the rows to try instead of `rows[place]`: its classmates, in random order."""
@@ -277,7 +329,7 @@ class _Loader:
     def _name(self, row):
         """How error messages identify a row: by its number, label and keys."""
         short = [key for key in tf.nest.flatten(self.keys) if key.shape.rank < 3]  # Pixels do not identify a row.
-        values = [tf.gather(part, row) for part in [self.labels, *short]]
+        values = gather([self.labels, *short], row)
         return tf.strings.format(f"row {{}} (label {', key '.join(['{}'] * len(values))})", [row, *values])
 
 

@@ -196,7 +196,7 @@ def test_tables_that_do_not_fit_are_refused(change, options, message, root):
         (
             "photos.csv",
             "path,label\na.png,cat\nb, c.png,cat",
-            r"2 columns and more cells in 1 rows, first in row \[1\]",
+            r"2 columns and more cells in 1 rows, first in row",
         ),
         ("photos.csv", "", "without 'path'"),
         ("photos.csv", "path,label,path\na.png,cat,a.png", "expected different column names"),

@@ -1,5 +1,6 @@
 """Labeled sets: what every function of `tfdml.datasets` returns, and what samplers, callbacks and metrics take."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -8,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import as_ids, require_whole
+from tfdml._memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import splits
+from tfdml.datasets.cache import cached
 from tfdml.datasets.description import Description, describe
+from tfdml.datasets.verification import Verification, verify
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -182,6 +186,64 @@ class LabeledSet:
         """Counts, class sizes, groups and skipped files as a record that prints as a table and a histogram."""
         return describe(self)
 
+    def verify(self, workers: int | None = None) -> Verification:
+        """Loads all examples, and lists those to leave out.
+
+            found = photos.verify()
+            print(found)
+            photos = photos.take(found.kept)
+
+        A row is listed, with the reason, if
+
+        * its file is missing or empty, or `load` fails on it: what is kept can be loaded in training;
+        * it loads to another shape than most;
+        * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
+          class, or anywhere in another class. In the latter case all rows with this content are listed, because it is
+          not known which label is right;
+        * its box is empty, or exceeds the upright image by more than one pixel. The image sizes of a source are not
+          known.
+
+        Progress is shown on a terminal.
+
+        Args:
+            workers: number of threads; None for the number of cores.
+
+        Returns:
+            `Verification` with `problems` and `kept`.
+
+        Raises:
+            ValueError: `workers` below 1.
+        """
+        return verify(self, workers)
+
+    def cached(self, folder: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> Self:
+        """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
+
+            train = train.cached("cache/train", load=view.uncropped)
+
+        The file takes `examples * height * width * channels` bytes of disk for uint8 images, and no main memory:
+        samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
+
+        If the folder has a cache of this set, it is used. A cache is that of this set if paths, sizes and modification
+        times of all files, boxes and settings of `load` are the same, and some examples, loaded again, are equal. Any
+        other cache is replaced, with a warning. The folder is written in one step, also if several processes do it.
+
+        Args:
+            folder: a new folder, or one that holds a cache. Each part of a data set needs its own.
+            load: what is applied before the examples are written; None for the set's `load`. It must give the same
+                example every time: random augmentation belongs to the sampler.
+
+        Returns:
+            The set with a memory map as `images`, the same labels, names and groups, and without `paths`, `source`,
+            `load` and `boxes`, which refer to the original images.
+
+        Raises:
+            ValueError: a folder with other files, a set without examples, or examples that are not arrays of numbers.
+            OSError: a missing file, a folder that cannot be written, or too little space on the disk.
+            tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
+        """
+        return cached(self, folder, load)
+
     def _class_number(self, name):
         if isinstance(name, str) and name in self.class_names:
             return self.class_names.index(name)
@@ -216,6 +278,8 @@ def _columns(part):
 
 
 def _rows_of(values, rows):
+    if is_on_disk(values):
+        return rows_on_disk(values, rows)
     if hasattr(values, "__array__"):
         return values[rows]
     return _Rows(values.source, values.rows[rows]) if isinstance(values, _Rows) else _Rows(values, rows)

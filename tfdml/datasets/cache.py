@@ -1,0 +1,109 @@
+"""Loaded examples in one file, which is mapped into memory."""
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tfdml._atomic import atomic_write, recovered
+from tfdml._checks import require
+from tfdml.datasets.progress import show_progress
+
+_IMAGES, _KEY = "images.npy", "cache.json"
+_COMPARED = 4  # examples that are loaded again to see whether a cache is that of its set
+
+
+def cached(part: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:
+    """A set whose examples are in a folder, see `LabeledSet.cached`."""
+    part, path = part if load is None else replace(part, load=load), pathlib.Path(folder)
+    key = _key(part)
+    images = _opened(path)
+    stale = images is not None and not _is_cache_of(part, key, path, images)
+    if stale:
+        text = f"The cache in {path} was written for other files, or by another load. It is replaced."
+        warnings.warn(text, stacklevel=3)
+    if images is None or stale:
+        _write(path, part, key)
+        images = np.load(path / _IMAGES, mmap_mode="r")
+    return replace(part, paths=None, source=None, boxes=None, images=images, load=None)
+
+
+def _opened(path):
+    """The images of a cache, or None where there is nothing."""
+    place = recovered(path)
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return None
+    require(
+        (place / _KEY).is_file(),
+        f"folder={str(path)!r}, which is not a cache",
+        "a new folder, or a folder that cached has written",
+    )
+    return np.load(place / _IMAGES, mmap_mode="r")
+
+
+def _is_cache_of(part, key, path, images):
+    """Whether a cache has the key of a set, and some of its images are what the set loads now."""
+    if json.loads((recovered(path) / _KEY).read_text()) != key or len(images) != len(part):
+        return False
+    rows = np.unique(np.linspace(0, len(part) - 1, _COMPARED).astype(int))
+    return np.array_equal(part.take(rows).examples(), images[rows])
+
+
+def _key(part):
+    """What a cache depends on, as far as it can be told without loading: files, boxes and the settings of `load`."""
+    checksum = hashlib.sha256(str(len(part)).encode())
+    for path in [] if part.paths is None else part.paths.tolist():
+        found = os.stat(path)
+        checksum.update(f"{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    if getattr(part.load, "boxes", False):
+        checksum.update(np.ascontiguousarray(part.boxes).tobytes())
+    return {"files": checksum.hexdigest(), "load": _settings(part.load)}
+
+
+def _settings(load):
+    """A record with its values; the name of any other function."""
+    return repr(load) if is_dataclass(load) else getattr(load, "__qualname__", type(load).__name__)
+
+
+def _write(path, part, key):
+    """Write images and key, in one step for those who read."""
+    with atomic_write(path) as new:
+        new.mkdir()
+        with (new / _IMAGES).open("wb") as file:
+            for done, examples in _blocks(part):
+                if not done:
+                    _write_header(file, examples, len(part), new)
+                file.write(np.ascontiguousarray(examples).data)
+                show_progress("examples cached", done + len(examples), len(part))
+        (new / _KEY).write_text(json.dumps(key))
+
+
+def _blocks(part) -> Iterator[tuple[int, np.ndarray]]:
+    """Number of examples before a batch, and its examples."""
+    done = 0
+    for examples, _ in part.batches(64).as_numpy_iterator():
+        received = f"examples of type {getattr(examples, 'dtype', type(examples).__name__)}"
+        number = isinstance(examples, np.ndarray) and not examples.dtype.hasobject
+        require(number, received, "one array of numbers per example, such as the uint8 images of Preprocessing")
+        yield done, examples
+        done += len(examples)
+
+
+def _write_header(file, examples, number, path):
+    """The header of an .npy file of all examples, for which the disk must have room."""
+    shape = (number, *examples.shape[1:])
+    size, free = math.prod(shape) * examples.itemsize, shutil.disk_usage(path).free
+    if size > free:
+        raise OSError(
+            f"Received {free / 2**30:.1f} GiB of free space for a cache of {size / 2**30:.1f} GiB. Make room."
+        )
+    form = {"descr": np.lib.format.dtype_to_descr(examples.dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, form)
