@@ -80,6 +80,7 @@ def test_the_settings_are_those_of_the_papers():
     assert batch["margin", "sop"] == (80, 128, 224)
     assert batch["margin", "cub"] == (125, 128, 224)
     assert batch["dro-kl", "in_shop"] == (640, 1024, 227)
+    assert recipe.METHODS["margin"]("cub boxes").fit == "pad"
     assert recipe.METHODS["raw"]("cars").examples_per_class == 5
     assert recipe.METHODS["raw"]("in_shop").examples_per_class == 4
 
