@@ -60,7 +60,8 @@ def main():
     draw_neighbors(options.output / "neighbors.png", validation, queries, neighbors, title=f"Trained with {best}")
 
     results = {
-        "protocol": (validation.protocol or "validation classes of your own") + "/quick" * options.quick,
+        "protocol": validation.protocol or "validation classes of your own",
+        "quick": options.quick,
         "seed": options.seed,
         "seconds": round(time.time() - begin, 1),  # since this start, also of a resumed run
         "exported": best,
@@ -87,7 +88,9 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/photos"))
     parser.add_argument("--resume", action="store_true", help="resume from the last whole epoch in --output")
-    parser.add_argument("--quick", action="store_true", help="40 places, a tiny network, 2 epochs of 5 steps")
+    parser.add_argument(
+        "--quick", action="store_true", help="40 places to train on, a tiny network, 2 epochs of 5 steps"
+    )
     options = parser.parse_args()
     if options.weights and not options.backbone:
         parser.error("--weights is for the network that --backbone names.")
@@ -102,7 +105,7 @@ def read(options):
     """Labeled sets of training classes and of other classes to validate on."""
     if not options.own:
         parts = tfdml.datasets.photo_patches(parts=("train", "validation"))
-        return [part.classes(range(40)) for part in parts] if options.quick else parts
+        return (parts[0].classes(range(40)), parts[1]) if options.quick else parts
     view = tfdml.datasets.Preprocessing(size=options.size, resize=round(options.size * 8 / 7), fit="pad")
     photos = (
         tfdml.datasets.folder(options.data, load=view)

@@ -56,7 +56,7 @@ def test_photo_patches_are_the_photos_of_those_who_have_none_and_their_test_part
     monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: opened.extend(parts) or all_parts(parts=parts))
     results = tell(monkeypatch, tmp_path)
     assert opened == ["train", "validation"]
-    assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1/quick"
+    assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1"
     assert tell(monkeypatch, tmp_path, "--resume")["results"] == results["results"]  # nothing is left to train
 
 
