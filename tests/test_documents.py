@@ -1,5 +1,6 @@
 """The code in the documents runs, and their numbers are the measured ones."""
 
+import functools
 import importlib
 import os
 import re
@@ -8,7 +9,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
@@ -22,6 +26,32 @@ LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studie
 def small(glyphs, **options):
     """The first 40 classes of each part; docs/glyphs.md shows the whole set."""
     return [part.classes(range(40)) for part in glyphs(**options)]
+
+
+def own_photos(folder):
+    """24 classes of 5 small JPEG files in `photos`, listed in `photos.csv`."""
+    lines = ["path,label"]
+    for row, label in enumerate(np.repeat(np.arange(24), 5)):
+        pixels = np.random.default_rng(row).integers(0, 60, (40, 48, 3)) + 8 * label
+        path = folder / "photos" / f"class-{label:02}" / f"{row}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
+        lines.append(f"{path.relative_to(folder)},class-{label:02}")
+    (folder / "photos.csv").write_text("\n".join(lines))
+
+
+def without_download(build):
+    """A network of keras.applications of one convolution, whose "imagenet" weights are random."""
+
+    @functools.wraps(build)
+    def network(*, include_top, weights, input_shape):
+        images = keras.Input(input_shape)
+        model = keras.Model(images, keras.layers.Conv2D(4, 7, strides=7, activation="relu")(images))
+        if weights not in (None, "imagenet"):
+            model.load_weights(weights)
+        return model
+
+    return network
 
 
 def programs(page):
@@ -50,6 +80,9 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
+    if page.name == "photos.md":
+        own_photos(tmp_path)
+        monkeypatch.setattr(keras.applications, "ResNet50", without_download(keras.applications.ResNet50))
     names = {}
     for block in blocks(page):
         exec(compile(short(block), str(page), "exec"), names)
@@ -66,6 +99,13 @@ def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
     for command in commands(page):
         done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_own_photos_become_an_exported_model_in_at_most_25_lines():
+    first = blocks(ROOT / "docs" / "photos.md")[0]
+    assert "tfdml.datasets.folder(" in first
+    assert "ExportBest(" in first
+    assert len([line for line in first.splitlines() if line.strip()]) <= 25
 
 
 @pytest.mark.parametrize("page", PAGES + LISTS, ids=lambda page: f"{page.parent.name}-{page.stem}")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.backend import BACKEND
 from tfdml import losses, models
+from tfdml.models.backbones import standardized
 
 pytestmark = pytest.mark.backends
 
@@ -40,6 +41,14 @@ def test_raw_pixels_become_unit_vectors_in_float32(backbone, policy, images):
 def test_each_convolution_of_a_stem_halves_the_resolution(stem, side):
     model = make(models.residual, stem=stem)  # widths of 4 and 8: the second stage halves 32 pixels once
     assert model.get_layer(index=-2).kernel.shape == (side * side * 8, 16)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_pixels_of_any_type_are_standardized(dtype, images):
+    inputs = keras.Input((32, 32, 1), dtype=dtype)
+    found = keras.Model(inputs, standardized(inputs)).predict(images.astype(dtype), verbose=0)
+    centered = images - images.mean(axis=(1, 2, 3), keepdims=True)
+    np.testing.assert_allclose(found, centered / centered.std(axis=(1, 2, 3), keepdims=True), atol=1e-4)
 
 
 @every_backbone

@@ -7,7 +7,7 @@ needs no further processing.
 
 from collections.abc import Sequence
 
-from keras import KerasTensor, layers
+from keras import KerasTensor, layers, ops
 
 
 def plain(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
@@ -65,7 +65,8 @@ def residual(
 
 def standardized(images: KerasTensor) -> KerasTensor:
     """Each image with mean 0 and variance 1 over its pixels, for any range; a constant image becomes 0."""
-    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(images)
+    x = ops.cast(images, "float32")  # the layer would compute in whole numbers
+    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(x)
 
 
 def _convolution(x, width, *, kernel=3, strides=1, activation="relu"):

@@ -1,0 +1,79 @@
+"""The story of someone's own photos, and of photo patches without them."""
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "photos.py"
+
+pytestmark = pytest.mark.slow
+
+
+def tell(monkeypatch, output, *options):
+    """The results of a quick run."""
+    monkeypatch.setattr("sys.argv", [str(RECIPE), "--quick", "--output", str(output), *map(str, options)])
+    runpy.run_path(str(RECIPE), run_name="__main__")
+    return json.loads((output / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Ten classes of five small JPEG files that differ in color, and a file that is no image."""
+    folder = tmp_path_factory.mktemp("photos")
+    for row, label in enumerate(np.repeat(np.arange(10), 5)):
+        color = np.random.default_rng(label).integers(0, 200, 3)
+        pixels = color + np.random.default_rng(row).integers(0, 55, (40, 48, 3))
+        (folder / f"class-{label}").mkdir(exist_ok=True)
+        (folder / f"class-{label}" / f"{row}.jpg").write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
+    (folder / "class-0" / "broken.jpg").write_bytes(b"no image")
+    return folder
+
+
+def test_a_folder_becomes_a_table_a_picture_and_a_model_that_reads_files(photos, tmp_path, monkeypatch, capsys):
+    results = tell(monkeypatch, tmp_path, "--data", photos)
+    assert set(results["results"]) == {"untrained network", "multi-similarity", "triplet"}
+    scores = {name: results["results"][name]["map@r"] for name in ("multi-similarity", "triplet")}
+    assert results["exported"] == max(scores, key=scores.get)
+    assert (tmp_path / "neighbors.png").read_bytes().startswith(b"\x89PNG")
+    extra = tmp_path / "saved_model" / "assets.extra"
+    assert len(json.loads((extra / "class_names.json").read_text())) == 8  # two of the ten validate
+    view = tfdml.datasets.Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
+    assert view.shape == (64, 64, 3)
+    printed = capsys.readouterr().out
+    assert "broken.jpg" in printed
+    assert f"{100 * results['results']['triplet']['recall@1']:.1f}" in printed
+
+
+def test_photo_patches_are_the_photos_of_those_who_have_none_and_their_test_part_stays_closed(tmp_path, monkeypatch):
+    opened = []
+    all_parts = tfdml.datasets.photo_patches
+    monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: opened.extend(parts) or all_parts(parts=parts))
+    results = tell(monkeypatch, tmp_path)
+    assert opened == ["train", "validation"]
+    assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1"
+    assert tell(monkeypatch, tmp_path, "--resume")["results"] == results["results"]  # nothing is left to train
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--weights", "imagenet"], "for the network that --backbone names"),
+        (["--size", "96"], "photo patches have 64 pixels"),
+        (["--data", "a", "--table", "b"], "not allowed with"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(options, reason, tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        tell(monkeypatch, tmp_path, *options)
+    assert reason in capsys.readouterr().err
+
+
+def test_one_validation_class_is_refused(photos, tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="One validation class: every neighbor is right"):
+        tell(monkeypatch, tmp_path, "--data", photos, "--validation", 0.05)
