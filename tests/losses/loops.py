@@ -596,3 +596,63 @@ def variance(costs, labels, rho=1.0):
 
 def maximal(costs, labels):
     return top_k(costs, labels, 1)
+
+
+def among_negatives(labels, x, positive, negative):
+    """Each anchor's mean cross-entropy of a positive among the negatives, by functions of the cosine for the logits."""
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        against = [negative(cosine_between(x[a], x[n])) for n in negatives]
+        logits = [positive(cosine_between(x[a], x[p])) for p in positives]
+        values.append(mean([log_sum_exp([logit, *against]) - logit for logit in logits]))
+    return np.array(values, dtype=float)
+
+
+def normalized_softmax(labels, x, scale=64.0):
+    return among_negatives(labels, x, lambda c: scale * c, lambda c: scale * c)
+
+
+def cosface(labels, x, margin=0.35, scale=64.0):
+    return among_negatives(labels, x, lambda c: scale * (c - margin), lambda c: scale * c)
+
+
+def arcface(labels, x, margin=0.5, scale=64.0):
+    def positive(c):
+        angle = np.arccos(np.clip(c, -1, 1))
+        return scale * (np.cos(angle + margin) if angle <= np.pi - margin else c - margin * np.sin(margin))
+
+    return among_negatives(labels, x, positive, lambda c: scale * c)
+
+
+def sphereface(labels, x, margin=4, scale=64.0):
+    def positive(c):
+        angle = np.arccos(np.clip(c, -1, 1))
+        k = min(np.floor(margin * angle / np.pi), margin - 1)
+        return scale * ((-1) ** k * np.cos(margin * angle) - 2 * k)
+
+    return among_negatives(labels, x, positive, lambda c: scale * c)
+
+
+def proxy_nca(labels, x, scale=1.0, positive_in_denominator=False):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        squares = [((unit(x)[a] - row) ** 2).sum() for row in unit(x)]
+        against = log_sum_exp([-scale * squares[n] for n in negatives])
+        terms = [
+            scale * squares[p] + (np.logaddexp(-scale * squares[p], against) if positive_in_denominator else against)
+            for p in positives
+        ]
+        values.append(mean(terms) if negatives else 0.0)
+    return np.array(values, dtype=float)
+
+
+def proxy_anchor(labels, x, margin=0.1, alpha=32.0):
+    pull, push = [], []
+    for r in range(len(x)):
+        positives, negatives = others_of(r, labels)
+        if positives:
+            pull.append(log_sum_exp([0, *(-alpha * (cosine_between(x[p], x[r]) - margin) for p in positives)]))
+        push.append(log_sum_exp([0, *(alpha * (cosine_between(x[n], x[r]) + margin) for n in negatives)]))
+    return np.full(len(x), mean(pull) + mean(push))

@@ -18,6 +18,7 @@ BRANCH = "takes another branch of the code than the defaults of its class"
 BY_CLASS_ID = "has settings by class id"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
+OVER_PROXIES = "takes the number of classes, or, as in its row, another pairing"
 SUPPORT_FIRST = "takes the first rows of a class as its support"
 WITHIN = "compares references with each other: the batch is its own references"
 
@@ -79,6 +80,12 @@ def robust(uncertainty, weights, *traits, base=None, cost=loops.margin_on_simila
     base = base or losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
     by_loops = partial(loops.robust, cost=cost, weights=partial(weights, **settings))
     return Row(losses.RobustLoss(base, uncertainty=uncertainty), by_loops, frozenset({OVER_A_BASE, *traits}))
+
+
+def over_proxies(make, by_loops, *traits, **settings):
+    """A loss over proxies, here over the batch itself, and its oracle; `tests/layers/test_proxies.py` has proxies."""
+    loss = make(pairing=pairs.all_pairs, **settings)
+    return Row(loss, partial(by_loops, **settings), frozenset({OVER_PROXIES, *traits}))
 
 
 # The first row of each class has its defaults.
@@ -258,6 +265,19 @@ ROWS = {
     "ranked list with hard positives": row(
         losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
     ),
+    "normalized softmax": over_proxies(losses.NormalizedSoftmaxLoss, loops.normalized_softmax),
+    "CosFace": over_proxies(losses.CosFaceLoss, loops.cosface),
+    "CosFace, softer": over_proxies(losses.CosFaceLoss, loops.cosface, margin=0.2, scale=5.0),
+    "ArcFace": over_proxies(losses.ArcFaceLoss, loops.arcface),
+    "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
+    "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
+    "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
+    "ProxyNCA": over_proxies(losses.ProxyNCALoss, loops.proxy_nca),
+    "ProxyNCA, positive in the denominator": over_proxies(
+        losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True
+    ),
+    "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
+    "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),

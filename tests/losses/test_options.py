@@ -14,6 +14,7 @@ from tests.losses.rows import (
     DEFAULTS,
     LISTED,
     OVER_A_BASE,
+    OVER_PROXIES,
     ROWS,
     UNEVEN,
     batch,
@@ -174,21 +175,27 @@ KERAS_OPTIONS = {"name", "reduction", "dtype"}
 PAIR_OPTIONS = {"pairing", "miner", "importance", "match"}
 
 
-def require_options(loss, expected):
+def require_options(loss, expected, **given):
     """The constructor of a loss shows these options and no others, and names them beside one that it does not know."""
     shown = inspect.signature(type(loss)).parameters
     assert set(shown) == expected
     assert shown["reduction"].default == "sum_over_batch_size"
     with pytest.raises(TypeError, match=r"Received marign=0.3 for .*, expected options among ") as error:
-        type(loss)(**loss.settings, marign=0.3)
+        type(loss)(**loss.settings, **given, marign=0.3)
     message, _, options = str(error.value).rstrip(".").partition(" among ")
     assert type(loss).__name__ in message
     assert set(options.split(", ")) == expected
 
 
-@each(lacking(DEFAULTS, OVER_A_BASE))
+@each(lacking(DEFAULTS, OVER_A_BASE, OVER_PROXIES))
 def test_an_unknown_option_is_named_beside_those_that_there_are(row):
     require_options(row.loss, set(row.loss.settings) | PAIR_OPTIONS | KERAS_OPTIONS)
+
+
+@each(having(DEFAULTS, OVER_PROXIES))
+def test_an_unknown_option_of_a_loss_over_proxies_is_named_beside_those_that_there_are(row):
+    expected = set(row.loss.settings) | {"classes", "per_class"} | PAIR_OPTIONS | KERAS_OPTIONS
+    require_options(row.loss, expected, pairing=row.loss.pairing)
 
 
 @each(having(DEFAULTS, OVER_A_BASE))
@@ -266,6 +273,15 @@ WRONG = [
         lambda: losses.RobustLoss(losses.MarginLoss(boundary=losses.Boundaries(), nu=0.5), uncertainty=losses.TopK(2)),
         "a base loss with nu=0.5",
     ),
+    (lambda: losses.NormalizedSoftmaxLoss(classes=3, scale=0), "scale=0"),
+    (lambda: losses.CosFaceLoss(classes=3, margin=-1), "margin=-1"),
+    (lambda: losses.ArcFaceLoss(classes=3, margin=2), "margin=2"),
+    (lambda: losses.SphereFaceLoss(classes=3, margin=1.5), "margin=1.5"),
+    (lambda: losses.ProxyNCALoss(classes=3, scale=0), "scale=0"),
+    (lambda: losses.ProxyAnchorLoss(classes=3, alpha=0), "alpha=0"),
+    (lambda: losses.ArcFaceLoss(), "classes=None and pairing=None"),
+    (lambda: losses.ArcFaceLoss(classes=0), "classes=0"),
+    (lambda: losses.ArcFaceLoss(classes=3, per_class=0), "per_class=0"),
     (lambda: losses.TopK(0), "k=0"),
     (lambda: losses.TopK(2.5), "k=2.5"),
     (lambda: losses.TopKBalanced(3), "k=3"),

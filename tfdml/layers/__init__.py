@@ -1,8 +1,9 @@
 """Keras layers that a loss holds: its learned weights and its state."""
 
 from tfdml.layers.boundaries import Boundaries
+from tfdml.layers.proxies import Proxies
 
-__all__ = ["Boundaries"]
+__all__ = ["Boundaries", "Proxies"]
 
 
 def __dir__() -> list[str]:

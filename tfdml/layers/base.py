@@ -15,8 +15,9 @@ class LossLayer(keras.layers.Layer):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})
         self.built = True
 
-    def get_build_config(self) -> None:
+    def get_build_config(self) -> dict[str, Any] | None:
         """None: the layer is built on construction."""
+        return None
 
 
 class Seeded(LossLayer):

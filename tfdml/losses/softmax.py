@@ -29,7 +29,7 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
     Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
     per class this is Sohn's multi-class N-pair loss.
     """
-    values = _positives_among_negatives(dot(pairs), pairs)
+    values = positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:
         return values
     both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.others))
@@ -53,7 +53,7 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
     ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is that of
     Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018.
     """
-    return _positives_among_negatives(cosine(pairs) / temperature, pairs)
+    return positives_among_negatives(cosine(pairs) / temperature, pairs)
 
 
 def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
@@ -116,11 +116,11 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
     sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
     slack = math.radians(margin_degrees)
     relaxed = ops.where(pairs.positive > 0, s * math.cos(slack) + sine * math.sin(slack), s)
-    return _positives_among_negatives(scale * relaxed, pairs)
+    return positives_among_negatives(scale * relaxed, pairs)
 
 
-def _positives_among_negatives(logits, pairs):
-    """mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n)))."""
+def positives_among_negatives(logits: Tensor, pairs: Pairs) -> Tensor:
+    """mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))) of `(A, R)` logits l: `(A,)`, 0 without either sign."""
     against = log_sum_exp(logits, pairs.negative)[:, None]
     return weighted_mean(ops.softplus(against - ops.where(pairs.positive > 0, logits, 0.0)), pairs.positive)
 

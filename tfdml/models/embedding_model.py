@@ -55,6 +55,7 @@ class EmbeddingModel(keras.Model):
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
+        _build_layers(self.loss, self)
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -191,6 +192,15 @@ def _layers_of(loss):
     """The layers of a loss, or of a list or dict of losses, each once."""
     losses = keras.tree.flatten(loss)
     return list({id(layer): layer for part in losses for layer in getattr(part, "layers", [])}.values())
+
+
+def _build_layers(loss, model):
+    """Build the layers of each loss for the dimension of its output, before the optimizer asks for their variables."""
+    by_output = [loss.get(name) for name in model.output_names] if isinstance(loss, dict) else keras.tree.flatten(loss)
+    for part, output in zip(by_output, model.outputs, strict=False):
+        for layer in getattr(part, "layers", []):
+            if not layer.built:
+                layer.build((None,), tuple(output.shape))
 
 
 def _require_usable(x, y=None):

@@ -1,0 +1,232 @@
+"""Proxies: learned references of the classes, and the losses over them."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import BACKEND, compiled, gradient, numbers
+from tests.losses import loops
+from tfdml import layers, losses, models
+
+pytestmark = pytest.mark.backends
+
+LABELS = np.array([3, 3, 0, 0, 1, 1, 3, 0])
+X = np.random.default_rng(0).standard_normal((len(LABELS), 4)).astype("float32")
+OVER_PROXIES = {
+    losses.NormalizedSoftmaxLoss: loops.normalized_softmax,
+    losses.CosFaceLoss: loops.cosface,
+    losses.ArcFaceLoss: loops.arcface,
+    losses.SphereFaceLoss: loops.sphereface,
+    losses.ProxyNCALoss: loops.proxy_nca,
+}
+
+
+def against_proxies(by_loops, vectors, per_class=1):
+    """The oracle of one value per anchor: each anchor is a batch with all proxies, and its value is the first."""
+    ids = np.repeat(np.arange(len(vectors) // per_class), per_class)
+    batches = [(np.r_[label, ids], np.r_[x[None], vectors].astype(float)) for label, x in zip(LABELS, X, strict=True)]
+    return np.array([by_loops(*batch)[0] for batch in batches])
+
+
+def proxy_anchor_by_loops(vectors, margin=0.1, alpha=32.0):
+    """Equation 4 of the paper, with every proxy in the second mean and those with examples in the first."""
+    pull, push = [], []
+    for label, proxy in enumerate(vectors.astype(float)):
+        s = np.array([loops.cosine_between(x.astype(float), proxy) for x in X])
+        if label in LABELS:
+            pull.append(np.log(1 + np.exp(-alpha * (s[label == LABELS] - margin)).sum()))
+        push.append(np.log(1 + np.exp(alpha * (s[label != LABELS] + margin)).sum()))
+    return np.mean(pull) + np.mean(push)
+
+
+def embedding_model(loss, **options):
+    inputs = keras.Input((4,))
+    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(3, name="dense")(inputs))
+    model = models.EmbeddingModel(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
+    return model
+
+
+def trained(model, epochs):
+    model.fit(X, LABELS, batch_size=len(LABELS), epochs=epochs, verbose=0, shuffle=False)
+    return model
+
+
+def test_every_row_is_compared_with_every_proxy_and_its_own_are_positive():
+    proxies = layers.Proxies(4, per_class=2)
+    pairs = proxies(LABELS, X)
+    assert proxies.vectors.shape == (8, 4)
+    np.testing.assert_array_equal(numbers(pairs.reference_labels), [0, 0, 1, 1, 2, 2, 3, 3])
+    expected = LABELS[:, None] == np.arange(8) // 2
+    np.testing.assert_array_equal(numbers(pairs.positive), expected)
+    np.testing.assert_array_equal(numbers(pairs.negative), ~expected)
+    np.testing.assert_array_equal(numbers(pairs.references), numbers(proxies.vectors))
+
+
+@pytest.mark.parametrize("make", OVER_PROXIES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("per_class", [1, 2])
+def test_values_over_proxies_are_those_of_the_equation(make, per_class):
+    loss = make(classes=4, per_class=per_class)
+    values = numbers(loss.call(LABELS, X))
+    expected = against_proxies(OVER_PROXIES[make], numbers(loss.proxies.vectors), per_class)
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_proxy_anchor_loss_over_proxies_is_equation_4():
+    loss = losses.ProxyAnchorLoss(classes=4)  # class 2 has no examples
+    values = numbers(loss.call(LABELS, X))
+    np.testing.assert_allclose(values, [proxy_anchor_by_loops(numbers(loss.proxies.vectors))] * 8, rtol=1e-5)
+
+
+def test_any_loss_of_pairs_runs_on_proxies():
+    proxies = layers.Proxies(4)
+    value = losses.NTXentLoss(pairing=proxies, temperature=1 / 64).call(LABELS, X)
+    expected = losses.NormalizedSoftmaxLoss(pairing=proxies).call(LABELS, X)
+    np.testing.assert_allclose(numbers(value), numbers(expected), rtol=1e-6)
+    assert np.isfinite(numbers(losses.ContrastiveLoss(pairing=proxies)(LABELS, X)))
+
+
+ON_A_CIRCLE = np.linspace(0, np.pi, 361)
+
+
+def values_by_angle(loss):
+    """The loss of embeddings at angles from 0 to pi to their proxy, with the other proxy at a right angle to both."""
+    x = np.stack([np.cos(ON_A_CIRCLE), np.sin(ON_A_CIRCLE), 0 * ON_A_CIRCLE], axis=1).astype("float32")
+    labels = np.zeros(len(x), "int32")
+    loss.proxies.build((None,), x.shape)
+    loss.proxies.vectors.assign([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    return numbers(loss.call(labels, x)), gradient(lambda v: loss.call(labels, v), x)
+
+
+@pytest.mark.parametrize("make", [*OVER_PROXIES, losses.ProxyAnchorLoss], ids=lambda make: make.__name__)
+def test_values_and_gradients_are_finite_from_angle_0_to_pi(make):
+    values, slopes = values_by_angle(make(classes=2))
+    assert np.isfinite(values).all()
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("make", OVER_PROXIES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("margin", [1, 2, 3, 4, 0.5, 1.5])
+def test_the_loss_grows_with_the_angle_to_the_proxy(make, margin):
+    margins = {losses.ArcFaceLoss: margin <= 1.5, losses.SphereFaceLoss: margin == int(margin)}
+    options = {"margin": margin} if margins.get(make) else {}
+    values, _ = values_by_angle(make(classes=2, scale=4.0, **options))
+    assert (np.diff(values) > -1e-6).all()
+    assert values[-1] > values[0] + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [losses.ArcFaceLoss, losses.ProxyAnchorLoss], ids=lambda make: make.__name__)
+def test_fit_trains_proxies_files_keep_them_and_exports_leave_them_out(make, tmp_path):
+    model = embedding_model(make(classes=4), jit_compile=True)
+    assert model.loss.proxies.vectors.shape == (4, 3)
+    start = numbers(model.loss.proxies.vectors)
+    trained(model, 3)
+    assert (numbers(model.loss.proxies.vectors) != start).any(axis=1).all()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(again.loss.proxies.vectors), numbers(model.loss.proxies.vectors))
+    for one, other in zip(trained(model, 2).get_weights(), trained(again, 2).get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    if BACKEND == "tensorflow":
+        model.export(tmp_path / "exported", verbose=False)
+        import tensorflow as tf
+
+        served = tf.saved_model.load(tmp_path / "exported")
+        assert {tuple(variable.shape) for variable in served.variables} == {(4, 3), (3,)}
+
+
+def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
+    keras.utils.set_random_seed(0)
+    model = embedding_model(losses.CosFaceLoss(classes=4, scale=8.0))
+    before = model.evaluate(X, LABELS, verbose=0)
+    vectors = numbers(trained(model, 20).loss.proxies.vectors)
+    assert model.evaluate(X, LABELS, verbose=0) < before / 2
+    np.testing.assert_array_equal(numbers(model.loss.proxies.vectors), vectors)
+
+
+def test_proxies_have_a_learning_rate_by_their_name():
+    loss = losses.CosFaceLoss(pairing=layers.Proxies(4, name="proxies"))
+    model = embedding_model(loss, learning_rate_multipliers={"proxies": 0.0})
+    before = numbers(loss.proxies.vectors)
+    np.testing.assert_array_equal(numbers(trained(model, 1).loss.proxies.vectors), before)
+    model = embedding_model(loss, learning_rate_multipliers={"proxies": 10.0})
+    step = np.abs(numbers(trained(model, 1).loss.proxies.vectors) - before)
+    np.testing.assert_allclose(step.max(), 0.5, rtol=1e-3)  # the first step of Adam is the learning rate
+
+
+def test_each_output_has_proxies_of_its_dimension():
+    inputs = keras.Input((4,))
+    outputs = [keras.layers.Dense(3, name="small")(inputs), keras.layers.Dense(5, name="large")(inputs)]
+    for arranged in (list, lambda both: dict(zip(["small", "large"], both, strict=True))):
+        both = [losses.CosFaceLoss(classes=4), losses.CosFaceLoss(classes=4)]
+        models.EmbeddingModel(inputs, outputs).compile("sgd", loss=arranged(both))
+        assert [loss.proxies.vectors.shape[1] for loss in both] == [3, 5]
+
+
+def test_half_precision_embeddings_are_scored_in_float32():
+    loss = losses.ArcFaceLoss(classes=4)
+    half = keras.ops.cast(X, "bfloat16")
+    values = loss.call(LABELS, half)
+    assert keras.backend.standardize_dtype(values.dtype) == "float32"
+    np.testing.assert_allclose(numbers(values), numbers(loss.call(LABELS, keras.ops.cast(half, "float32"))), rtol=1e-5)
+
+
+def test_labels_of_any_integer_type_find_their_proxies():
+    proxies = layers.Proxies(300)
+    labels = np.array([0, 255])
+    expected = numbers(proxies(labels, X[:2]).positive)
+    for dtype in ("uint8", "int16", "uint32"):
+        np.testing.assert_array_equal(numbers(proxies(labels.astype(dtype), X[:2]).positive), expected)
+    np.testing.assert_array_equal(numbers(proxies(labels[:, None], X[:2]).positive), expected)
+
+
+@pytest.mark.parametrize("label", [-1, 4, 2**31 - 1])
+def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
+    loss, labels = losses.CosFaceLoss(classes=4), np.array([0, 1, 2, 3, 0, 1, 2, label])
+    with pytest.raises(ValueError, match=rf"Received label {label} for the proxies of 4 classes, expected .* 0 to 3"):
+        loss(labels, X)
+    values = compiled(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
+    np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
+
+
+def test_embeddings_of_another_dimension_are_refused():
+    loss = losses.CosFaceLoss(classes=4)
+    loss(LABELS, X)
+    with pytest.raises(ValueError, match="embeddings of dimension 3 and references of dimension 4"):
+        loss(LABELS, X[:, :3])
+    with pytest.raises(ValueError, match="seed=3 and an initializer, expected one of them"):
+        layers.Proxies(4, initializer="zeros", seed=3)
+
+
+def test_a_loss_over_another_pairing_has_no_proxies():
+    with pytest.raises(AttributeError, match=r"pairing=.*all_pairs.*, expected proxies. Make the loss with classes="):
+        losses.CosFaceLoss(pairing=losses.PairLoss(losses.cosface).pairing).proxies  # noqa: B018
+
+
+def test_the_default_norm_is_about_1_and_a_seed_repeats_the_proxies():
+    first, again = layers.Proxies(50, seed=3), layers.Proxies(50, seed=3)
+    for proxies in (first, again):
+        proxies.build((None,), (None, 400))
+    np.testing.assert_array_equal(numbers(first.vectors), numbers(again.vectors))
+    np.testing.assert_allclose(np.linalg.norm(numbers(first.vectors), axis=1), 1, atol=0.2)
+
+
+def test_a_loss_with_proxies_comes_back_from_its_config():
+    loss = losses.ArcFaceLoss(pairing=layers.Proxies(4, per_class=2, initializer="ones", name="mine"), margin=0.3)
+    for built in (False, True):
+        text = json.dumps(keras.saving.serialize_keras_object(loss))
+        again = keras.saving.deserialize_keras_object(json.loads(text))
+        assert again.get_config() == loss.get_config()
+        assert (again.proxies.name, again.proxies.built) == ("mine", built)
+        loss(LABELS, X)
+
+
+def test_a_plain_keras_model_is_told_that_it_would_not_train_proxies():
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", loss=losses.CosFaceLoss(classes=4))
+    with pytest.raises(ValueError, match=r"in a plain Functional.*tfdml.models.EmbeddingModel"):
+        model.fit(X, LABELS, batch_size=len(LABELS), verbose=0)
