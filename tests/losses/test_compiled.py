@@ -15,7 +15,8 @@ from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(row):
     labels, x = batch(UNEVEN["three classes"])
     for ours, expected in zip(evaluated(row, labels, x, way=compiled), evaluated(row, labels, x), strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=2e-6)
+        largest = np.abs(expected).max()  # entries that are sums of large terms have their rounding errors
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=2e-6 * max(1.0, largest))
 
 
 @each(DEFAULTS)
