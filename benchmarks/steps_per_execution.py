@@ -1,7 +1,7 @@
 """Time of a training step with 1 and with 8 steps per execution, on TensorFlow and on JAX, in turns.
 
 python benchmarks/steps_per_execution.py            # five minutes on two cores
-python benchmarks/steps_per_execution.py --quick    # a few steps of a small batch
+python benchmarks/steps_per_execution.py --quick    # a few steps of a small batch on TensorFlow
 """
 
 import argparse
@@ -44,8 +44,8 @@ def main():
     if options.batch:
         print(json.dumps(milliseconds(options.batch, quick=options.quick)))
         return
-    sizes = [8] if options.quick else [8, 64]
-    found = [row(backend, batch, quick=options.quick) for backend in ("tensorflow", "jax") for batch in sizes]
+    sizes, backends = ([8], ["tensorflow"]) if options.quick else ([8, 64], ["tensorflow", "jax"])
+    found = [row(backend, batch, quick=options.quick) for backend in backends for batch in sizes]
     about = {"versions": versions("jax"), "hardware": hardware()}
     write_csv(options.output, [one | about for one in found])
     print_table(found, list(found[0]))

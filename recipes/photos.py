@@ -1,9 +1,10 @@
 """Your own photos: look at them, train with two losses, compare, export the better network, search.
 
-Claim: on two cores, two minutes of training raise Recall@1 of places in unseen photographs from RAW to TRAINED.
-Without a folder of your own, it trains on the photo patches, which need no download.
+Claim: in unseen photographs, a small network finds another view of a place first for 15% of the queries before
+training, and for 55% and 52% after 320 steps with two losses. Without photos of your own it trains on the photo
+patches, which need no download.
 
-    python recipes/photos.py                                      # photo patches, eight minutes on two cores
+    python recipes/photos.py                                      # photo patches, five minutes on two shared cores
     python recipes/photos.py --data photos                        # one subfolder per class
     python recipes/photos.py --table photos.csv                   # columns path and label
     python recipes/photos.py --data photos --backbone ResNet50 --weights imagenet   # or the path of a weights file

@@ -156,6 +156,11 @@ def test_a_file_that_cannot_be_loaded_is_named(folder):
         ({"images": IMAGES, "labels": LABELS + 1}, "labels from 1 to 3 and 3 class names"),
         ({"images": IMAGES, "labels": LABELS * 0.5}, "labels of dtype float64"),
         ({"paths": np.array(["a.png"] * 10)}, "paths without load"),
+        ({"images": IMAGES, "load": Preprocessing(size=4, boxes=True)}, "takes boxes, and no boxes"),
+        (
+            {"source": Source(), "boxes": np.ones((10, 4)), "load": Preprocessing(size=4, boxes=True)},
+            "takes boxes, and a source",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(options, message):

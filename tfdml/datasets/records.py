@@ -46,7 +46,7 @@ class LabeledSet:
 
     Raises:
         ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
-            indices into `class_names`; files without `load`.
+            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes.
     """
 
     labels: np.ndarray = field(metadata=COLUMN)
@@ -78,6 +78,11 @@ class LabeledSet:
             )
         if self.paths is not None and self.load is None:
             raise ValueError("Received paths without load, expected a function that reads a file: Preprocessing(...).")
+        if getattr(self.load, "boxes", False) and (self.boxes is None or self.source is not None):
+            raise ValueError(
+                f"Received a load that takes boxes, and {'no boxes' if self.boxes is None else 'a source'}, expected "
+                "paths or images with boxes. Pass boxes, or a load with boxes=False."
+            )
 
     def __len__(self) -> int:
         """Number of examples."""
