@@ -80,6 +80,33 @@ def test_the_proxy_anchor_loss_over_proxies_is_equation_4():
     np.testing.assert_allclose(values, [proxy_anchor_by_loops(numbers(loss.proxies.vectors))] * 8, rtol=1e-5)
 
 
+def soft_triple_by_loops(vectors, centers, margin=0.01, scale=20.0, temperature=0.1, nu=0.2):
+    """The loss of each example against classes of several centers, and the distances between the centers."""
+    w = loops.unit(vectors.astype(float)).reshape(-1, centers, vectors.shape[1])
+    spread = [np.linalg.norm(c[k] - c[m]) / 2 for c in w for k in range(centers) for m in range(k + 1, centers)]
+    values = []
+    for label, x in zip(LABELS, loops.unit(X.astype(float)), strict=True):
+        s = [np.average(c @ x, weights=np.exp(c @ x / temperature)) for c in w]
+        logits = scale * (np.array(s) - margin * (np.arange(len(w)) == label))
+        values.append(loops.log_sum_exp(logits) - logits[label])
+    return np.array(values) + nu * np.mean(spread)
+
+
+def test_the_soft_triple_loss_over_proxies_is_its_equation():
+    loss = losses.SoftTripleLoss(classes=4, centers=3)
+    values = numbers(loss.call(LABELS, X))
+    np.testing.assert_allclose(values, soft_triple_by_loops(numbers(loss.proxies.vectors), 3), rtol=1e-5)
+    loss.proxies.vectors.assign(np.repeat(np.eye(4), 3, axis=0))  # centers that have merged
+    slopes = gradient(lambda v: loss.call(LABELS, v), X)
+    assert np.isfinite(slopes).all()
+
+
+def test_references_that_do_not_divide_into_centers_are_refused():
+    loss = losses.SoftTripleLoss(pairing=layers.Proxies(4, per_class=2), centers=3)
+    with pytest.raises(ValueError, match="Received 8 references with centers=3, expected a multiple of centers"):
+        loss(LABELS, X)
+
+
 def test_any_loss_of_pairs_runs_on_proxies():
     proxies = layers.Proxies(4)
     value = losses.NTXentLoss(pairing=proxies, temperature=1 / 64).call(LABELS, X)

@@ -276,6 +276,11 @@ ROWS = {
     "ProxyNCA, positive in the denominator": over_proxies(
         losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True
     ),
+    "SoftTriple of one center": Row(
+        losses.SoftTripleLoss(pairing=pairs.all_pairs, centers=1),
+        partial(loops.cosface, margin=0.01, scale=20.0),
+        frozenset({OVER_PROXIES}),
+    ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),

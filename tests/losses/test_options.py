@@ -194,7 +194,8 @@ def test_an_unknown_option_is_named_beside_those_that_there_are(row):
 
 @each(having(DEFAULTS, OVER_PROXIES))
 def test_an_unknown_option_of_a_loss_over_proxies_is_named_beside_those_that_there_are(row):
-    expected = set(row.loss.settings) | {"classes", "per_class"} | PAIR_OPTIONS | KERAS_OPTIONS
+    proxies = {"classes"} if "centers" in row.loss.settings else {"classes", "per_class"}
+    expected = set(row.loss.settings) | proxies | PAIR_OPTIONS | KERAS_OPTIONS
     require_options(row.loss, expected, pairing=row.loss.pairing)
 
 
@@ -279,6 +280,9 @@ WRONG = [
     (lambda: losses.SphereFaceLoss(classes=3, margin=1.5), "margin=1.5"),
     (lambda: losses.ProxyNCALoss(classes=3, scale=0), "scale=0"),
     (lambda: losses.ProxyAnchorLoss(classes=3, alpha=0), "alpha=0"),
+    (lambda: losses.SoftTripleLoss(classes=3, centers=0), "centers=0"),
+    (lambda: losses.SoftTripleLoss(classes=3, temperature=0), "temperature=0"),
+    (lambda: losses.SoftTripleLoss(classes=3, nu=-1), "nu=-1"),
     (lambda: losses.ArcFaceLoss(), "classes=None and pairing=None"),
     (lambda: losses.ArcFaceLoss(classes=0), "classes=0"),
     (lambda: losses.ArcFaceLoss(classes=3, per_class=0), "per_class=0"),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Unpack
 
+import numpy as np
 from keras import ops
 
 from tfdml._checks import require
@@ -169,6 +170,71 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
     push = softplus_sum_exp(alpha * (s + margin), negative)
     with_positives = ops.sum(ops.cast(count(positive) > 0, pull.dtype))
     return broadcast_to_anchors(ops.sum(pull) / ops.maximum(with_positives, 1.0) + ops.mean(push), pairs)
+
+
+def soft_triple(
+    pairs: Pairs,
+    *,
+    centers: int = 10,
+    margin: float = 0.01,
+    scale: float = 20.0,
+    temperature: float = 0.1,
+    nu: float = 0.2,
+) -> Tensor:
+    """SoftTriple loss, one value per anchor: cross-entropy of classes that have several centers each.
+
+    mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
+    S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and the references of C classes, `centers` rows w_ck for each class c, one class
+            after the other; s is the cosine similarity.
+        centers: number of references for each class, K.
+        margin: difference of similarities that a positive class must have over the negatives.
+        scale: sharpness of the softmax over classes.
+        temperature: gamma of the softmax over the centers of a class; small values take the nearest center.
+        nu: regularization weight of R, the distance between the centers of a class, scaled to norm 1. It merges centers
+            that a class does not need.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives nu R, which is 0 for one center.
+
+    Raises:
+        ValueError: anchors that do not share references, or a number of references that is not a multiple of `centers`.
+
+    Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
+    """
+    require_shared_references(pairs, "the SoftTriple loss")
+    s, positive, negative = (_by_class(part, centers) for part in (cosine(pairs), pairs.positive, pairs.negative))
+    relaxed = _soft_maximum(s, temperature)
+    classes = pairs._replace(positive=ops.max(positive, axis=-1), negative=ops.max(negative, axis=-1))
+    values = positives_among_negatives(scale * (relaxed - margin * _is_positive(classes)), classes)
+    return values if centers == 1 else values + nu * _spread(normalized(pairs).others, centers)
+
+
+def _by_class(matrix, centers):
+    """The columns of each class: `(A, R)` as `(A, C, centers)`."""
+    references = matrix.shape[1]
+    require(
+        references is None or references % centers == 0,
+        f"{references} references with centers={centers}",
+        "a multiple of centers: the references of a class stand side by side",
+    )
+    return ops.reshape(matrix, (ops.shape(matrix)[0], -1, centers))
+
+
+def _soft_maximum(s, temperature):
+    """The mean along the last axis with weights exp(s / temperature)."""
+    weights = ops.exp((s - ops.stop_gradient(ops.max(s, axis=-1, keepdims=True))) / temperature)
+    return ops.sum(weights * s, axis=-1) / ops.sum(weights, axis=-1)
+
+
+def _spread(references, centers):
+    """The mean over pairs of centers of a class of half their distance."""
+    w = ops.reshape(references, (-1, centers, references.shape[-1]))
+    between = ops.sqrt(ops.maximum(2.0 - 2.0 * ops.matmul(w, ops.swapaxes(w, 1, 2)), 1e-12))
+    first, second = np.triu_indices(centers, 1)
+    return ops.mean(ops.take(ops.reshape(between, (-1, centers**2)), first * centers + second, axis=1)) / 2.0
 
 
 def _on_positives(change, pairs, margin):
@@ -395,3 +461,41 @@ class ProxyAnchorLoss(ProxyLoss):
         require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
         require(alpha > 0, f"alpha={alpha}", "a number above 0")
         super().__init__(proxy_anchor, classes=classes, per_class=per_class, margin=margin, alpha=alpha, **options)
+
+
+@serializable
+class SoftTripleLoss(ProxyLoss):
+    """SoftTriple loss: see `tfdml.losses.soft_triple` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SoftTripleLoss(classes=98, centers=10)  # trained with an EmbeddingModel
+
+    Args:
+        classes: number of classes; None for another `pairing`.
+        centers: number of proxies for each class, 1 or more.
+        margin: difference of similarities, 0 or more.
+        scale: sharpness of the softmax over classes, above 0.
+        temperature: of the softmax over the centers of a class, above 0.
+        nu: regularization weight of the distance between the centers of a class, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | None = None,
+        centers: int = 10,
+        margin: float = 0.01,
+        scale: float = 20.0,
+        temperature: float = 0.1,
+        nu: float = 0.2,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(int(centers) == centers >= 1, f"centers={centers}", "the number of proxies per class, 1 or more")
+        require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        require(nu >= 0, f"nu={nu}", "0 or more")
+        settings = {"centers": centers, "margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
+        super().__init__(soft_triple, classes=classes, per_class=centers, **settings, **options)
