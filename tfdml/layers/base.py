@@ -9,7 +9,11 @@ import keras
 
 
 class LossLayer(keras.layers.Layer):
-    """A layer that ignores the dtype policy and is built on construction."""
+    """A layer that ignores the dtype policy and is built on construction.
+
+    A layer whose weights depend on the dimension of the embeddings sets `built` to False and has
+    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls for the output of its loss.
+    """
 
     def __init__(self, **options: Any):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfdml._checks import as_unmasked
 from tfdml._serialization import serializable
-from tfdml.layers.base import unchanged
+from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.learning_rates import multipliers_of, scale_updates
 from tfdml.pairs.pairings import require_ids_that_fit
 
@@ -195,11 +195,11 @@ def _layers_of(loss):
 
 
 def _build_layers(loss, model):
-    """Build the layers of each loss for the dimension of its output, before the optimizer asks for their variables."""
+    """Build the `LossLayer`s of each loss for the dimension of its output, before the optimizer asks for their variables."""
     by_output = [loss.get(name) for name in model.output_names] if isinstance(loss, dict) else keras.tree.flatten(loss)
     for part, output in zip(by_output, model.outputs, strict=False):
         for layer in getattr(part, "layers", []):
-            if not layer.built:
+            if isinstance(layer, LossLayer) and not layer.built:
                 layer.build((None,), tuple(output.shape))
 
 
