@@ -195,7 +195,7 @@ def _layers_of(loss):
 
 
 def _build_layers(loss, model):
-    """Build the `LossLayer`s of each loss for the dimension of its output, before the optimizer asks for their variables."""
+    """Build the `LossLayer`s of each loss for the dimension of its output, before the optimizer is built."""
     by_output = [loss.get(name) for name in model.output_names] if isinstance(loss, dict) else keras.tree.flatten(loss)
     for part, output in zip(by_output, model.outputs, strict=False):
         for layer in getattr(part, "layers", []):
