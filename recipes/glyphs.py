@@ -5,7 +5,7 @@ Retrieval is watched on 196 validation classes, and the settings were chosen on 
 `python -m studies.glyphs --choose`. The test classes are searched once, after training. The README has the numbers of
 several seeds, by `python -m studies.glyphs`.
 
-    python recipes/glyphs.py                # the whole story, four minutes on two cores
+    python recipes/glyphs.py                # the whole story, three to four minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped
     python recipes/glyphs.py --quick        # smoke test: 40 classes, under a minute
 """

@@ -59,7 +59,7 @@ def main():
     for trial in ranked:
         values = "".join(f"{trial.params[name]:11.3g}" for name in PAPER)
         print(f"{trial.number:5}{100 * trial.value:8.1f}{values}  {trial.state.name.lower()}")
-    print("\nThe best of many values is too high by chance. Measure these options again, with other seeds.")
+    print("\nThe best of many values is biased upward. Measure these options again, with other seeds.")
 
 
 def open_study(folder, seed):
