@@ -2,8 +2,9 @@
 
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.proxies import Proxies
+from tfdml.layers.scheduled import Scheduled
 
-__all__ = ["Boundaries", "Proxies"]
+__all__ = ["Boundaries", "Proxies", "Scheduled"]
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,22 @@
 from tfdml.layers.boundaries import Boundaries
 from tfdml.losses import uncertainty
 from tfdml.losses.angular import AngularLoss, angular
+from tfdml.losses.angular_margins import (
+    ArcFaceLoss,
+    CosFaceLoss,
+    LargeMarginSoftmaxLoss,
+    MagFaceLoss,
+    NormalizedSoftmaxLoss,
+    SphereFaceLoss,
+    SubCenterArcFaceLoss,
+    arcface,
+    cosface,
+    large_margin_softmax,
+    magface,
+    normalized_softmax,
+    sphereface,
+    sub_center_arcface,
+)
 from tfdml.losses.base import PairLoss
 from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
 from tfdml.losses.contrastive import (
@@ -32,30 +48,28 @@ from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, bi
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.proxies import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    NormalizedSoftmaxLoss,
+    CenterLoss,
+    P2SGradLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     SoftTripleLoss,
-    SphereFaceLoss,
-    arcface,
-    cosface,
-    normalized_softmax,
+    center_loss,
+    p2s_grad,
     proxy_anchor,
     proxy_nca,
     soft_triple,
-    sphereface,
 )
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
 from tfdml.losses.robust import RobustLoss, robust
 from tfdml.losses.softmax import (
+    InstanceLoss,
     NCALoss,
     NPairsLoss,
     NTXentLoss,
     SupConLoss,
     TupletMarginLoss,
+    instance,
     n_pairs,
     nca,
     nt_xent,
@@ -73,6 +87,7 @@ __all__ = [
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "Boundaries",
+    "CenterLoss",
     "CircleLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
@@ -86,7 +101,10 @@ __all__ = [
     "HAP2SLoss",
     "HingeSquared",
     "HistogramLoss",
+    "InstanceLoss",
+    "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "MagFaceLoss",
     "MarginLoss",
     "Maximal",
     "MultiSimilarityLoss",
@@ -94,6 +112,7 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "P2SGradLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -105,6 +124,7 @@ __all__ = [
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SphereFaceLoss",
+    "SubCenterArcFaceLoss",
     "SupConLoss",
     "TopK",
     "TopKBalanced",
@@ -117,6 +137,7 @@ __all__ = [
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
+    "center_loss",
     "circle",
     "contrastive",
     "cosface",
@@ -128,13 +149,17 @@ __all__ = [
     "generalized_lifted",
     "hap2s",
     "histogram",
+    "instance",
+    "large_margin_softmax",
     "lifted_structure",
+    "magface",
     "margin_loss",
     "multi_similarity",
     "n_pairs",
     "nca",
     "normalized_softmax",
     "nt_xent",
+    "p2s_grad",
     "prototypical",
     "proxy_anchor",
     "proxy_nca",
@@ -144,6 +169,7 @@ __all__ = [
     "smooth_ap",
     "soft_triple",
     "sphereface",
+    "sub_center_arcface",
     "sup_con",
     "triplet",
     "tuplet_margin",
