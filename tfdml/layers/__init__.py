@@ -1,10 +1,11 @@
 """Keras layers that a loss holds: its learned weights and its state."""
 
 from tfdml.layers.boundaries import Boundaries
+from tfdml.layers.memory import Memory
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.scheduled import Scheduled
 
-__all__ = ["Boundaries", "Proxies", "Scheduled"]
+__all__ = ["Boundaries", "Memory", "Proxies", "Scheduled"]
 
 
 def __dir__() -> list[str]:

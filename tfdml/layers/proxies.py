@@ -8,14 +8,14 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.layers.base import LossLayer
+from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of
-from tfdml.pairs.pairings import usable
+from tfdml.pairs.pairings import checked
 
 
 @serializable
-class Proxies(LossLayer):
+class Proxies(References):
     """Learned references, `per_class` vectors for each of the classes 0 to classes - 1: a pairing of any loss.
 
     A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. The proxies have
@@ -82,8 +82,6 @@ class Proxies(LossLayer):
         if sampled is not None:
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
-        self.vectors: Any = None
-        self.built = False
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make the proxies for embeddings of shape `(batch, dim)`."""
@@ -93,13 +91,6 @@ class Proxies(LossLayer):
             dtype="float32",
             name="vectors",
         )
-
-    def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against the proxies."""
-        labels, embeddings = usable(labels, embeddings)
-        if not self.built:
-            self.build(np.shape(labels), np.shape(embeddings))
-        return self.call(labels, embeddings, match)
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
@@ -111,7 +102,7 @@ class Proxies(LossLayer):
 
     def _pairs_with_a_sample(self, labels, embeddings):
         """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
-        labels = ops.reshape(ops.convert_to_tensor(labels), (-1,))
+        labels, embeddings = checked(labels, embeddings)
         own, others = ops.cast(ops.where(self._known(labels), labels, 0), "int32"), self._sample()
         ids = ops.repeat(ops.concatenate([own, others]), self.per_class)
         rows = self.per_class * ids + ops.arange(ops.shape(ids)[0], dtype="int32") % self.per_class
@@ -148,15 +139,6 @@ class Proxies(LossLayer):
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
         own = {name: getattr(self, name) for name in ("classes", "per_class", "seed", "sampled")}
         return {**super().get_config(), **own, "initializer": initializer}
-
-    def get_build_config(self) -> dict[str, Any] | None:
-        """The dimension of the embeddings, or None before the layer is built."""
-        return {"dim": self.vectors.shape[1]} if self.built else None
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        """Make the proxies for embeddings of the saved dimension."""
-        if config:
-            self.build((None,), (None, config["dim"]))
 
 
 def _unit_variance_of_norms(seed):

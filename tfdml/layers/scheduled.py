@@ -53,7 +53,7 @@ class Scheduled(LossLayer):
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Count a training step."""
-        self.step.assign(self.step + 1)
+        self.step.assign_add(1)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
