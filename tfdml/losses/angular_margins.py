@@ -409,7 +409,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
         require(self.proxies.built, "a loss without proxies yet", "a trained one: compile an EmbeddingModel with it")
         labels, x = np.asarray(labels).reshape(-1), np.asarray(embeddings, "float32")
         classes, centers = self.proxies.classes, self.settings["centers"]
-        inside = ((labels >= 0) & (labels < classes)).all()
+        inside = bool(((labels >= 0) & (labels < classes)).all())
         require(inside, "labels outside the classes of the proxies", f"class ids 0 to {classes - 1}")
         cosines = _cosines_to_own_centers(labels, x, ops.convert_to_numpy(self.proxies.vectors), centers)
         votes = np.zeros((classes, centers), "int64")
