@@ -92,13 +92,10 @@ def _margins(margin, pairs):
 
 def _cosine_after_margin(cosines, margin):
     """cos(t + margin), and beyond pi - margin a line in the cosine that keeps it decreasing in t."""
-    sine, cos_margin, sin_margin = _sine(cosines), ops.cos(margin), ops.sin(margin)
+    cos_margin, sin_margin = ops.cos(margin), ops.sin(margin)
+    sine = ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
     shifted = cosines * cos_margin - sine * sin_margin
     return ops.where(cosines >= -cos_margin, shifted, cosines - margin * sin_margin)
-
-
-def _sine(cosines):
-    return ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
 
 
 def sub_center_arcface(pairs: Pairs, *, centers: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
