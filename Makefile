@@ -57,6 +57,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
+	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
 
