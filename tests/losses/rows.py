@@ -98,6 +98,9 @@ ROWS = {
         losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
     ),
     "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
+    "contrastive on signal-to-noise ratios": row(
+        losses.ContrastiveLoss, loops.contrastive, distance="snr", positive_margin=0.1, negative_margin=3.0
+    ),
     "contrastive on consecutive pairs": Row(
         losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),
         partial(loops.contrastive_of_consecutive, negative_margin=3.0),
@@ -202,6 +205,10 @@ ROWS = {
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
     ),
+    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin),
+    "dynamic soft margin of all triplets": row(
+        losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BRANCH, bins=10, negatives=None
+    ),
     "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
     "batch hard on squared distances": row(
         losses.BatchHardTripletLoss, loops.batch_hard_triplet, distance="squared", margin=1.0
@@ -261,6 +268,11 @@ ROWS = {
     "FastAP of many bins": row(losses.FastAPLoss, loops.fast_ap, bins=50),
     "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
     "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
+    "PNP": row(losses.PNPLoss, loops.pnp),
+    "PNP, slower by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ds", temperature=0.1),
+    "PNP, slower by a power": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Dq", temperature=0.1, alpha=2.0),
+    "PNP, faster by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Iu", temperature=0.1),
+    "PNP, faster from a square": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ib", temperature=0.1, b=3.0),
     "ranked list": row(losses.RankedListLoss, loops.ranked_list),
     "ranked list with hard positives": row(
         losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
@@ -283,6 +295,21 @@ ROWS = {
     ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
+    "intra-pair variance": row(losses.IntraPairVarianceLoss, loops.intra_pair_variance),
+    "intra-pair variance, wider": row(
+        losses.IntraPairVarianceLoss, loops.intra_pair_variance, positive_epsilon=0.2, negative_epsilon=0.1
+    ),
+    "threshold consistency": row(losses.ThresholdConsistencyLoss, loops.threshold_consistency),
+    "threshold consistency with other settings": row(
+        losses.ThresholdConsistencyLoss,
+        loops.threshold_consistency,
+        positive_threshold=0.5,
+        negative_threshold=-0.2,
+        positive_weight=2.0,
+        negative_weight=0.5,
+    ),
+    "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN),
+    "clustering, greedy": row(losses.ClusteringLoss, loops.clustering, WITHIN, BRANCH, margin=4.0, refinements=0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),

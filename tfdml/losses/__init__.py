@@ -18,6 +18,8 @@ from tfdml.losses.contrastive import (
     cosine_regression,
     weighted_contrastive,
 )
+from tfdml.losses.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
+from tfdml.losses.facility_location import ClusteringLoss, clustering
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.lifted import (
@@ -48,8 +50,14 @@ from tfdml.losses.proxies import (
     sphereface,
 )
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
-from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
+from tfdml.losses.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
 from tfdml.losses.robust import RobustLoss, robust
+from tfdml.losses.similarity_regularizers import (
+    IntraPairVarianceLoss,
+    ThresholdConsistencyLoss,
+    intra_pair_variance,
+    threshold_consistency,
+)
 from tfdml.losses.softmax import (
     NCALoss,
     NPairsLoss,
@@ -64,6 +72,7 @@ from tfdml.losses.softmax import (
 )
 from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
 from tfdml.losses.uncertainty import KL, GroupedKL, Maximal, TopK, TopKBalanced, Variance
+from tfdml.losses.weighted_sum import WeightedSumLoss
 
 __all__ = [
     "KL",
@@ -74,18 +83,21 @@ __all__ = [
     "BinomialDevianceLoss",
     "Boundaries",
     "CircleLoss",
+    "ClusteringLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
     "CosineContrastiveLoss",
     "CosineRegressionLoss",
     "CoupledClustersLoss",
     "DistanceLogisticLoss",
+    "DynamicSoftMarginLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
     "GroupedKL",
     "HAP2SLoss",
     "HingeSquared",
     "HistogramLoss",
+    "IntraPairVarianceLoss",
     "LiftedStructureLoss",
     "MarginLoss",
     "Maximal",
@@ -94,6 +106,7 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "PNPLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -106,28 +119,33 @@ __all__ = [
     "SoftTripleLoss",
     "SphereFaceLoss",
     "SupConLoss",
+    "ThresholdConsistencyLoss",
     "TopK",
     "TopKBalanced",
     "TripletLoss",
     "TupletMarginLoss",
     "Variance",
     "WeightedContrastiveLoss",
+    "WeightedSumLoss",
     "angular",
     "arcface",
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
     "circle",
+    "clustering",
     "contrastive",
     "cosface",
     "cosine_contrastive",
     "cosine_regression",
     "coupled_clusters",
     "distance_logistic",
+    "dynamic_soft_margin",
     "fast_ap",
     "generalized_lifted",
     "hap2s",
     "histogram",
+    "intra_pair_variance",
     "lifted_structure",
     "margin_loss",
     "multi_similarity",
@@ -135,6 +153,7 @@ __all__ = [
     "nca",
     "normalized_softmax",
     "nt_xent",
+    "pnp",
     "prototypical",
     "proxy_anchor",
     "proxy_nca",
@@ -145,6 +164,7 @@ __all__ = [
     "soft_triple",
     "sphereface",
     "sup_con",
+    "threshold_consistency",
     "triplet",
     "tuplet_margin",
     "uncertainty",
