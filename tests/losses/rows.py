@@ -15,6 +15,7 @@ from tfdml import losses, miners, pairs
 
 # Traits of rows.
 BRANCH = "takes another branch of the code than the defaults of its class"
+BINNED = "places differences of distances in narrow bins, with larger rounding errors"
 BY_CLASS_ID = "has settings by class id"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
@@ -205,7 +206,7 @@ ROWS = {
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
     ),
-    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin),
+    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BINNED),
     "dynamic soft margin of all triplets": row(
         losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BRANCH, bins=10, negatives=None
     ),

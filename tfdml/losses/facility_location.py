@@ -47,10 +47,9 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     same_class = (pairs.positive > 0) | itself
     fixed = ops.where(itself, 0.0, ops.stop_gradient(d))
     medoids = _augmented_medoids(fixed, same_class, margin, refinements)
-    nearest, assigned = _nearest(fixed, medoids)
-    assigned = ops.equal(assigned[:, None], assigned)
-    chosen = -ops.sum(ops.min(_to_medoids(d, medoids), axis=1))
-    augmented = chosen + margin * _distance_to_classes(assigned, same_class)
+    _, assigned = _nearest(fixed, medoids)
+    score = -ops.sum(ops.min(_to_medoids(d, medoids), axis=1))
+    augmented = score + margin * _distance_to_classes(assigned[:, None] == assigned, same_class)
     return broadcast_to_anchors(ops.maximum(augmented - _class_score(d, same_class), 0.0), pairs)
 
 

@@ -50,9 +50,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 
-def pnp(
-    pairs: Pairs, *, variant: str = "O", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0
-) -> Tensor:
+def pnp(pairs: Pairs, *, variant: str = "O", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0) -> Tensor:
     """Loss of the negatives before a positive (PNP), one value per anchor: they alone lower average precision.
 
     mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))

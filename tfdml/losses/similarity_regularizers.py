@@ -56,8 +56,8 @@ def threshold_consistency(
     Returns:
         `(A,)`, whose mean over anchors is the loss. An anchor without pairs on the wrong side gives 0.
 
-    Source: Zhang, Xu, Tang, Fang, Wu, Tighe, Xing, Threshold-Consistent Margin Loss for Open-World Deep Metric Learning,
-    ICLR 2024.
+    Source: Zhang, Xu, Tang, Fang, Wu, Tighe, Xing, Threshold-Consistent Margin Loss for Open-World Deep Metric
+    Learning, ICLR 2024.
     """
     s = cosine(pairs)
     hard = pairs.drop(positive=s > positive_threshold, negative=s < negative_threshold)
