@@ -585,6 +585,24 @@ def clustering(labels, x, margin=1.0, refinements=5):
     return np.full(len(x), max(0.0, value))
 
 
+def manifold(labels, x, alpha=0.8, margin=5e-4, context_weight=1.0):
+    """The rows stand in the graph twice: as anchors and as references."""
+    n, nodes = len(x), np.concatenate([x, x])
+    s = np.exp(np.maximum(cosines(nodes), 0) / 0.5)
+    np.fill_diagonal(s, 0.0)
+    walks = (1 - alpha) * np.linalg.inv(np.eye(2 * n) - alpha * s / np.sqrt(np.outer(s.sum(1), s.sum(1))))
+    values = []
+    for a in range(n):
+        positives, negatives = others_of(a, labels)
+        contexts = {r: cosine_between(walks[a], walks[n + r]) for r in positives + negatives}
+        value = 0.0
+        for weight, f in ((1.0, {r: walks[a, n + r] for r in positives + negatives}), (context_weight, contexts)):
+            exponents = [f[r] - mean([f[p] for p in positives]) + margin for r in negatives] if positives else []
+            value += weight * np.log(1 + sum(np.exp(exponent) for exponent in exponents if exponent >= 0))
+        values.append(value)
+    return np.array(values)
+
+
 def coupled_clusters(labels, x, margin=0.2):
     values = []
     for a in range(len(x)):

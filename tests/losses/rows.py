@@ -296,6 +296,10 @@ ROWS = {
     ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
+    "manifold": over_proxies(losses.ManifoldLoss, loops.manifold),
+    "manifold with other settings": over_proxies(
+        losses.ManifoldLoss, loops.manifold, alpha=0.5, margin=0.01, context_weight=0.2
+    ),
     "intra-pair variance": row(losses.IntraPairVarianceLoss, loops.intra_pair_variance),
     "intra-pair variance, wider": row(
         losses.IntraPairVarianceLoss, loops.intra_pair_variance, positive_epsilon=0.2, negative_epsilon=0.1

@@ -31,6 +31,7 @@ from tfdml.losses.lifted import (
     lifted_structure,
 )
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
+from tfdml.losses.manifold import ManifoldLoss, manifold
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.proxies import (
@@ -99,6 +100,7 @@ __all__ = [
     "HistogramLoss",
     "IntraPairVarianceLoss",
     "LiftedStructureLoss",
+    "ManifoldLoss",
     "MarginLoss",
     "Maximal",
     "MultiSimilarityLoss",
@@ -147,6 +149,7 @@ __all__ = [
     "histogram",
     "intra_pair_variance",
     "lifted_structure",
+    "manifold",
     "margin_loss",
     "multi_similarity",
     "n_pairs",
