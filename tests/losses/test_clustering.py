@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 from sklearn.metrics import normalized_mutual_info_score
+
 from tests.backend import numbers
 from tests.losses import loops
 from tests.losses.rows import UNEVEN, batch
