@@ -7,7 +7,7 @@ import pytest
 from tests.backend import numbers
 from tests.losses import loops
 from tests.losses.rows import UNEVEN, batch
-from tfdml import losses, models
+from tfdml import layers, losses, models
 
 pytestmark = pytest.mark.backends
 
@@ -50,6 +50,20 @@ def test_a_batch_without_triplets_leaves_the_histogram_as_it_is():
     before = numbers(loss.history.shares)
     loss.history.update(np.arange(8), X)
     np.testing.assert_allclose(numbers(loss.history.shares), before, rtol=1e-5)
+
+
+def test_a_batch_that_is_not_finite_leaves_the_histogram_as_it_is():
+    loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
+    loss.history.update(LABELS, X)
+    before = numbers(loss.history.shares)
+    for bad in (np.nan, np.inf, 1e38):
+        loss.history.update(LABELS, np.where(np.arange(8)[:, None] == 3, np.float32(bad), X))
+        np.testing.assert_array_equal(numbers(loss.history.shares), before)
+
+
+def test_the_histogram_is_updated_before_a_memory_holds_the_batch():
+    loss = losses.DynamicSoftMarginLoss(pairing=layers.Memory(16))
+    assert loss.layers == [loss.history, loss.pairing]
 
 
 def embedding_model():

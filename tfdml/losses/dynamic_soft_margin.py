@@ -1,6 +1,6 @@
 """The dynamic soft margin loss: triplets weighted by their rank among those of recent batches."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 from keras import ops
 
@@ -115,11 +115,14 @@ class _History(LossLayer):
     def __init__(self, bins, measure):
         super().__init__(name="history")
         self.measure = measure
-        self.shares = self.add_weight(shape=(bins + 1,), initializer="zeros", trainable=False, name="shares")
+        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
+        self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
 
-    def update(self, labels: Any, embeddings: Any) -> None:
-        """Mix the triplets of a batch into the histogram."""
-        self.shares.assign(ops.cast(self.measure(labels, embeddings), "float32"))
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Mix the triplets of a batch into the histogram, unless an embedding is not finite."""
+        mixed = ops.cast(self.measure(labels, embeddings), "float32")
+        finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
+        self.shares.assign(ops.where(finite, mixed, self.shares))
 
 
 @serializable
@@ -152,8 +155,8 @@ class DynamicSoftMarginLoss(PairLoss):
         require(0 < momentum <= 1, f"momentum={momentum}", "a share above 0 and at most 1")
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
+        self.history = _History(bins, self._measure)  # the first of the layers: it is updated before a memory is
         super().__init__(self._with_history, bins=bins, momentum=momentum, negatives=negatives, **options)
-        self.history = _History(bins, self._measure)
 
     def _with_history(self, pairs, *, bins, momentum, negatives):
         settings = {"bins": bins, "momentum": momentum, "negatives": negatives}
