@@ -105,7 +105,7 @@ def _mixed(histogram, momentum, history):
     """The histogram of a batch, mixed into that of earlier batches."""
     if history is None:
         return histogram
-    mixed = (1.0 - momentum) * ops.cast(history, histogram.dtype) + momentum * histogram
+    mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
     return mixed / ops.maximum(ops.sum(mixed), 1e-30)
 
 
@@ -122,7 +122,7 @@ class _History(LossLayer):
         """Mix the triplets of a batch into the histogram, unless an embedding is not finite."""
         mixed = ops.cast(self.measure(labels, embeddings), "float32")
         finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
-        self.shares.assign(ops.where(finite, mixed, self.shares))
+        self.shares.assign(ops.where(finite, mixed, ops.convert_to_tensor(self.shares)))
 
 
 @serializable
