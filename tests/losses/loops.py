@@ -752,6 +752,51 @@ def sphereface(labels, x, margin=4, scale=64.0):
     return among_negatives(labels, x, positive, lambda c: scale * c)
 
 
+def magface(labels, x, norms=(10.0, 110.0), margins=(0.45, 0.8), regularization=35.0, scale=64.0):
+    clipped = np.clip(np.linalg.norm(x, axis=1), *norms)
+    slack = np.interp(clipped, norms, margins)
+    values = [arcface(labels, x, margin=slack[a], scale=scale)[a] for a in range(len(x))]
+    with_positives = [len(others_of(a, labels)[0]) > 0 for a in range(len(x))]
+    return np.array(values) + regularization * (1 / clipped + clipped / norms[1] ** 2) * with_positives
+
+
+def large_margin_softmax(labels, x, margin=4, scale=1.0):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        logits = []
+        for p in positives:
+            angle = np.arccos(np.clip(cosine_between(x[a], x[p]), -1, 1))
+            k = min(np.floor(margin * angle / np.pi), margin - 1)
+            size = np.linalg.norm(x[a]) * np.linalg.norm(x[p])
+            logits.append(scale * size * ((-1) ** k * np.cos(margin * angle) - 2 * k))
+        against = [scale * (x[a] @ x[n]) for n in negatives]
+        values.append(mean([log_sum_exp([logit, *against]) - logit for logit in logits]))
+    return np.array(values, dtype=float)
+
+
+def p2s_grad(labels, x):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        pull = sum((1 - cosine_between(x[a], x[p])) ** 2 for p in positives)
+        values.append((pull + sum(cosine_between(x[a], x[n]) ** 2 for n in negatives)) / 2)
+    return np.array(values, dtype=float)
+
+
+def center_loss(labels, x):
+    squares = [[((x[a] - x[p]) ** 2).sum() / 2 for p in others_of(a, labels)[0]] for a in range(len(x))]
+    return np.array([mean(of_anchor) for of_anchor in squares], dtype=float)
+
+
+def instance(labels, x, scale=64.0):
+    values = []
+    for a in range(len(x)):
+        negatives = others_of(a, labels)[1]
+        values.append(log_sum_exp([scale, *(scale * cosine_between(x[a], x[n]) for n in negatives)]) - scale)
+    return np.array(values, dtype=float)
+
+
 def proxy_nca(labels, x, scale=1.0, positive_in_denominator=False):
     values = []
     for a in range(len(x)):

@@ -243,6 +243,8 @@ ROWS = {
     "NT-Xent": row(losses.NTXentLoss, loops.nt_xent),
     "NT-Xent, warmer": row(losses.NTXentLoss, loops.nt_xent, temperature=0.5),
     "SupCon": row(losses.SupConLoss, loops.sup_con),
+    "instance": row(losses.InstanceLoss, loops.instance),
+    "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
     "circle": row(losses.CircleLoss, loops.circle),
     "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
     "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),
@@ -285,6 +287,19 @@ ROWS = {
     "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
+    "sub-center ArcFace of one center": Row(
+        losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, centers=1), loops.arcface, frozenset({OVER_PROXIES})
+    ),
+    "MagFace": over_proxies(losses.MagFaceLoss, loops.magface),
+    "MagFace of small norms": over_proxies(
+        losses.MagFaceLoss, loops.magface, norms=(0.6, 1.6), margins=(0.1, 0.9), regularization=2.0, scale=5.0
+    ),
+    "large-margin softmax": over_proxies(losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax),
+    "large-margin softmax, sharper": over_proxies(
+        losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax, BRANCH, margin=3, scale=5.0
+    ),
+    "P2SGrad": over_proxies(losses.P2SGradLoss, loops.p2s_grad),
+    "center": over_proxies(losses.CenterLoss, loops.center_loss),
     "ProxyNCA": over_proxies(losses.ProxyNCALoss, loops.proxy_nca),
     "ProxyNCA, positive in the denominator": over_proxies(
         losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True

@@ -3,6 +3,22 @@
 from tfdml.layers.boundaries import Boundaries
 from tfdml.losses import uncertainty
 from tfdml.losses.angular import AngularLoss, angular
+from tfdml.losses.angular_margins import (
+    ArcFaceLoss,
+    CosFaceLoss,
+    LargeMarginSoftmaxLoss,
+    MagFaceLoss,
+    NormalizedSoftmaxLoss,
+    SphereFaceLoss,
+    SubCenterArcFaceLoss,
+    arcface,
+    cosface,
+    large_margin_softmax,
+    magface,
+    normalized_softmax,
+    sphereface,
+    sub_center_arcface,
+)
 from tfdml.losses.base import PairLoss
 from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
 from tfdml.losses.contrastive import (
@@ -35,20 +51,16 @@ from tfdml.losses.manifold import ManifoldLoss, manifold
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.proxies import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    NormalizedSoftmaxLoss,
+    CenterLoss,
+    P2SGradLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     SoftTripleLoss,
-    SphereFaceLoss,
-    arcface,
-    cosface,
-    normalized_softmax,
+    center_loss,
+    p2s_grad,
     proxy_anchor,
     proxy_nca,
     soft_triple,
-    sphereface,
 )
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
@@ -60,11 +72,13 @@ from tfdml.losses.similarity_regularizers import (
     threshold_consistency,
 )
 from tfdml.losses.softmax import (
+    InstanceLoss,
     NCALoss,
     NPairsLoss,
     NTXentLoss,
     SupConLoss,
     TupletMarginLoss,
+    instance,
     n_pairs,
     nca,
     nt_xent,
@@ -83,6 +97,7 @@ __all__ = [
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "Boundaries",
+    "CenterLoss",
     "CircleLoss",
     "ClusteringLoss",
     "ContrastiveLoss",
@@ -98,8 +113,11 @@ __all__ = [
     "HAP2SLoss",
     "HingeSquared",
     "HistogramLoss",
+    "InstanceLoss",
     "IntraPairVarianceLoss",
+    "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "MagFaceLoss",
     "ManifoldLoss",
     "MarginLoss",
     "Maximal",
@@ -108,6 +126,7 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "P2SGradLoss",
     "PNPLoss",
     "PairLoss",
     "PrototypicalLoss",
@@ -120,6 +139,7 @@ __all__ = [
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SphereFaceLoss",
+    "SubCenterArcFaceLoss",
     "SupConLoss",
     "ThresholdConsistencyLoss",
     "TopK",
@@ -134,6 +154,7 @@ __all__ = [
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
+    "center_loss",
     "circle",
     "clustering",
     "contrastive",
@@ -147,8 +168,11 @@ __all__ = [
     "generalized_lifted",
     "hap2s",
     "histogram",
+    "instance",
     "intra_pair_variance",
+    "large_margin_softmax",
     "lifted_structure",
+    "magface",
     "manifold",
     "margin_loss",
     "multi_similarity",
@@ -156,6 +180,7 @@ __all__ = [
     "nca",
     "normalized_softmax",
     "nt_xent",
+    "p2s_grad",
     "pnp",
     "prototypical",
     "proxy_anchor",
@@ -166,6 +191,7 @@ __all__ = [
     "smooth_ap",
     "soft_triple",
     "sphereface",
+    "sub_center_arcface",
     "sup_con",
     "threshold_consistency",
     "triplet",

@@ -266,11 +266,18 @@ def _float(x):
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 
+@ops.custom_gradient
 def _normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     square = _square_norms(x)
     zero = square <= _ZERO_NORM_SQUARED
-    return ops.where(zero, 0.0, x * ops.rsqrt(ops.where(zero, 1.0, square)))
+    inverse = ops.where(zero, 0.0, ops.rsqrt(ops.where(zero, 1.0, square)))
+    unit = x * inverse
+
+    def grad(upstream):
+        return inverse * upstream - unit * (inverse * _row_products(upstream, unit))
+
+    return unit, grad
 
 
 def _products(anchors, references):
