@@ -36,6 +36,7 @@ PAIRS = {
     "FastAP": (EVERY, losses.FastAPLoss(num_bins=10)),
     "generalized lifted": (EVERY, losses.GeneralizedLiftedStructureLoss(neg_margin=1.0)),
     "histogram": (EVERY, losses.HistogramLoss(n_bins=200)),
+    "instance": (("pairs",), losses.InstanceLoss(gamma=8)),
     "intra-pair variance": (EVERY, losses.IntraPairVarianceLoss(pos_eps=0.02, neg_eps=0.01)),
     "lifted structure": (EVERY, losses.LiftedStructureLoss(neg_margin=1.0)),
     "multi-similarity": (EVERY, losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, base=0.5)),
@@ -61,19 +62,27 @@ PAIRS = {
     "weighted sum": (EVERY, losses.MultipleLosses([losses.MultiSimilarityLoss(), losses.FastAPLoss()], weights=[2, 3])),
 }
 UNIT = {"angular", "SphereFace"}
-VALUE_ONLY = {"dynamic soft margin"}  # its gradient also flows through its histogram, and only in the first step
+SEVERAL_CENTERS = {"SoftTriple", "sub-center ArcFace"}
+WITHOUT_GRADIENT = {"dynamic soft margin"}  # it also flows through the histogram, and only in the first step
+EMBEDDINGS_ONLY = {"P2SGrad"}  # scales its proxies to norm 1 before each step, not in it
 PROXIES = {
     "ArcFace": losses.ArcFaceLoss(margin=np.degrees(0.5), scale=16.0, **OF_CLASSES),
     "CosFace": losses.CosFaceLoss(margin=0.35, scale=16.0, **OF_CLASSES),
+    "large-margin softmax": losses.LargeMarginSoftmaxLoss(margin=3, scale=2.0, **OF_CLASSES),
     "manifold": losses.ManifoldLoss(l=DIM, K=CLASSES, margin=0.01),
     "normalized softmax": losses.NormalizedSoftmaxLoss(temperature=1 / 16, **OF_CLASSES),
+    "P2SGrad": losses.P2SGradLoss(descriptors_dim=DIM, num_classes=CLASSES),
     "proxy anchor": losses.ProxyAnchorLoss(margin=0.1, alpha=8.0, **OF_CLASSES),
     "ProxyNCA": losses.ProxyNCALoss(softmax_scale=3.0, **OF_CLASSES),
     "SoftTriple": losses.SoftTripleLoss(centers_per_class=CENTERS, **OF_CLASSES),
     "SphereFace": losses.SphereFaceLoss(margin=4, scale=16.0, **OF_CLASSES),
+    "sub-center ArcFace": losses.SubCenterArcFaceLoss(
+        sub_centers=CENTERS, margin=np.degrees(0.5), scale=16.0, **OF_CLASSES
+    ),
 }
 BY_ROW = {"manifold", "proxy anchor", "ProxyNCA"}  # hold proxies as rows; the others hold them as columns
 CALLS = {  # losses that do not take embeddings and labels
+    "instance": lambda loss, x, labels: loss(x, torch.arange(len(x))),
     "manifold": lambda loss, x, labels: loss(x, indices_tuple=labels),
     "two views": lambda loss, x, labels: loss(x[0::2], x[1::2]),
 }
@@ -97,14 +106,14 @@ def evaluated(name, loss, batch):
     value = call(loss, functional.normalize(x) if name in UNIT else x, labels)
     value.backward()
     by_proxies = [weights.grad if name in BY_ROW else weights.grad.T for weights in loss.parameters()]
-    slopes = [] if name in VALUE_ONLY else [x.grad, *by_proxies]
+    slopes = [x.grad] if name in EMBEDDINGS_ONLY else [] if name in WITHOUT_GRADIENT else [x.grad, *by_proxies]
     return np.concatenate([np.ravel(part.detach().numpy()) for part in (value, *slopes)])
 
 
 def with_proxies(name, loss):
     """The loss with our proxies in place of its own."""
     (weights,) = loss.parameters()
-    vectors = torch.tensor(proxies(CENTERS if name == "SoftTriple" else 1))
+    vectors = torch.tensor(proxies(CENTERS if name in SEVERAL_CENTERS else 1))
     weights.data = vectors if name in BY_ROW else vectors.T.contiguous()
     return loss
 

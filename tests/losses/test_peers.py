@@ -23,6 +23,9 @@ RTOL = {
 }
 
 
+FACTORS = {"P2SGrad": 2 / 3}  # the peer has the mean over classes of the squares, here it is the sum of their halves
+
+
 def with_itself(labels, embeddings):
     """Every row against every row, in which a row is a positive of its own, as in some losses of the peer."""
     return pairs.pairs_with(labels, embeddings, labels, embeddings)
@@ -40,6 +43,7 @@ PAIRS = {
     "FastAP": losses.FastAPLoss(bins=10).call,
     "generalized lifted": unit(losses.GeneralizedLiftedLoss(margin=1.0)),
     "histogram": losses.HistogramLoss(bins=200).call,
+    "instance": lambda labels, x: losses.InstanceLoss(scale=8.0).call(np.arange(len(x)), x),
     "intra-pair variance": losses.IntraPairVarianceLoss(positive_epsilon=0.02, negative_epsilon=0.01).call,
     "lifted structure": unit(losses.LiftedStructureLoss(margin=1.0)),
     "multi-similarity": losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, threshold=0.5).call,
@@ -67,12 +71,15 @@ PAIRS = {
 OVER_PROXIES = {
     "ArcFace": losses.ArcFaceLoss(scale=16.0, pairing=with_itself),
     "CosFace": losses.CosFaceLoss(scale=16.0, pairing=with_itself),
+    "large-margin softmax": losses.LargeMarginSoftmaxLoss(margin=3, scale=2.0, pairing=with_itself),
     "manifold": losses.ManifoldLoss(margin=0.01, pairing=with_itself),
     "normalized softmax": losses.NormalizedSoftmaxLoss(scale=16.0, pairing=with_itself),
+    "P2SGrad": losses.P2SGradLoss(pairing=with_itself),
     "proxy anchor": losses.ProxyAnchorLoss(alpha=8.0, pairing=with_itself),
     "ProxyNCA": losses.ProxyNCALoss(scale=3.0, positive_in_denominator=True, pairing=with_itself),
     "SoftTriple": losses.SoftTripleLoss(centers=2, nu=0.0, pairing=with_itself),
     "SphereFace": losses.SphereFaceLoss(scale=16.0, pairing=with_itself),
+    "sub-center ArcFace": losses.SubCenterArcFaceLoss(centers=2, scale=16.0, pairing=with_itself),
 }
 RESULTS = [name for name in REFERENCE if name.partition(" of ")[0] in {**PAIRS, **OVER_PROXIES}]
 
@@ -100,8 +107,9 @@ def test_values_and_gradients_are_those_of_the_peer(result):
     if name in PAIRS:
         found = value_and_gradient(lambda v: PAIRS[name](labels, v), x)
     else:
-        proxies = REFERENCE[f"{2 if name == 'SoftTriple' else 1} proxies per class"]
+        proxies = REFERENCE[f"{OVER_PROXIES[name].settings.get('centers', 1)} proxies per class"]
         found = value_and_gradient(over_proxies(OVER_PROXIES[name], labels, len(x)), np.concatenate([x, proxies]))
+    found = FACTORS.get(name, 1.0) * found
     rtol = RTOL.get(name, 1e-6)
     np.testing.assert_allclose(found[: len(expected)], expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
