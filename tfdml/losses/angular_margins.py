@@ -92,13 +92,10 @@ def _margins(margin, pairs):
 
 def _cosine_after_margin(cosines, margin):
     """cos(t + margin), and beyond pi - margin a line in the cosine that keeps it decreasing in t."""
-    sine, cos_margin, sin_margin = _sine(cosines), ops.cos(margin), ops.sin(margin)
+    cos_margin, sin_margin = ops.cos(margin), ops.sin(margin)
+    sine = ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
     shifted = cosines * cos_margin - sine * sin_margin
     return ops.where(cosines >= -cos_margin, shifted, cosines - margin * sin_margin)
-
-
-def _sine(cosines):
-    return ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
 
 
 def sub_center_arcface(pairs: Pairs, *, centers: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
@@ -409,7 +406,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
         require(self.proxies.built, "a loss without proxies yet", "a trained one: compile an EmbeddingModel with it")
         labels, x = np.asarray(labels).reshape(-1), np.asarray(embeddings, "float32")
         classes, centers = self.proxies.classes, self.settings["centers"]
-        inside = ((labels >= 0) & (labels < classes)).all()
+        inside = bool(((labels >= 0) & (labels < classes)).all())
         require(inside, "labels outside the classes of the proxies", f"class ids 0 to {classes - 1}")
         cosines = _cosines_to_own_centers(labels, x, ops.convert_to_numpy(self.proxies.vectors), centers)
         votes = np.zeros((classes, centers), "int64")

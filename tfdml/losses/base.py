@@ -267,7 +267,7 @@ def _nan_unless_finite(x, values):
     zero = 0.0 * (16.0 * ops.sum(ops.square(x), axis=-1) + values)
 
     def grad(upstream):
-        return (upstream * zero)[..., None] + ops.zeros_like(x), ops.zeros_like(values)
+        return ops.broadcast_to((upstream * zero)[..., None], ops.shape(x)), ops.zeros_like(values)
 
     return zero, grad
 
@@ -342,16 +342,16 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
     Returns:
         A vector; -inf, with gradient 0, where all weights are 0.
     """
-    scores = ops.where(weights > 0, scores, -float("inf"))
     return _log_sum_exp(axis)(scores, weights)
 
 
 @functools.cache
 def _log_sum_exp(axis):
-    """`log_sum_exp` of scores that are -inf where weights are 0. The gradient takes one product of matrices."""
+    """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
 
     @ops.custom_gradient
     def log_sum_exp(scores, weights):
+        scores = ops.where(weights > 0, scores, -float("inf"))
         top = ops.max(scores, axis=axis, keepdims=True)
         top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
         exp = ops.exp(scores - top)

@@ -64,7 +64,7 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
     Returns:
         `(A,)`, the same value for every anchor. A batch without pairs gives 0; a reference without positives is left
-        out of the first mean.
+        out of the first mean, and one without pairs out of both.
 
     Raises:
         ValueError: anchors that do not share references.
@@ -75,8 +75,13 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
     s, positive, negative = (ops.transpose(part) for part in (cosine(pairs), pairs.positive, pairs.negative))
     pull = softplus_sum_exp(-alpha * (s - margin), positive)
     push = softplus_sum_exp(alpha * (s + margin), negative)
-    with_positives = ops.sum(ops.cast(count(positive) > 0, pull.dtype))
-    return broadcast_to_anchors(ops.sum(pull) / ops.maximum(with_positives, 1.0) + ops.mean(push), pairs)
+    value = _mean_where(count(positive) > 0, pull) + _mean_where(count(positive + negative) > 0, push)
+    return broadcast_to_anchors(value, pairs)
+
+
+def _mean_where(chosen, values):
+    """The mean of the chosen values, 0 without any; the values that are not chosen are 0."""
+    return ops.sum(values) / ops.maximum(ops.sum(ops.cast(chosen, values.dtype)), 1.0)
 
 
 def soft_triple(

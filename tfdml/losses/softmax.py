@@ -159,6 +159,7 @@ def positives_among_negatives(
         `(A,)`. An anchor without a positive or without a negative gives 0.
     """
     against = log_sum_exp(scale * scores, pairs.negative)[:, None]
+    total = ops.sum(pairs.positive, axis=1, keepdims=True)
 
     def mean(scores, positive):
         scores = ops.where(positive > 0, scores, 0.0)
@@ -166,10 +167,11 @@ def positives_among_negatives(
         return weighted_mean(ops.softplus(against - logits), positive)
 
     def mean_of_one():
-        own = ops.where(pairs.positive > 0, scores, 0.0)
-        return mean(ops.sum(own, axis=1, keepdims=True), ops.sum(pairs.positive, axis=1, keepdims=True))
+        own = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
+        return mean(own, total)
 
-    at_most_one = ops.all(count(pairs.positive) <= 1)
+    # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
+    at_most_one = ops.all(total == ops.max(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
 
 

@@ -283,7 +283,17 @@ def _normalized_rows(x):
 def _products(anchors, references):
     if len(references.shape) == 3:
         return ops.sum(anchors[:, None] * references, axis=-1)
-    return _matmul(anchors, ops.transpose(references))
+    return _products_between(anchors, references)
+
+
+@ops.custom_gradient
+def _products_between(anchors, references):
+    """Dot products. The gradient by references is one product in their own layout, not in that of their transpose."""
+
+    def grad(upstream):
+        return _matmul(upstream, references), _matmul(ops.transpose(upstream), anchors)
+
+    return _matmul(anchors, ops.transpose(references)), grad
 
 
 def _matmul(a, b):
