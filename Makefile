@@ -49,6 +49,7 @@ lint: .venv/installed
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/proxies.py
 	$(BIN)/python benchmarks/miners.py
 	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
 	$(BIN)/python benchmarks/samplers.py

@@ -6,6 +6,7 @@ anchor. `fixed` stands for the embeddings that weights without a gradient are co
 """
 
 import numpy as np
+from sklearn.metrics import normalized_mutual_info_score
 
 
 def cosine_between(a, b):
@@ -15,6 +16,8 @@ def cosine_between(a, b):
 def distance_between(a, b, distance):
     if distance == "cosine":
         return 1 - (a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))
+    if distance == "snr":
+        return np.var(b - a) / np.var(a) if len(a) > 1 else 0.0
     square = ((a - b) ** 2).sum()
     return square if distance == "squared" else np.sqrt(square)
 
@@ -470,6 +473,23 @@ def smooth_ap(labels, x, temperature=0.01):
     return np.array(values)
 
 
+def pnp(labels, x, variant="O", temperature=0.01, alpha=1.0, b=2.0):
+    penalties = {
+        "O": lambda r: r,
+        "Ds": lambda r: np.log(1 + r),
+        "Dq": lambda r: 1 - 1 / (1 + r) ** alpha,
+        "Iu": lambda r: (1 + r) * np.log(1 + r),
+        "Ib": lambda r: (b * r - np.log(1 + b * r)) / b**2,
+    }
+    s = cosines(x)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        before = [sum(1 / (1 + np.exp((s[a, p] - s[a, n]) / temperature)) for n in negatives) for p in positives]
+        values.append(mean([penalties[variant](r) for r in before]))
+    return np.array(values)
+
+
 def ranked_list(labels, x, margin=0.4, boundary=1.2, scale=10.0, positive_scale=0.0, balance=0.5, fixed=None):
     d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
     values = []
@@ -482,6 +502,104 @@ def ranked_list(labels, x, margin=0.4, boundary=1.2, scale=10.0, positive_scale=
         pull = sum(w[p] / sum(w[q] for q in pulled) * (d[a, p] - boundary + margin) for p in pulled)
         push = sum(w[n] / sum(w[m] for m in pushed) * (boundary - d[a, n]) for n in pushed)
         values.append((1 - balance) * pull + balance * push)
+    return np.array(values)
+
+
+def intra_pair_variance(labels, x, positive_epsilon=0.01, negative_epsilon=0.01):
+    s, rows = cosines(x), range(len(x))
+    m_p = mean([s[a, p] for a in rows for p in others_of(a, labels)[0]])
+    m_n = mean([s[a, n] for a in rows for n in others_of(a, labels)[1]])
+    pulls = [[max(0, (1 - positive_epsilon) * m_p - s[a, p]) ** 2 for p in others_of(a, labels)[0]] for a in rows]
+    pushes = [[max(0, s[a, n] - (1 + negative_epsilon) * m_n) ** 2 for n in others_of(a, labels)[1]] for a in rows]
+    return normalized_costs(pulls, "all") + normalized_costs(pushes, "all")
+
+
+def threshold_consistency(
+    labels, x, positive_threshold=0.9, negative_threshold=0.5, positive_weight=1.0, negative_weight=1.0
+):
+    s, rows = cosines(x), range(len(x))
+    pulls = [[max(0, positive_threshold - s[a, p]) for p in others_of(a, labels)[0]] for a in rows]
+    pushes = [[max(0, s[a, n] - negative_threshold) for n in others_of(a, labels)[1]] for a in rows]
+    return positive_weight * normalized_costs(pulls, "active") + negative_weight * normalized_costs(pushes, "active")
+
+
+def dynamic_soft_margin(labels, x, bins=512, negatives="hardest", fixed=None, history=None, momentum=0.01):
+    """`negatives` is "hardest" or None, for all of them. `history` is the histogram of earlier batches."""
+    d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
+    triplets = [
+        (a, p, n)
+        for a in range(len(x))
+        for p in others_of(a, labels)[0]
+        for n in chosen_negatives(held, a, p, others_of(a, labels)[1], negatives, None)
+    ]
+    if not triplets:
+        return np.zeros(len(x))
+    differences = [held[a, p] - held[a, n] for a, p, n in triplets]
+    shares = np.array(histogram_of(differences, -2, 2, bins)) / len(triplets)
+    if history is not None:
+        shares = (1 - momentum) * history + momentum * shares
+    sums = [0.0] * len(x)
+    for (a, p, n), difference in zip(triplets, differences, strict=True):
+        node = min(int((difference + 2) / (4 / bins)), bins - 1)
+        sums[a] += sum(shares[: node + 1]) * (d[a, p] - d[a, n])
+    return over_batch(sums, len(triplets))
+
+
+def clusters_of(d, medoids):
+    """The nearest medoid of each row; a medoid is its own."""
+    return [row if row in medoids else min(medoids, key=lambda medoid: d[row, medoid]) for row in range(len(d))]
+
+
+def clustering(labels, x, margin=1.0, refinements=5):
+    """Greedy loss-augmented inference, refined by swaps of medoids with members of their clusters."""
+    d, rows = distances(x, "euclidean"), range(len(x))
+
+    def distance_to_classes(medoids):
+        return 1 - normalized_mutual_info_score(labels, clusters_of(d, medoids), average_method="geometric")
+
+    def score(medoids):
+        return -sum(min(d[row, medoid] for medoid in medoids) for row in rows)
+
+    def first_best(candidates, value):
+        values = [value(candidate) for candidate in candidates]
+        return next(c for c, v in zip(candidates, values, strict=True) if v >= max(values) - 1e-9)
+
+    medoids = []
+    for _ in set(labels):
+        new = [row for row in rows if row not in medoids]
+        augmented = {row: score([*medoids, row]) + margin * distance_to_classes([*medoids, row]) for row in new}
+        medoids.append(first_best(new, augmented.get))
+    for _ in range(refinements):
+        clusters = clusters_of(d, medoids)
+        clusters = [[row for row in rows if clusters[row] == medoid] for medoid in medoids]
+        for k, members in enumerate(clusters):
+            swapped = {row: [*medoids[:k], row, *medoids[k + 1 :]] for row in members}
+            augmented = {
+                row: margin * distance_to_classes(swap) - sum(d[member, row] for member in members)
+                for row, swap in swapped.items()
+            }
+            medoids[k] = first_best(members, augmented.get)
+    classes = [[row for row in rows if labels[row] == label] for label in set(labels)]
+    of_classes = -sum(min(sum(d[member, row] for member in members) for row in members) for members in classes)
+    value = score(medoids) + margin * distance_to_classes(medoids) - of_classes
+    return np.full(len(x), max(0.0, value))
+
+
+def manifold(labels, x, alpha=0.8, margin=5e-4, context_weight=1.0):
+    """The rows stand in the graph twice: as anchors and as references."""
+    n, nodes = len(x), np.concatenate([x, x])
+    s = np.exp(np.maximum(cosines(nodes), 0) / 0.5)
+    np.fill_diagonal(s, 0.0)
+    walks = (1 - alpha) * np.linalg.inv(np.eye(2 * n) - alpha * s / np.sqrt(np.outer(s.sum(1), s.sum(1))))
+    values = []
+    for a in range(n):
+        positives, negatives = others_of(a, labels)
+        contexts = {r: cosine_between(walks[a], walks[n + r]) for r in positives + negatives}
+        value = 0.0
+        for weight, f in ((1.0, {r: walks[a, n + r] for r in positives + negatives}), (context_weight, contexts)):
+            exponents = [f[r] - mean([f[p] for p in positives]) + margin for r in negatives] if positives else []
+            value += weight * np.log(1 + sum(np.exp(exponent) for exponent in exponents if exponent >= 0))
+        values.append(value)
     return np.array(values)
 
 
@@ -632,6 +750,51 @@ def sphereface(labels, x, margin=4, scale=64.0):
         return scale * ((-1) ** k * np.cos(margin * angle) - 2 * k)
 
     return among_negatives(labels, x, positive, lambda c: scale * c)
+
+
+def magface(labels, x, norms=(10.0, 110.0), margins=(0.45, 0.8), regularization=35.0, scale=64.0):
+    clipped = np.clip(np.linalg.norm(x, axis=1), *norms)
+    slack = np.interp(clipped, norms, margins)
+    values = [arcface(labels, x, margin=slack[a], scale=scale)[a] for a in range(len(x))]
+    with_positives = [len(others_of(a, labels)[0]) > 0 for a in range(len(x))]
+    return np.array(values) + regularization * (1 / clipped + clipped / norms[1] ** 2) * with_positives
+
+
+def large_margin_softmax(labels, x, margin=4, scale=1.0):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        logits = []
+        for p in positives:
+            angle = np.arccos(np.clip(cosine_between(x[a], x[p]), -1, 1))
+            k = min(np.floor(margin * angle / np.pi), margin - 1)
+            size = np.linalg.norm(x[a]) * np.linalg.norm(x[p])
+            logits.append(scale * size * ((-1) ** k * np.cos(margin * angle) - 2 * k))
+        against = [scale * (x[a] @ x[n]) for n in negatives]
+        values.append(mean([log_sum_exp([logit, *against]) - logit for logit in logits]))
+    return np.array(values, dtype=float)
+
+
+def p2s_grad(labels, x):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        pull = sum((1 - cosine_between(x[a], x[p])) ** 2 for p in positives)
+        values.append((pull + sum(cosine_between(x[a], x[n]) ** 2 for n in negatives)) / 2)
+    return np.array(values, dtype=float)
+
+
+def center_loss(labels, x):
+    squares = [[((x[a] - x[p]) ** 2).sum() / 2 for p in others_of(a, labels)[0]] for a in range(len(x))]
+    return np.array([mean(of_anchor) for of_anchor in squares], dtype=float)
+
+
+def instance(labels, x, scale=64.0):
+    values = []
+    for a in range(len(x)):
+        negatives = others_of(a, labels)[1]
+        values.append(log_sum_exp([scale, *(scale * cosine_between(x[a], x[n]) for n in negatives)]) - scale)
+    return np.array(values, dtype=float)
 
 
 def proxy_nca(labels, x, scale=1.0, positive_in_denominator=False):

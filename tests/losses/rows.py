@@ -15,6 +15,7 @@ from tfdml import losses, miners, pairs
 
 # Traits of rows.
 BRANCH = "takes another branch of the code than the defaults of its class"
+BINNED = "places differences of distances in narrow bins, with larger rounding errors"
 BY_CLASS_ID = "has settings by class id"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
@@ -98,6 +99,9 @@ ROWS = {
         losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
     ),
     "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
+    "contrastive on signal-to-noise ratios": row(
+        losses.ContrastiveLoss, loops.contrastive, distance="snr", positive_margin=0.1, negative_margin=3.0
+    ),
     "contrastive on consecutive pairs": Row(
         losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),
         partial(loops.contrastive_of_consecutive, negative_margin=3.0),
@@ -202,6 +206,10 @@ ROWS = {
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
     ),
+    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BINNED),
+    "dynamic soft margin of all triplets": row(
+        losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BRANCH, bins=10, negatives=None
+    ),
     "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
     "batch hard on squared distances": row(
         losses.BatchHardTripletLoss, loops.batch_hard_triplet, distance="squared", margin=1.0
@@ -235,6 +243,8 @@ ROWS = {
     "NT-Xent": row(losses.NTXentLoss, loops.nt_xent),
     "NT-Xent, warmer": row(losses.NTXentLoss, loops.nt_xent, temperature=0.5),
     "SupCon": row(losses.SupConLoss, loops.sup_con),
+    "instance": row(losses.InstanceLoss, loops.instance),
+    "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
     "circle": row(losses.CircleLoss, loops.circle),
     "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
     "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),
@@ -261,6 +271,11 @@ ROWS = {
     "FastAP of many bins": row(losses.FastAPLoss, loops.fast_ap, bins=50),
     "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
     "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
+    "PNP": row(losses.PNPLoss, loops.pnp),
+    "PNP, slower by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ds", temperature=0.1),
+    "PNP, slower by a power": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Dq", temperature=0.1, alpha=2.0),
+    "PNP, faster by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Iu", temperature=0.1),
+    "PNP, faster from a square": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ib", temperature=0.1, b=3.0),
     "ranked list": row(losses.RankedListLoss, loops.ranked_list),
     "ranked list with hard positives": row(
         losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
@@ -272,6 +287,19 @@ ROWS = {
     "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
+    "sub-center ArcFace of one center": Row(
+        losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, centers=1), loops.arcface, frozenset({OVER_PROXIES})
+    ),
+    "MagFace": over_proxies(losses.MagFaceLoss, loops.magface),
+    "MagFace of small norms": over_proxies(
+        losses.MagFaceLoss, loops.magface, norms=(0.6, 1.6), margins=(0.1, 0.9), regularization=2.0, scale=5.0
+    ),
+    "large-margin softmax": over_proxies(losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax),
+    "large-margin softmax, sharper": over_proxies(
+        losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax, BRANCH, margin=3, scale=5.0
+    ),
+    "P2SGrad": over_proxies(losses.P2SGradLoss, loops.p2s_grad),
+    "center": over_proxies(losses.CenterLoss, loops.center_loss),
     "ProxyNCA": over_proxies(losses.ProxyNCALoss, loops.proxy_nca),
     "ProxyNCA, positive in the denominator": over_proxies(
         losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True
@@ -283,6 +311,25 @@ ROWS = {
     ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
+    "manifold": over_proxies(losses.ManifoldLoss, loops.manifold),
+    "manifold with other settings": over_proxies(
+        losses.ManifoldLoss, loops.manifold, alpha=0.5, margin=0.01, context_weight=0.2
+    ),
+    "intra-pair variance": row(losses.IntraPairVarianceLoss, loops.intra_pair_variance),
+    "intra-pair variance, wider": row(
+        losses.IntraPairVarianceLoss, loops.intra_pair_variance, positive_epsilon=0.2, negative_epsilon=0.1
+    ),
+    "threshold consistency": row(losses.ThresholdConsistencyLoss, loops.threshold_consistency),
+    "threshold consistency with other settings": row(
+        losses.ThresholdConsistencyLoss,
+        loops.threshold_consistency,
+        positive_threshold=0.5,
+        negative_threshold=-0.2,
+        positive_weight=2.0,
+        negative_weight=0.5,
+    ),
+    "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN),
+    "clustering, greedy": row(losses.ClusteringLoss, loops.clustering, WITHIN, BRANCH, margin=4.0, refinements=0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),

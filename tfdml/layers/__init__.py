@@ -3,8 +3,9 @@
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.memory import Memory
 from tfdml.layers.proxies import Proxies
+from tfdml.layers.scheduled import Scheduled
 
-__all__ = ["Boundaries", "Memory", "Proxies"]
+__all__ = ["Boundaries", "Memory", "Proxies", "Scheduled"]
 
 
 def __dir__() -> list[str]:
