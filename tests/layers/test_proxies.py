@@ -78,6 +78,13 @@ def test_values_over_proxies_are_those_of_the_equation(make, per_class):
     np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_the_weight_of_the_only_positive_multiplies_its_loss_and_none_is_no_loss():
+    loss = losses.ArcFaceLoss(classes=4, scale=8.0)
+    pairs, weights = loss.pair(LABELS, X), np.array([0.3, 2.5, 0, 1, 0.7, 3, 0, 1], "float32")
+    weighted = loss.on_pairs(pairs.scale(positive=weights[:, None]))
+    np.testing.assert_allclose(numbers(weighted), weights * numbers(loss.on_pairs(pairs)), rtol=1e-5)
+
+
 def test_the_proxy_anchor_loss_over_proxies_is_equation_4():
     loss = losses.ProxyAnchorLoss(classes=4)  # class 2 has no examples
     values = numbers(loss.call(LABELS, X))
