@@ -35,7 +35,7 @@ def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(r
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     rows = 12 if BACKEND == "tensorflow" else 8  # JAX would compile the last 4 as it compiles any batch
     labels, x = batch(np.arange(rows) // 2)
-    model = keras.Sequential([keras.layers.Input((5,)), keras.layers.Dense(4, dtype="mixed_bfloat16")])
+    model = keras.Sequential([keras.layers.Input((5,)), keras.layers.Dense(5, dtype="mixed_bfloat16")])
     model.compile("sgd", loss=row.loss, jit_compile=True)
     history = model.fit(x, labels, batch_size=8, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()

@@ -18,6 +18,7 @@ from tfdml.losses.contrastive import (
     cosine_regression,
     weighted_contrastive,
 )
+from tfdml.losses.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.lifted import (
@@ -31,6 +32,7 @@ from tfdml.losses.lifted import (
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.nested import MatryoshkaLoss, matryoshka
 from tfdml.losses.proxies import (
     ArcFaceLoss,
     CosFaceLoss,
@@ -72,7 +74,9 @@ __all__ = [
     "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
+    "BoostedLoss",
     "Boundaries",
+    "CascadeLoss",
     "CircleLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
@@ -80,6 +84,7 @@ __all__ = [
     "CosineRegressionLoss",
     "CoupledClustersLoss",
     "DistanceLogisticLoss",
+    "DivergenceLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
     "GroupedKL",
@@ -88,6 +93,7 @@ __all__ = [
     "HistogramLoss",
     "LiftedStructureLoss",
     "MarginLoss",
+    "MatryoshkaLoss",
     "Maximal",
     "MultiSimilarityLoss",
     "NCALoss",
@@ -117,6 +123,8 @@ __all__ = [
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
+    "boosted",
+    "cascade",
     "circle",
     "contrastive",
     "cosface",
@@ -124,12 +132,14 @@ __all__ = [
     "cosine_regression",
     "coupled_clusters",
     "distance_logistic",
+    "divergence",
     "fast_ap",
     "generalized_lifted",
     "hap2s",
     "histogram",
     "lifted_structure",
     "margin_loss",
+    "matryoshka",
     "multi_similarity",
     "n_pairs",
     "nca",
