@@ -664,8 +664,8 @@ def matryoshka(labels, x, base, dims, weights=None):
 
 
 def learners(x, dims):
-    """The columns of each learner."""
-    return np.split(x, np.cumsum(dims)[:-1], axis=1)
+    """The columns of each learner, scaled to norm 1."""
+    return [unit(part) for part in np.split(x, np.cumsum(dims)[:-1], axis=1)]
 
 
 def cascade(labels, x, cost, dims, shares, fixed=None):
@@ -718,7 +718,7 @@ def boosted(labels, x, dims, alpha=2.0, beta=50.0, threshold=0.5, fixed=None):
 def divergence(labels, x, base, dims, margin=1.0, weight=1.0):
     parts = learners(x, dims)
     values = sum(base(labels, part) for part in parts)
-    for m, first in enumerate(map(unit, parts)):
-        for second in list(map(unit, parts))[m + 1 :]:
+    for m, first in enumerate(parts):
+        for second in parts[m + 1 :]:
             values = values + weight * np.maximum(0, margin - ((first - second) ** 2).sum(axis=1))
     return values if len(x) > 1 else np.zeros(1)

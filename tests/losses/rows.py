@@ -213,8 +213,8 @@ ROWS = {
         loops.cascade,
         base=losses.ContrastiveLoss(negative_margin=2.0),
         oracle={"cost": partial(loops.contrastive_pair, negative_margin=2.0)},
-        dims=(2, 1, 2),
-        shares=(0.5, 0.2),
+        dims=(2, 3),
+        shares=(0.4,),
     ),
     "boosted": row(losses.BoostedLoss, loops.boosted, COLUMNS, dims=(2, 3)),
     "boosted, softer": row(

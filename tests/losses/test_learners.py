@@ -1,5 +1,7 @@
 """Learners in the columns of one embedding: nested, cascaded, boosted, diverse. Values are rows of the contract."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -57,9 +59,17 @@ def test_the_second_learner_of_a_cascade_trains_on_what_the_first_one_finds_hard
     assert not slope[6:, 4:].any()
 
 
+def test_a_cascade_of_three_learners_is_that_of_the_loops():
+    loss = losses.CascadeLoss(losses.ContrastiveLoss(negative_margin=1.5), dims=(2, 2, 4), shares=(0.5, 0.2))
+    cost = partial(loops.contrastive_pair, negative_margin=1.5)
+    expected = loops.cascade(LABELS, X.astype(float), cost, (2, 2, 4), (0.5, 0.2))
+    np.testing.assert_allclose(numbers(loss.call(LABELS, X)), expected, rtol=1e-5)
+
+
 def test_pairs_that_tie_for_the_last_place_are_all_kept():
-    x = np.concatenate([np.eye(4)[LABELS] * 0.5, np.eye(4)[LABELS] * 0.5], axis=1).astype("float32")
-    one, other = (losses.CascadeLoss(losses.ContrastiveLoss(), dims=(4, 4), shares=(h,)) for h in (0.1, 1.0))
+    x = np.tile(np.eye(4, dtype="float32")[LABELS], 2)
+    base = losses.ContrastiveLoss(negative_margin=2.0)
+    one, other = (losses.CascadeLoss(base, dims=(4, 4), shares=(h,)) for h in (0.1, 1.0))
     np.testing.assert_array_equal(numbers(one.call(LABELS, x)), numbers(other.call(LABELS, x)))
 
 
@@ -69,7 +79,7 @@ def test_the_ensemble_of_boosted_learners_is_the_cosine_of_their_scaled_concaten
     running = 0
     for m, part in enumerate(loops.learners(X, loss.dims), start=1):
         running = running + 2 / (m + 1) * (loops.cosines(part) - running)
-    scaled = [np.sqrt(s) * loops.unit(p) for s, p in zip(loss.shares, loops.learners(X, loss.dims), strict=True)]
+    scaled = [np.sqrt(s) * part for s, part in zip(loss.shares, loops.learners(X, loss.dims), strict=True)]
     np.testing.assert_allclose(loops.cosines(np.concatenate(scaled, axis=1)), running, atol=1e-6)
 
 

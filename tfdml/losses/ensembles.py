@@ -1,6 +1,7 @@
 """Ensembles of learners in one embedding: cascades, boosting, divergence.
 
-The learners stand side by side in the columns of the embedding; `tfdml.models.ensemble` builds such networks.
+The learners stand side by side in the columns of the embedding, each scaled to norm 1 by the loss;
+`tfdml.models.ensemble` builds such networks.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from tfdml._serialization import serializable
 from tfdml.losses.base import LossOptions, PairLoss, PairOptions, count
 from tfdml.losses.logistic import binomial_deviance
 from tfdml.losses.over_base import LossOverBase, as_dims, by_learner, require_base, require_sum_over_pairs
-from tfdml.pairs import Pairs, cosine, normalized
+from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
 # Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
@@ -110,7 +111,7 @@ def divergence(
 
     sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)
 
-    u_m is the embedding of the anchor by learner m, scaled to norm 1.
+    u_m is the embedding of the anchor by learner m.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -128,8 +129,8 @@ def divergence(
     Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018.
     """
     learners = by_learner(pairs, dims)
-    units = [normalized(learner).anchors for learner in learners]
-    near = [ops.relu(margin - ops.sum(ops.square(u - v), axis=1)) for u, v in itertools.combinations(units, 2)]
+    both = itertools.combinations([learner.anchors for learner in learners], 2)
+    near = [ops.relu(margin - ops.sum(ops.square(u - v), axis=1)) for u, v in both]
     compared = ops.cast(count(pairs.positive + pairs.negative) > 0, pairs.positive.dtype)
     return sum(base.values(learner) for learner in learners) + weight * compared * sum(near)
 

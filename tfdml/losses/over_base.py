@@ -9,7 +9,7 @@ import keras
 
 from tfdml._checks import require, require_whole
 from tfdml.losses.base import PAIR_OPTIONS, PairLoss, require_known_options
-from tfdml.pairs import Pairs
+from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Tensor
 
 
@@ -87,12 +87,12 @@ def as_dims(dims: Sequence[int]) -> tuple[int, ...]:
 
 def columns(pairs: Pairs, start: int, stop: int) -> Pairs:
     """The same pairs with some columns of the embeddings only."""
-    references = None if pairs.within else pairs.references[..., start:stop]
+    references = None if pairs.references is None else pairs.references[..., start:stop]
     return pairs._replace(anchors=pairs.anchors[:, start:stop], references=references)
 
 
 def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
-    """The pairs of each learner of an ensemble: `dims` columns, one learner after the other.
+    """The pairs of each learner of an ensemble: `dims` columns, one learner after the other, scaled to norm 1.
 
     Raises:
         ValueError: embeddings with another number of columns.
@@ -103,4 +103,4 @@ def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
         f"dimension {sum(dims)}, the learners side by side",
     )
     stops = itertools.accumulate(dims)
-    return [columns(pairs, stop - dim, stop) for dim, stop in zip(dims, stops, strict=True)]
+    return [normalized(columns(pairs, stop - dim, stop)) for dim, stop in zip(dims, stops, strict=True)]
