@@ -50,11 +50,11 @@ def test_the_second_learner_of_a_cascade_trains_on_what_the_first_one_finds_hard
     easy = np.eye(4, dtype="float32")[LABELS]  # the first learner separates the classes
     base = losses.ContrastiveLoss(positive_margin=0.1)
     loss = losses.CascadeLoss(base, dims=(4, 4), shares=(1.0,))
-    slope = gradient(lambda v: loss(LABELS, v), np.concatenate([easy, X[:, :4]], axis=1))
+    slope = gradient(lambda v: loss(LABELS, v), np.concatenate([easy, 1 + 0.1 * X[:, :4]], axis=1))
     assert not slope.any()
     alike = easy.copy()
     alike[0] = alike[3]  # and now confuses one row with another class
-    slope = gradient(lambda v: loss(LABELS, v), np.concatenate([alike, 0.1 * X[:, :4]], axis=1))
+    slope = gradient(lambda v: loss(LABELS, v), np.concatenate([alike, 1 + 0.1 * X[:, :4]], axis=1))
     assert np.abs(slope[[0, 3], 4:]).any(axis=1).all()
     assert not slope[6:, 4:].any()
 
