@@ -261,6 +261,11 @@ def triplet(
     return normalized_costs(costs, normalize)
 
 
+def hierarchical_triplet(labels, x, margin=0.1):
+    """With a tree that knows nothing yet; `tests/layers/test_class_tree.py` has others."""
+    return triplet(labels, unit(x), margin=margin)
+
+
 def batch_hard_triplet(labels, x, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all"):
     """With `swap`, the negative of the anchor is the one that is nearest to it; only then may p be nearer to it."""
     d = distances(x, distance)
@@ -722,3 +727,35 @@ def divergence(labels, x, base, dims, margin=1.0, weight=1.0):
         for second in parts[m + 1 :]:
             values = values + weight * np.maximum(0, margin - ((first - second) ** 2).sum(axis=1))
     return values if len(x) > 1 else np.zeros(1)
+
+
+def similarity_of_pddm(x, y, weights):
+    """Weights are (kernel, bias) of the difference, the mean, the joint layer and the score."""
+    layers = [(np.asarray(kernel, float), np.asarray(bias, float)) for kernel, bias in weights]
+
+    def dense(x, layer):
+        return np.maximum(0, x @ layer[0] + layer[1])
+
+    def unit_or_zero(x):
+        norm = np.linalg.norm(x)
+        return x / norm if norm > 0 else x
+
+    u, v = dense(unit_or_zero(np.abs(x - y)), layers[0]), dense(unit_or_zero((x + y) / 2), layers[1])
+    return (dense(np.concatenate([u, v]), layers[2]) @ layers[3][0] + layers[3][1])[0]
+
+
+def pddm(labels, x, metric, margin=0.5, distance_margin=1.0, weight=0.5, fixed=None):
+    weights = [getattr(metric, name) for name in ("difference", "mean", "joint", "score")]
+    constant = unit(x if fixed is None else fixed)
+    s = np.array([[similarity_of_pddm(a, b, weights) for b in constant] for a in constant])
+    x, values = unit(x), np.zeros(len(x))
+    hardest_negative = [max(others_of(a, labels)[1], key=lambda n: s[a, n], default=None) for a in range(len(x))]
+    for a, n in enumerate(hardest_negative):
+        p = min(others_of(a, labels)[0], key=lambda p: s[a, p], default=None)
+        if p is None or n is None:
+            continue
+        s_ap, d_ap = similarity_of_pddm(x[a], x[p], weights), ((x[a] - x[p]) ** 2).sum()
+        for one, other in ((a, n), (p, hardest_negative[p])):
+            values[a] += max(0, margin + similarity_of_pddm(x[one], x[other], weights) - s_ap)
+            values[a] += weight * max(0, distance_margin + d_ap - ((x[one] - x[other]) ** 2).sum())
+    return values

@@ -11,7 +11,7 @@ import pytest
 
 from tests.backend import BACKEND, fast, gradient_and_values, numbers
 from tests.losses import loops
-from tfdml import losses, miners, pairs
+from tfdml import layers, losses, miners, pairs
 
 # Traits of rows.
 BRANCH = "takes another branch of the code than the defaults of its class"
@@ -51,6 +51,10 @@ class Row(NamedTuple):
         """The same loss for classes of other ids."""
         if BY_CLASS_ID not in self.traits:
             return self.loss
+        if "tree" in self.loss.settings:
+            return self.with_options(
+                tree=layers.ClassTree([rename(int(label)) for label in self.loss.settings["tree"].ids])
+            )
         counts = self.loss.settings["class_counts"]
         return self.with_options(class_counts={rename(int(label)): count for label, count in counts.items()})
 
@@ -94,6 +98,12 @@ def over_base(make, by_loops, *traits, base, oracle, **settings):
     """A loss over another loss, and its oracle, which takes that of the base by the name `oracle`."""
     by_loops = partial(by_loops, **oracle, **settings)
     return Row(make(base, **settings), by_loops, frozenset({OVER_A_BASE, COLUMNS, *traits}))
+
+
+def built(layer):
+    """The layer with weights for the embeddings of the rows."""
+    layer.build((None,), (None, 5))
+    return layer
 
 
 # The first row of each class has its defaults.
@@ -246,6 +256,9 @@ ROWS = {
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
     ),
+    "hierarchical triplet": Row(
+        losses.HierarchicalTripletLoss(layers.ClassTree(np.arange(10))), loops.hierarchical_triplet, {BY_CLASS_ID}
+    ),
     "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
     "batch hard on squared distances": row(
         losses.BatchHardTripletLoss, loops.batch_hard_triplet, distance="squared", margin=1.0
@@ -298,6 +311,9 @@ ROWS = {
     "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN),
     "quadruplet on plain distances": row(
         losses.QuadrupletLoss, loops.quadruplet, WITHIN, margin=0.5, second_margin=0.2, distance="euclidean"
+    ),
+    "PDDM": row(
+        losses.PDDMLoss, loops.pddm, COLUMNS, WITHIN, metric=built(layers.PositionDependentMetric(units=6, seed=0))
     ),
     "histogram": row(losses.HistogramLoss, loops.histogram),
     "histogram of few bins": row(losses.HistogramLoss, loops.histogram, bins=7),

@@ -1,9 +1,11 @@
 """Keras layers that a loss holds: its learned weights and its state."""
 
 from tfdml.layers.boundaries import Boundaries
+from tfdml.layers.class_tree import ClassTree
+from tfdml.layers.position_dependent import PositionDependentMetric
 from tfdml.layers.proxies import Proxies
 
-__all__ = ["Boundaries", "Proxies"]
+__all__ = ["Boundaries", "ClassTree", "PositionDependentMetric", "Proxies"]
 
 
 def __dir__() -> list[str]:

@@ -20,6 +20,7 @@ from tfdml.losses.contrastive import (
 )
 from tfdml.losses.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
+from tfdml.losses.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.lifted import (
     CircleLoss,
@@ -33,6 +34,7 @@ from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, bi
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.nested import MatryoshkaLoss, matryoshka
+from tfdml.losses.pddm import PDDMLoss, pddm
 from tfdml.losses.proxies import (
     ArcFaceLoss,
     CosFaceLoss,
@@ -89,6 +91,7 @@ __all__ = [
     "GeneralizedLiftedLoss",
     "GroupedKL",
     "HAP2SLoss",
+    "HierarchicalTripletLoss",
     "HingeSquared",
     "HistogramLoss",
     "LiftedStructureLoss",
@@ -100,6 +103,7 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "PDDMLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -136,6 +140,7 @@ __all__ = [
     "fast_ap",
     "generalized_lifted",
     "hap2s",
+    "hierarchical_triplet",
     "histogram",
     "lifted_structure",
     "margin_loss",
@@ -145,6 +150,7 @@ __all__ = [
     "nca",
     "normalized_softmax",
     "nt_xent",
+    "pddm",
     "prototypical",
     "proxy_anchor",
     "proxy_nca",
