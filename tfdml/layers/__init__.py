@@ -2,10 +2,11 @@
 
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.class_tree import ClassTree
+from tfdml.layers.memory import Memory
 from tfdml.layers.position_dependent import PositionDependentMetric
 from tfdml.layers.proxies import Proxies
 
-__all__ = ["Boundaries", "ClassTree", "PositionDependentMetric", "Proxies"]
+__all__ = ["Boundaries", "ClassTree", "Memory", "PositionDependentMetric", "Proxies"]
 
 
 def __dir__() -> list[str]:
