@@ -147,6 +147,19 @@ def compact_table(rows):
     return runner.markdown(["dim", "precision", "bytes", *NESTED], body, rules)
 
 
+PAGES = {
+    pages.ROOT / "docs" / "ensembles.md": (ROWS, table),
+    pages.ROOT / "docs" / "compact.md": (COMPACT_ROWS, compact_table),
+}
+
+
+def filled(page):
+    """The text of a page with its table."""
+    file, make = PAGES[page]
+    kept = runner.read_rows(file)
+    return pages.filled(page.read_text(), {"table": make(kept)}, "studies/ensembles", kept)
+
+
 def main():
     """Train, write the rows and the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -158,9 +171,8 @@ def main():
         train, validation, _ = tfdml.datasets.glyphs(validation=True)
         runner.write_rows(COMPACT_ROWS, list(compact_rows(options, train, validation)))
         runner.write_rows(ROWS, list(rows(options, train, validation)))
-    for page, file, make in (("ensembles.md", ROWS, table), ("compact.md", COMPACT_ROWS, compact_table)):
-        path, kept = pages.ROOT / "docs" / page, runner.read_rows(file)
-        path.write_text(pages.filled(path.read_text(), {"table": make(kept)}, "studies/ensembles", kept))
+    for page in PAGES:
+        page.write_text(filled(page))
 
 
 if __name__ == "__main__":
