@@ -67,12 +67,10 @@ class ClassTree(LossLayer):
     def call(self, pairs: Pairs) -> Tensor:
         """H(y_a, y_r) - s(y_a) of each pair, `(anchors, references)`."""
         anchors, references = (self._nodes_of(labels) for labels in (pairs.anchor_labels, pairs.reference_labels))
-        anchors = [ops.expand_dims(node, axis=1) for node in anchors]
-        apart = sum(ops.cast(a != r, "float32") for a, r in zip(anchors, references, strict=True))
+        apart = sum(ops.cast(a[:, None] != r, "float32") for a, r in zip(anchors, references, strict=True))
         height = self.lowest + apart * (_FARTHEST - self.lowest) / self.levels
         spread = look_up(self.ids, self.spreads, pairs.anchor_labels, source="class_ids")
-        merged = ops.where(self.lowest > 0, height, 0.0)
-        return merged - spread[:, None]
+        return height - spread[:, None]
 
     def refresh(self, embeddings: ArrayLike, labels: ArrayLike) -> None:
         """Build the tree from embeddings of examples of every class.
