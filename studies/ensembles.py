@@ -20,6 +20,7 @@ from tfdml import losses, models
 ROWS, COMPACT_ROWS = pages.RESULTS / "ensembles.csv", pages.RESULTS / "compact.csv"
 DIMS, THREE = (8, 16, 32, 64), (32, 32, 32)
 STEPS, EPOCHS = 400, 4
+UNTRAINED = "untrained network"
 
 
 def stages():
@@ -100,23 +101,27 @@ def embedded(build, make_loss, seed, steps, train, validation):
     keras.utils.set_random_seed(seed)
     model = models.EmbeddingModel(*build())
     loss = make_loss()
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(3e-3, steps)), loss=loss)
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(3e-3, max(steps, 1))), loss=loss)
     batches = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4, seed=seed).batches(train)
     trees = [layer for layer in getattr(loss, "layers", []) if isinstance(layer, tfdml.layers.ClassTree)]
     refresh = [tfdml.callbacks.RefreshCenters(tree, train) for tree in trees]
-    model.fit(batches, steps_per_epoch=steps // EPOCHS, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=refresh)
+    if steps:
+        model.fit(batches, steps_per_epoch=steps // EPOCHS, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=refresh)
     return model.predict(validation.images, batch_size=256, verbose=0)
 
 
 def rows(options, train, validation):
     """The numbers of each run of ensembles."""
     about = {"steps": options.steps, "protocol": validation.protocol, **tfdml.environment()}
+    about = {"protocol": validation.protocol, **tfdml.environment()}
     triplets = {name: (single, functools.partial(make, train.labels)) for name, make in TRIPLETS.items()}
-    for name, run in (RUNS | triplets).items():
-        x = embedded(*run, options.seed, options.steps, train, validation)
+    for name, run in ({UNTRAINED: RUNS["one learner, contrastive"]} | RUNS | triplets).items():
+        steps = 0 if name == UNTRAINED else options.steps
+        x = embedded(*run, options.seed, steps, train, validation)
         found = tfdml.metrics.retrieval(x, validation.labels)
         print(name, found["recall@1"], found["map@r"], flush=True)
-        yield {"run": name, "seed": options.seed, "recall@1": found["recall@1"], "map@r": found["map@r"], **about}
+        numbers = {"recall@1": found["recall@1"], "map@r": found["map@r"], "steps": steps}
+        yield {"run": name, "seed": options.seed, **numbers, **about}
 
 
 def compact_rows(options, train, validation):
