@@ -264,6 +264,11 @@ def triplet(
     return normalized_costs(costs, normalize)
 
 
+def hierarchical_triplet(labels, x, margin=0.1):
+    """With a tree that knows nothing yet; `tests/layers/test_class_tree.py` has others."""
+    return triplet(labels, unit(x), margin=margin)
+
+
 def batch_hard_triplet(labels, x, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all"):
     """With `swap`, the negative of the anchor is the one that is nearest to it; only then may p be nearer to it."""
     d = distances(x, distance)
@@ -819,3 +824,101 @@ def proxy_anchor(labels, x, margin=0.1, alpha=32.0):
             pull.append(log_sum_exp([0, *(-alpha * (cosine_between(x[p], x[r]) - margin) for p in positives)]))
         push.append(log_sum_exp([0, *(alpha * (cosine_between(x[n], x[r]) + margin) for n in negatives)]))
     return np.full(len(x), mean(pull) + mean(push))
+
+
+def matryoshka(labels, x, base, dims, weights=None):
+    """`base(labels, x)` of the first columns."""
+    return sum(w * base(labels, x[:, :dim]) for dim, w in zip(dims, weights or [1] * len(dims), strict=True))
+
+
+def learners(x, dims):
+    """The columns of each learner, scaled to norm 1."""
+    return [unit(part) for part in np.split(x, np.cumsum(dims)[:-1], axis=1)]
+
+
+def cascade(labels, x, cost, dims, shares, fixed=None):
+    """`cost` is as in `mean_over_pairs`; each learner has the hardest pairs of the one before, of each sign."""
+    rows = range(len(x))
+    every = [(a, r) for a in rows for r in rows if a != r]
+    groups = [[p for p in every if (labels[p[0]] == labels[p[1]]) == same] for same in (True, False)]
+    numbers = [len(group) for group in groups]
+    values = np.zeros(len(x))
+    ranked_by = learners(x if fixed is None else fixed, dims)
+    for k, learner in enumerate(learners(x, dims)):
+        kept = [pair for group in groups for pair in group]
+        for a in rows:
+            mine = [cost(labels[a], labels[r], learner[a], learner[r]) for b, r in kept if b == a]
+            values[a] += mean(mine)
+        if k < len(shares):
+            losses = {(a, r): cost(labels[a], labels[r], ranked_by[k][a], ranked_by[k][r]) for a, r in kept}
+            groups = [
+                hardest(group, losses, int(np.round(shares[k] * number)))
+                for group, number in zip(groups, numbers, strict=True)
+            ]
+    return values
+
+
+def hardest(group, losses, number):
+    """The pairs with the largest losses above 0, with those that tie with the last."""
+    ordered = sorted((losses[pair] for pair in group), reverse=True)[: max(number, 1)]
+    return [pair for pair in group if losses[pair] > 0 and losses[pair] >= ordered[-1] * (1 - 1e-5)]
+
+
+def boosted(labels, x, dims, alpha=2.0, beta=50.0, threshold=0.5, fixed=None):
+    parts, constants = learners(x, dims), learners(x if fixed is None else fixed, dims)
+    values, ensemble = np.zeros(len(x)), np.zeros((len(x), len(x)))
+    weights = np.ones((len(x), len(x)))
+    for m, (part, constant) in enumerate(zip(parts, constants, strict=True), start=1):
+        for a in range(len(x)):
+            positives, negatives = others_of(a, labels)
+            s = [cosine_between(part[a], other) for other in part]
+            values[a] += mean([weights[a, p] * np.log1p(np.exp(alpha * (threshold - s[p]))) for p in positives])
+            values[a] += mean([weights[a, n] * np.log1p(np.exp(beta * (s[n] - threshold))) for n in negatives])
+        ensemble += 2 / (m + 1) * (cosines(constant) - ensemble)
+        for a in range(len(x)):
+            for r in range(len(x)):
+                same = labels[a] == labels[r]
+                z = alpha * (threshold - ensemble[a, r]) if same else beta * (ensemble[a, r] - threshold)
+                weights[a, r] = 1 / (1 + np.exp(-z))
+    return values / len(dims)
+
+
+def divergence(labels, x, base, dims, margin=1.0, weight=1.0):
+    parts = learners(x, dims)
+    values = sum(base(labels, part) for part in parts)
+    for m, first in enumerate(parts):
+        for second in parts[m + 1 :]:
+            values = values + weight * np.maximum(0, margin - ((first - second) ** 2).sum(axis=1))
+    return values if len(x) > 1 else np.zeros(1)
+
+
+def similarity_of_pddm(x, y, weights):
+    """Weights are (kernel, bias) of the difference, the mean, the joint layer and the score."""
+    layers = [(np.asarray(kernel, float), np.asarray(bias, float)) for kernel, bias in weights]
+
+    def dense(x, layer):
+        return np.maximum(0, x @ layer[0] + layer[1])
+
+    def unit_or_zero(x):
+        norm = np.linalg.norm(x)
+        return x / norm if norm > 0 else x
+
+    u, v = dense(unit_or_zero(np.abs(x - y)), layers[0]), dense(unit_or_zero((x + y) / 2), layers[1])
+    return (dense(np.concatenate([u, v]), layers[2]) @ layers[3][0] + layers[3][1])[0]
+
+
+def pddm(labels, x, metric, margin=0.5, distance_margin=1.0, weight=0.5, fixed=None):
+    weights = [getattr(metric, name) for name in ("difference", "mean", "joint", "score")]
+    constant = unit(x if fixed is None else fixed)
+    s = np.array([[similarity_of_pddm(a, b, weights) for b in constant] for a in constant])
+    x, values = unit(x), np.zeros(len(x))
+    hardest_negative = [max(others_of(a, labels)[1], key=lambda n: s[a, n], default=None) for a in range(len(x))]
+    for a, n in enumerate(hardest_negative):
+        p = min(others_of(a, labels)[0], key=lambda p: s[a, p], default=None)
+        if p is None or n is None:
+            continue
+        s_ap, d_ap = similarity_of_pddm(x[a], x[p], weights), ((x[a] - x[p]) ** 2).sum()
+        for one, other in ((a, n), (p, hardest_negative[p])):
+            values[a] += max(0, margin + similarity_of_pddm(x[one], x[other], weights) - s_ap)
+            values[a] += weight * max(0, distance_margin + d_ap - ((x[one] - x[other]) ** 2).sum())
+    return values

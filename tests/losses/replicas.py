@@ -13,7 +13,7 @@ def main():
     """One line of JSON: the loss and its gradient on two replicas, and on their halves one after the other."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    from tests.losses.rows import DEFAULTS  # some losses hold variables, which start TensorFlow
+    from tests.losses.rows import DEFAULTS  # creates layers with variables, which starts TensorFlow
 
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     halves = [(LABELS[:7], X[:7]), (LABELS[7:], X[7:])]

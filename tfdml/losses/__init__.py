@@ -35,8 +35,10 @@ from tfdml.losses.contrastive import (
     weighted_contrastive,
 )
 from tfdml.losses.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
+from tfdml.losses.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
 from tfdml.losses.facility_location import ClusteringLoss, clustering
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
+from tfdml.losses.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.lifted import (
     CircleLoss,
@@ -50,6 +52,8 @@ from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, bi
 from tfdml.losses.manifold import ManifoldLoss, manifold
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.nested import MatryoshkaLoss, matryoshka
+from tfdml.losses.pddm import PDDMLoss, pddm
 from tfdml.losses.proxies import (
     CenterLoss,
     P2SGradLoss,
@@ -96,7 +100,9 @@ __all__ = [
     "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
+    "BoostedLoss",
     "Boundaries",
+    "CascadeLoss",
     "CenterLoss",
     "CircleLoss",
     "ClusteringLoss",
@@ -106,11 +112,13 @@ __all__ = [
     "CosineRegressionLoss",
     "CoupledClustersLoss",
     "DistanceLogisticLoss",
+    "DivergenceLoss",
     "DynamicSoftMarginLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
     "GroupedKL",
     "HAP2SLoss",
+    "HierarchicalTripletLoss",
     "HingeSquared",
     "HistogramLoss",
     "InstanceLoss",
@@ -120,6 +128,7 @@ __all__ = [
     "MagFaceLoss",
     "ManifoldLoss",
     "MarginLoss",
+    "MatryoshkaLoss",
     "Maximal",
     "MultiSimilarityLoss",
     "NCALoss",
@@ -127,6 +136,7 @@ __all__ = [
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
     "P2SGradLoss",
+    "PDDMLoss",
     "PNPLoss",
     "PairLoss",
     "PrototypicalLoss",
@@ -154,6 +164,8 @@ __all__ = [
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
+    "boosted",
+    "cascade",
     "center_loss",
     "circle",
     "clustering",
@@ -163,10 +175,12 @@ __all__ = [
     "cosine_regression",
     "coupled_clusters",
     "distance_logistic",
+    "divergence",
     "dynamic_soft_margin",
     "fast_ap",
     "generalized_lifted",
     "hap2s",
+    "hierarchical_triplet",
     "histogram",
     "instance",
     "intra_pair_variance",
@@ -175,12 +189,14 @@ __all__ = [
     "magface",
     "manifold",
     "margin_loss",
+    "matryoshka",
     "multi_similarity",
     "n_pairs",
     "nca",
     "normalized_softmax",
     "nt_xent",
     "p2s_grad",
+    "pddm",
     "pnp",
     "prototypical",
     "proxy_anchor",

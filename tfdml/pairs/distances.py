@@ -20,8 +20,8 @@ _ZERO_NORM_SQUARED = 1e-30
 
 def normalized(pairs: Pairs) -> Pairs:
     """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
-    references = None if pairs.within else _normalized_rows(_float(pairs.references))
-    return pairs._replace(anchors=_normalized_rows(_float(pairs.anchors)), references=references)
+    references = None if pairs.within else normalized_rows(_float(pairs.references))
+    return pairs._replace(anchors=normalized_rows(_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
@@ -267,7 +267,7 @@ def _float(x):
 
 
 @ops.custom_gradient
-def _normalized_rows(x):
+def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     square = _square_norms(x)
     zero = square <= _ZERO_NORM_SQUARED
