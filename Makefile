@@ -64,6 +64,7 @@ bench: .venv/installed-peers
 studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
+	$(BIN)/python -m studies references
 	$(BIN)/python -m studies.glyphs
 	$(BIN)/python -m studies.photo_patches
 	KERAS_BACKEND=jax $(BIN)/python -m studies.precision
