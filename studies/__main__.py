@@ -25,15 +25,16 @@ def main(arguments=None):
     output = found.output or pages.ROOT / "runs" / ("quick" if found.quick else "") / found.paper
     rows, figures, page = places(found.paper, output, quick=found.quick)
     options = paper.options(output / "runs", quick=found.quick, workers=found.workers)
-    text = (pages.ROOT / paper.PAGE).read_text()
+    if found.quick:
+        output.mkdir(parents=True, exist_ok=True)
+        page.write_text((pages.ROOT / paper.PAGE).read_text())
     for name in found.studies:
         study, path = paper.STUDIES[name], rows / f"{name}.csv"
         if not found.only_tables:
             runner.write_rows(path, study.rows(options))
         if hasattr(study, "draw"):
             study.draw(figures.format(name), runner.read_rows(path))
-        text = filled(text, found.paper, [name], rows)
-        page.write_text(text)
+        page.write_text(filled(page.read_text(), found.paper, [name], rows))
 
 
 def parsed(arguments):

@@ -22,7 +22,7 @@ class Family:
     def rows(self, options):
         """One row per trial, of the validation classes, and one per seed of the best trials, of the test classes."""
         groups = [
-            setting.trials(replace(options.base, data=data, loss=loss))
+            runner.some(setting.trials(replace(options.base, data=data, loss=loss)), options)
             for loss in runner.some(self.losses, options)
             for data in setting.SETS
         ]

@@ -31,9 +31,9 @@ def runs(options):
     """The run of each variant, by set, loss and name of the variant."""
     variants = [(loss, text, name) for loss, text in LOSSES.items() for name in VARIANTS]
     variants += [(OVER_PROXIES, LOSSES["multi-similarity"], name) for name in MULTIPLIERS]
-    changes = VARIANTS | MULTIPLIERS
+    changes, base = VARIANTS | MULTIPLIERS, replace(options.base, multiplier=1.0)
     return {
-        (data, loss, name): replace(options.base, **{"data": data, "loss": loss, "settings": text, **changes[name]})
+        (data, loss, name): replace(base, **{"data": data, "loss": loss, "settings": text, **changes[name]})
         for data in setting.SETS
         for loss, text, name in runner.some(variants, options)
     }

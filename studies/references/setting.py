@@ -46,7 +46,7 @@ class Run:
     learning_rate: float = 1e-2
     seed: int = 0
     part: str = "validation"
-    multiplier: float = 1.0
+    multiplier: float = 3.0
     classes_per_batch: int = 32
     steps: int = 1000
     classes: int = 10_000
