@@ -50,19 +50,30 @@ def over_proxies(make, settings):
     return Method(lambda classes, **chosen: make(pairing=layers.Proxies(classes), **chosen), settings)
 
 
+def over_memory(make, settings):
+    """A loss of pairs whose references are the batch and a memory of earlier batches."""
+    sizes = {"size": (1024, 4096)}
+    return Method(functools.partial(_with_memory, make), {**settings, **sizes})
+
+
+def _with_memory(make, classes, *, size, **chosen):
+    return make(pairing=layers.Memory(size, warm_up=100), **chosen)
+
+
 def learned_margin(classes, *, boundary, **chosen):
     """The margin loss with distance-weighted negatives and a learned boundary per class."""
     boundaries = layers.Boundaries(boundary, class_ids=range(classes))
     return losses.MarginLoss(boundary=boundaries, miner=miners.DistanceWeighted(expectation=True), **chosen)
 
 
+MARGINS = {"negative_margin": (0.5, 1.0)}
 SCALES = {"scale": (16.0, 32.0)}
 TEMPERATURES = {"temperature": (0.07, 0.2)}
 SIMILARITIES = {"threshold": (0.5, 0.7)}
 
 FAMILIES = {
     "batch": {
-        "contrastive": over_batch(losses.ContrastiveLoss, {"negative_margin": (0.5, 1.0)}),
+        "contrastive": over_batch(losses.ContrastiveLoss, MARGINS),
         "triplet, all": over_batch(losses.TripletLoss, {"margin": (0.2, 0.5)}, normalize="active"),
         "triplet, semi-hard": over_batch(
             losses.TripletLoss, {"margin": (0.2, 0.5)}, negatives=miners.semi_hard_negatives
@@ -85,6 +96,10 @@ FAMILIES = {
         "proxy anchor": over_classes(losses.ProxyAnchorLoss, {"alpha": (16.0, 32.0)}),
         "NT-Xent over proxies": over_proxies(losses.NTXentLoss, TEMPERATURES),
         "multi-similarity over proxies": over_proxies(losses.MultiSimilarityLoss, SIMILARITIES),
+    },
+    "memory": {
+        "contrastive with memory": over_memory(losses.ContrastiveLoss, MARGINS),
+        "multi-similarity with memory": over_memory(losses.MultiSimilarityLoss, SIMILARITIES),
     },
 }
 METHODS = {name: method for family in FAMILIES.values() for name, method in family.items()}
