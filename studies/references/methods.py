@@ -74,8 +74,8 @@ SIMILARITIES = {"threshold": (0.5, 0.7)}
 FAMILIES = {
     "batch": {
         "contrastive": over_batch(losses.ContrastiveLoss, MARGINS),
-        "triplet, all": over_batch(losses.TripletLoss, {"margin": (0.2, 0.5)}, normalize="active"),
-        "triplet, semi-hard": over_batch(
+        "triplet": over_batch(losses.TripletLoss, {"margin": (0.2, 0.5)}, normalize="active"),
+        "semi-hard triplet": over_batch(
             losses.TripletLoss, {"margin": (0.2, 0.5)}, negatives=miners.semi_hard_negatives
         ),
         "margin": Method(learned_margin, {"boundary": (0.8, 1.2)}),

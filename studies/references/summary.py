@@ -13,7 +13,7 @@ from studies.references.family import Family
 from studies.references.methods import FAMILIES
 
 ABOUT = ("protocol", "hardware", "versions")
-BASELINES = ("contrastive", "triplet, semi-hard", "margin", "multi-similarity")
+BASELINES = ("contrastive", "triplet", "semi-hard triplet", "margin", "multi-similarity")
 
 
 def rows(options):
