@@ -101,7 +101,7 @@ def draw(path, rows):
         axis.grid(axis="both", color="0.92")
         axis.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(order)), order)
-    panels[1].legend(title="references", frameon=False, fontsize=8, loc="lower right")
+    panels[1].legend(title="family", frameon=False, fontsize=8, loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)
