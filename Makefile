@@ -60,7 +60,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
 
-# Three hours on two cores; resumes where it was stopped.
+# Four hours on two cores; resumes where it was stopped.
 studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
