@@ -2,7 +2,7 @@
 
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # two hours on two cores
-    python -m studies references               # an hour and a half on one core
+    python -m studies references               # about an hour and a half on one core
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick
     python -m studies mining --only-tables     # figures and tables from the kept rows
