@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tfdml import layers, losses, miners
+from studies.references import outputs
+from tfdml import layers, losses, miners, pairs
 
 
 class Method(NamedTuple):
@@ -13,10 +14,12 @@ class Method(NamedTuple):
     Attributes:
         make: function of the number of classes, then of the settings by name, that returns the loss.
         settings: one or two settings of the loss, each with its two values.
+        outputs: function of the feature maps of the network that returns the embedding.
     """
 
     make: Callable[..., Any]
     settings: dict[str, tuple[float, float]]
+    outputs: Callable[..., Any] = outputs.unit_vectors
 
     def trials(self, rates):
         """Four trials: pairs of one of the two learning rates and a dict of settings.
@@ -31,14 +34,14 @@ class Method(NamedTuple):
         ]
 
 
-def over_batch(make, settings, **fixed):
+def over_batch(make, settings, *, outputs=outputs.unit_vectors, **fixed):
     """A loss whose references are the batch."""
-    return Method(lambda classes, **chosen: make(**fixed, **chosen), settings)
+    return Method(lambda classes, **chosen: make(**fixed, **chosen), settings, outputs)
 
 
-def over_classes(make, settings, **fixed):
+def over_classes(make, settings, *, outputs=outputs.unit_vectors, **fixed):
     """A loss that is constructed with the number of classes."""
-    return Method(functools.partial(_with_classes, make, fixed), settings)
+    return Method(functools.partial(_with_classes, make, fixed), settings, outputs)
 
 
 def _with_classes(make, fixed, classes, **chosen):
@@ -66,6 +69,51 @@ def learned_margin(classes, *, boundary, **chosen):
     return losses.MarginLoss(boundary=boundaries, miner=miners.DistanceWeighted(expectation=True), **chosen)
 
 
+def magface(classes, *, margin, scale):
+    """MagFace with norms and regularization of a tenth of its defaults, which are meant for larger embeddings."""
+    margins = (margin, margin + 0.35)
+    return losses.MagFaceLoss(classes=classes, norms=(1, 11), margins=margins, regularization=3.5, scale=scale)
+
+
+def with_centers(classes, *, weight, **chosen):
+    """The normalized softmax and the center loss."""
+    parts = [losses.NormalizedSoftmaxLoss(classes=classes, **chosen), losses.CenterLoss(classes=classes)]
+    return losses.WeightedSumLoss(parts, weights=[1.0, weight])
+
+
+def with_instances(*, scale, weight):
+    """The triplet loss and the instance loss."""
+    parts = [losses.TripletLoss(normalize="active"), losses.InstanceLoss(scale=scale)]
+    return losses.WeightedSumLoss(parts, weights=[1.0, weight])
+
+
+def with_variance(*, scale, weight):
+    """The tuplet margin loss and the intra-pair variance loss."""
+    parts = [losses.TupletMarginLoss(scale=scale), losses.IntraPairVarianceLoss()]
+    return losses.WeightedSumLoss(parts, weights=[1.0, weight])
+
+
+def with_thresholds(*, threshold, weight):
+    """The multi-similarity loss and the threshold-consistent margin loss."""
+    parts = [losses.MultiSimilarityLoss(threshold=threshold), losses.ThresholdConsistencyLoss()]
+    return losses.WeightedSumLoss(parts, weights=[1.0, weight])
+
+
+def nested(**chosen):
+    """The multi-similarity loss of the first 8, 16, 32 and of all 64 columns."""
+    return losses.MatryoshkaLoss(losses.MultiSimilarityLoss(**chosen), dims=(8, 16, 32, 64))
+
+
+def cascade(*, share, **chosen):
+    """The contrastive loss of two learners, the second on the hardest pairs of the first."""
+    return losses.CascadeLoss(losses.ContrastiveLoss(**chosen), dims=outputs.TWO, shares=(share,))
+
+
+def diverse(*, weight, **chosen):
+    """The contrastive loss of four learners, which are pushed apart."""
+    return losses.DivergenceLoss(losses.ContrastiveLoss(**chosen), dims=outputs.FOUR, weight=weight)
+
+
 MARGINS = {"negative_margin": (0.5, 1.0)}
 SCALES = {"scale": (16.0, 32.0)}
 TEMPERATURES = {"temperature": (0.07, 0.2)}
@@ -88,6 +136,13 @@ FAMILIES = {
         "CosFace": over_classes(losses.CosFaceLoss, {**SCALES, "margin": (0.1, 0.35)}),
         "ArcFace": over_classes(losses.ArcFaceLoss, {**SCALES, "margin": (0.2, 0.5)}),
         "SphereFace": over_classes(losses.SphereFaceLoss, {**SCALES, "margin": (2, 4)}),
+        "sub-center ArcFace": over_classes(losses.SubCenterArcFaceLoss, {**SCALES, "margin": (0.2, 0.5)}),
+        "MagFace": Method(magface, {**SCALES, "margin": (0.2, 0.45)}, outputs.vectors),
+        "large-margin softmax": over_classes(
+            losses.LargeMarginSoftmaxLoss, {"scale": (1.0, 4.0), "margin": (2, 4)}, outputs=outputs.vectors
+        ),
+        "P2SGrad": over_classes(losses.P2SGradLoss, {"per_class": (1, 2)}),
+        "softmax and centers": Method(with_centers, {**SCALES, "weight": (0.1, 1.0)}),
         "SoftTriple": over_classes(losses.SoftTripleLoss, {"scale": (10.0, 20.0), "centers": (2, 10)}),
     },
     "proxies": {
@@ -100,6 +155,25 @@ FAMILIES = {
     "memory": {
         "contrastive with memory": over_memory(losses.ContrastiveLoss, MARGINS),
         "multi-similarity with memory": over_memory(losses.MultiSimilarityLoss, SIMILARITIES),
+    },
+    "further": {
+        "SNR contrastive": over_batch(
+            losses.ContrastiveLoss, {"positive_margin": (0.0, 0.1), **MARGINS}, distance=pairs.snr
+        ),
+        "PNP": over_batch(losses.PNPLoss, {"temperature": (0.01, 0.05), "alpha": (1.0, 4.0)}, variant="Dq"),
+        "dynamic soft margin": over_batch(losses.DynamicSoftMarginLoss, {"momentum": (0.01, 0.1)}),
+        "intra-pair variance": over_batch(with_variance, {"scale": (16.0, 64.0), "weight": (0.1, 0.5)}),
+        "threshold consistency": over_batch(with_thresholds, {**SIMILARITIES, "weight": (0.1, 1.0)}),
+        "instance": over_batch(with_instances, {"scale": (16.0, 64.0), "weight": (0.1, 1.0)}),
+        "clustering": over_batch(losses.ClusteringLoss, {"margin": (1.0, 4.0)}, refinements=0),
+    },
+    "learners": {
+        "Matryoshka": over_batch(nested, SIMILARITIES),
+        "cascade (HDC)": over_batch(cascade, {**MARGINS, "share": (0.2, 0.5)}, outputs=outputs.cascade),
+        "boosted (BIER)": over_batch(
+            losses.BoostedLoss, {"threshold": (0.3, 0.5)}, outputs=outputs.boosted, dims=outputs.THREE
+        ),
+        "attention (ABE)": over_batch(diverse, {**MARGINS, "weight": (0.1, 1.0)}, outputs=outputs.attention),
     },
 }
 METHODS = {name: method for family in FAMILIES.values() for name, method in family.items()}

@@ -17,6 +17,7 @@ from scipy import stats
 
 import tfdml
 from studies import characters, runner
+from studies.references import outputs
 from studies.references.methods import METHODS
 
 RATES = (1e-2, 3e-2)
@@ -97,7 +98,7 @@ def train(run):
 
 def fitted(run, training):
     """The trained model of a run."""
-    loss, model = loss_of(run, int(training.labels.max()) + 1), network()
+    loss, model = loss_of(run, int(training.labels.max()) + 1), network(METHODS[run.loss].outputs)
     warmup = run.steps // 10
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
@@ -114,17 +115,13 @@ def fitted(run, training):
     return model
 
 
-def network():
-    """Two convolutions of standardized images, and unit vectors of 64 dimensions."""
+def network(embedding):
+    """Two convolutions of standardized images, and what a function makes of their feature maps."""
     images = keras.Input((32, 32, 1), dtype="uint8")
     x = keras.ops.cast(images, "float32")
     x = layers.LayerNormalization(axis=(1, 2, 3), center=False, scale=False)(x)
-    x = layers.Conv2D(16, 5, strides=2, padding="same", activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
-    x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
-    x = layers.Dense(64)(layers.Flatten()(x))
-    return tfdml.models.EmbeddingModel(images, layers.UnitNormalization()(x))
+    first = outputs.first_convolution(x)
+    return tfdml.models.EmbeddingModel(images, embedding([first, outputs.second_convolution(first)]))
 
 
 def part(data, name):

@@ -39,7 +39,7 @@ def texts(name):
 def test_each_loss_is_made_for_each_of_its_four_trials(loss):
     trials = setting.trials(replace(RUN, loss=loss))
     assert len(set(trials)) == 4
-    x = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+    x = np.random.default_rng(0).standard_normal((8, 64)).astype("float32")
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     for trial in trials:
         value = float(setting.loss_of(trial, classes=4)(np.arange(8) // 2, x))
