@@ -39,6 +39,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
+        ("micro_batches", [], {"peak_mib", "step_s"}),
         ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )

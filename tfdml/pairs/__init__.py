@@ -13,9 +13,10 @@ from tfdml.pairs.distances import (
     dot,
     euclidean,
     normalized,
+    snr,
     squared,
 )
-from tfdml.pairs.pairings import all_pairs, consecutive_pairs, even_against_odd, pairs_with
+from tfdml.pairs.pairings import all_pairs, consecutive_pairs, even_against_odd, pairs_with, two_views
 
 __all__ = [
     "DISTANCES",
@@ -30,7 +31,9 @@ __all__ = [
     "even_against_odd",
     "normalized",
     "pairs_with",
+    "snr",
     "squared",
+    "two_views",
 ]
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import as_unmasked
+from tfdml._checks import as_unmasked, require
 from tfdml._serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor
 
@@ -77,6 +77,32 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     anchor_labels, reference_labels = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     return _weighted(anchors, references, anchor_labels, reference_labels, match)
+
+
+@serializable
+def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
+
+    The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
+
+    Args:
+        labels: ignored; None, or anything with one entry per row.
+        embeddings: `(2 examples, dim)` floats.
+        match: None: labels are not compared.
+
+    Returns:
+        `Pairs` of `2 examples` anchors against themselves; the label of a row is the number of its example, k.
+
+    Raises:
+        ValueError: an odd number of rows, or a `match`.
+
+    Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
+    ICML 2020.
+    """
+    require(match is None, f"match={match!r} for two views", "match=None: labels are not compared")
+    embeddings = ops.convert_to_tensor(as_unmasked(embeddings, "embeddings"))
+    _require_even(embeddings)
+    return all_pairs(ops.arange(ops.shape(embeddings)[0], dtype="int32") // 2, embeddings)
 
 
 def pairs_with(
@@ -174,12 +200,17 @@ def _matched(match, anchor_labels, reference_labels):
 
 def _even_and_odd(rows):
     """Rows 0, 2, 4, ... and rows 1, 3, 5, ..., without strides, whose gradient is slow."""
+    _require_even(rows)
+    return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
+
+
+def _require_even(rows):
+    """Raise a ValueError for an odd number of rows."""
     if rows.shape[0] is not None and rows.shape[0] % 2:
         raise ValueError(
             f"Received a batch of {rows.shape[0]} rows for pairs of neighboring rows, expected an even number: "
             "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
         )
-    return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
 
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
