@@ -15,7 +15,15 @@ from tfdml.pairs.distances import (
     normalized,
     squared,
 )
-from tfdml.pairs.pairings import all_pairs, consecutive_pairs, even_against_odd, pairs_with
+from tfdml.pairs.pairings import (
+    all_pairs,
+    consecutive_pairs,
+    even_against_odd,
+    labeled_pairs,
+    pairs_with,
+    triplet_rows,
+    two_towers,
+)
 
 __all__ = [
     "DISTANCES",
@@ -28,9 +36,12 @@ __all__ = [
     "dot",
     "euclidean",
     "even_against_odd",
+    "labeled_pairs",
     "normalized",
     "pairs_with",
     "squared",
+    "triplet_rows",
+    "two_towers",
 ]
 
 
