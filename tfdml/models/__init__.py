@@ -7,10 +7,12 @@ from tfdml.models.embedding_network import embedding
 from tfdml.models.inception import bn_inception
 from tfdml.models.pooling import GeM
 from tfdml.models.pytorch_weights import load_pytorch_weights
+from tfdml.models.two_towers import TwoTowers
 
 __all__ = [
     "EmbeddingModel",
     "GeM",
+    "TwoTowers",
     "bn_inception",
     "embed",
     "embedding",
