@@ -35,7 +35,7 @@ ARROWS = {
     "metrics": {"_checks", "search"},
     "export": {"_atomic", "_checks", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
-    "analysis": {"miners", "pairs"},
+    "analysis": {"layers", "miners", "pairs"},
     "callbacks": {
         "_atomic",
         "_checks",

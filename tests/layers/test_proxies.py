@@ -223,7 +223,7 @@ def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(
 def test_embeddings_of_another_dimension_are_refused():
     loss = losses.CosFaceLoss(classes=4)
     loss(LABELS, X)
-    with pytest.raises(ValueError, match="embeddings of dimension 3 and references of dimension 4"):
+    with pytest.raises(ValueError, match=r"embeddings of shape \(8, 3\) for Proxies of dimension 4"):
         loss(LABELS, X[:, :3])
     with pytest.raises(ValueError, match="seed=3 and an initializer, expected one of them"):
         layers.Proxies(4, initializer="zeros", seed=3)

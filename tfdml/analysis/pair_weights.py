@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from keras import ops
 
 from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis._figure import new_figure
+from tfdml.layers.base import References
 from tfdml.pairs import all_pairs
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
     Args:
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
             `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
-            of its embeddings, float64.
+            of its embeddings, float64. A loss over proxies or a memory is taken over the batch itself.
         labels: labels of the form that the loss takes. A `match` of the loss decides which pairs are positive.
         embeddings: `(batch, dim)` array, scaled to norm 1 here, so that similarities are cosines.
 
@@ -126,16 +128,23 @@ def _with_fixed_choice(loss, labels, embeddings):
     """The loss as a function of embeddings v, with the pairs and negatives that it selects at `embeddings`."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
-    chosen, settings = loss.reweight(loss.pair(labels, embeddings)), loss.settings
+    pair, settings = _pairing_of(loss), loss.settings
+    chosen = loss.reweight(pair(labels, embeddings))
     if settings.get("negatives") is not None:
         select = settings["negatives"]
         settings = {**settings, "negatives": lambda pairs, d: select(_with_embeddings(chosen, pairs), d)}
 
     def value(v):
-        pairs = _with_embeddings(loss.pair(labels, v), chosen)
+        pairs = _with_embeddings(pair(labels, v), chosen)
         return loss.reduce(loss.function(pairs, **settings))
 
     return value
+
+
+def _pairing_of(loss):
+    """How the loss pairs a batch; with learned or remembered references, the batch against itself."""
+    has_references = any(isinstance(layer, References) for layer in loss.layers)
+    return functools.partial(all_pairs, match=loss.match) if has_references else loss.pair
 
 
 def _with_embeddings(source, pairs):

@@ -6,6 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
+import numpy as np
+
+from tfdml._checks import require
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Match, Tensor
+from tfdml.pairs.pairings import usable
 
 
 class LossLayer(keras.layers.Layer):
@@ -19,9 +25,55 @@ class LossLayer(keras.layers.Layer):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})
         self.built = True
 
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Take note of a batch: `EmbeddingModel` calls it once per training step, after the loss.
+
+        Args:
+            labels: the labels of the batch, as the loss receives them.
+            embeddings: the output of the model that the loss receives.
+        """
+
     def get_build_config(self) -> dict[str, Any] | None:
         """None: the layer is built on construction."""
         return None
+
+
+class References(LossLayer):
+    """Base class: references as a pairing of any loss, a layer that is built for the dimension of the embeddings.
+
+    A subclass has `build(labels_shape, embeddings_shape)`, which makes its variable `vectors` `(references, dim)`, and
+    `call(labels, embeddings, match=None)`, which returns `Pairs`.
+
+    Attributes:
+        vectors: the variable of the references; None before the layer is built.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.vectors: Any = None
+        self.built = False
+
+    def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+        """The `Pairs` of a batch against the references."""
+        labels, embeddings = usable(labels, embeddings)
+        if not self.built:
+            self.build(np.shape(labels), np.shape(embeddings))
+        dim, received = self.vectors.shape[1], tuple(np.shape(embeddings))
+        require(
+            received[-1] == dim,
+            f"embeddings of shape {received} for {type(self).__name__} of dimension {dim}",
+            f"embeddings of dimension {dim}: make a new layer for a network of another dimension",
+        )
+        return self.call(labels, embeddings, match)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """The dimension of the embeddings, or None before the layer is built."""
+        return {"dim": self.vectors.shape[1]} if self.built else None
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build the layer for embeddings of the saved dimension."""
+        if config:
+            self.build((None,), (None, config["dim"]))
 
 
 class Seeded(LossLayer):

@@ -8,14 +8,13 @@ from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.layers.base import LossLayer
+from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of
-from tfdml.pairs.pairings import usable
 
 
 @serializable
-class Proxies(LossLayer):
+class Proxies(References):
     """Learned references, `per_class` vectors for each of the classes 0 to classes - 1: a pairing of any loss.
 
     A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. The proxies have
@@ -56,8 +55,6 @@ class Proxies(LossLayer):
         )
         self.classes, self.per_class, self.seed = int(classes), int(per_class), seed
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
-        self.vectors: Any = None
-        self.built = False
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make the proxies for embeddings of shape `(batch, dim)`."""
@@ -67,13 +64,6 @@ class Proxies(LossLayer):
             dtype="float32",
             name="vectors",
         )
-
-    def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against the proxies."""
-        labels, embeddings = usable(labels, embeddings)
-        if not self.built:
-            self.build(np.shape(labels), np.shape(embeddings))
-        return self.call(labels, embeddings, match)
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
@@ -97,15 +87,6 @@ class Proxies(LossLayer):
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
         own = {"classes": self.classes, "per_class": self.per_class, "initializer": initializer, "seed": self.seed}
         return {**super().get_config(), **own}
-
-    def get_build_config(self) -> dict[str, Any] | None:
-        """The dimension of the embeddings, or None before the layer is built."""
-        return {"dim": self.vectors.shape[1]} if self.built else None
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        """Make the proxies for embeddings of the saved dimension."""
-        if config:
-            self.build((None,), (None, config["dim"]))
 
 
 def _unit_variance_of_norms(seed):

@@ -55,7 +55,9 @@ class EmbeddingModel(keras.Model):
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
-        _build_layers(self.loss, self)
+        for layer, place in _layers_by_output(self.loss, self):
+            if not layer.built:  # before the optimizer is built
+                layer.build((None,), tuple(self.outputs[place].shape))
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -156,12 +158,15 @@ class EmbeddingModel(keras.Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """As `keras.Model.compute_loss`; with `training=False`, the layers of the loss keep their state."""
+        """As `keras.Model.compute_loss`; only training changes the state of the layers of the loss."""
         if not training:
             with unchanged(self.loss_layers):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
-        return super().compute_loss(x, y, y_pred, sample_weight, training=True)
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
+        for layer, place in _layers_by_output(self.loss, self):
+            layer.update(_by_output(y, self)[place], _by_output(y_pred, self)[place])
+        return loss
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.export`, without the layers of the loss; see also `tfdml.export.saved_model`."""
@@ -194,13 +199,22 @@ def _layers_of(loss):
     return list({id(layer): layer for part in losses for layer in getattr(part, "layers", [])}.values())
 
 
-def _build_layers(loss, model):
-    """Build the `LossLayer`s of each loss for the dimension of its output, before the optimizer is built."""
-    by_output = [loss.get(name) for name in model.output_names] if isinstance(loss, dict) else keras.tree.flatten(loss)
-    for part, output in zip(by_output, model.outputs, strict=False):
+def _layers_by_output(loss, model):
+    """Each `LossLayer` of the losses, once, with the number of the output that its loss takes."""
+    found: dict[int, tuple[LossLayer, int]] = {}
+    for place, part in enumerate(_by_output(loss, model)[: len(model.outputs)]):
         for layer in getattr(part, "layers", []):
-            if isinstance(layer, LossLayer) and not layer.built:
-                layer.build((None,), tuple(output.shape))
+            if isinstance(layer, LossLayer):
+                found.setdefault(id(layer), (layer, place))
+    return list(found.values())
+
+
+def _by_output(parts, model):
+    """Losses, labels or predictions as a list, one entry per output; dicts have names of outputs, or keys of them."""
+    if not isinstance(parts, dict):
+        return keras.tree.flatten(parts)
+    keys = sorted(model._outputs_struct) if isinstance(model._outputs_struct, dict) else model.output_names
+    return [parts.get(key) for key in keys]
 
 
 def _require_usable(x, y=None):

@@ -26,7 +26,7 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
             returns another shape.
     """
-    labels, embeddings = _checked(labels, embeddings, match)
+    labels, embeddings = checked(labels, embeddings, match)
     rows = ops.arange(ops.shape(labels)[0])
     return _weighted(embeddings, None, labels, labels, match, rows[:, None] != rows)
 
@@ -46,7 +46,7 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
     Raises:
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
     """
-    labels, embeddings = _checked(labels, embeddings, match)
+    labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     if match is None:
@@ -73,14 +73,20 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     Raises:
         ValueError: an odd number of rows, labels that are not integers, or not one label per row.
     """
-    labels, embeddings = _checked(labels, embeddings, match)
+    labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     return _weighted(anchors, references, anchor_labels, reference_labels, match)
 
 
 def pairs_with(
-    labels: Tensor, embeddings: Tensor, reference_labels: Tensor, references: Tensor, match: Match | None = None
+    labels: Tensor,
+    embeddings: Tensor,
+    reference_labels: Tensor,
+    references: Tensor,
+    match: Match | None = None,
+    *,
+    allowed: Tensor | None = None,
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
@@ -88,23 +94,24 @@ def pairs_with(
         labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(anchors, dim)` floats.
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
-        references: `(references, dim)` floats, none of which is a row of `embeddings`.
+        references: `(references, dim)` floats, none of which is a row of `embeddings` unless `allowed` excludes it.
         match: as in `all_pairs`.
+        allowed: booleans that broadcast to `(anchors, references)`: which combinations are pairs; None for all.
 
     Returns:
-        `Pairs` of `anchors` anchors and `references` references; every combination is a pair.
+        `Pairs` of `anchors` anchors and `references` references.
 
     Raises:
         ValueError: labels that are not integers, not one label per row, or different dimensions on the two sides.
     """
-    labels, embeddings = _checked(labels, embeddings, match)
-    reference_labels, references = _checked(reference_labels, references, match)
+    labels, embeddings = checked(labels, embeddings, match)
+    reference_labels, references = checked(reference_labels, references, match)
     if embeddings.shape[1] != references.shape[1]:
         raise ValueError(
             f"Received embeddings of dimension {embeddings.shape[1]} and references of dimension "
             f"{references.shape[1]}, expected the same dimension. Embed both with one model."
         )
-    return _weighted(embeddings, references, labels, reference_labels, match)
+    return _weighted(embeddings, references, labels, reference_labels, match, allowed)
 
 
 @serializable
@@ -259,9 +266,11 @@ def _every_nth(rows, n):
     return ops.unstack(ops.reshape(rows, (-1, n, *rows.shape[1:])), num=n, axis=1)
 
 
-def _checked(labels, embeddings, match=None):
-    """Labels and `(batch, dim)` float embeddings as tensors; labels are one integer per row, or any entry with
-    `match`.
+def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
+    """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`.
+
+    Raises:
+        ValueError: labels that are not integers, not one label per row, or embeddings of another shape.
     """
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)

@@ -1,0 +1,129 @@
+"""Embeddings of recent batches as references."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.layers.base import References
+from tfdml.pairs import Pairs, pairs_with
+from tfdml.pairs.base import Match, Tensor
+from tfdml.pairs.pairings import checked
+
+
+@serializable
+class Memory(References):
+    """The batch and the embeddings of recent batches as references (cross-batch memory): a pairing of any loss.
+
+    Every row of a batch is compared with every other row of the batch and, after the warm-up, with the last `size`
+    rows that were remembered. `EmbeddingModel` writes each training batch into the memory, once per step and after its
+    loss; evaluation leaves the memory unchanged. No gradient flows into remembered embeddings, and rows that are not
+    finite are not remembered. The memory is saved, and resumed, with the model; exports leave it out.
+
+    Example:
+
+        loss = tfdml.losses.ContrastiveLoss(pairing=tfdml.layers.Memory(4096))
+
+    Args:
+        size: number of embeddings to remember, at least the batch size. The paper recommends up to the whole training
+            set; each step takes time and memory in proportion to it.
+        warm_up: number of training steps before remembered embeddings are compared with: those of a network that still
+            changes quickly would be out of date. During the warm-up they are written only.
+
+    Attributes:
+        vectors: the variable `(size, dim)` of remembered embeddings; None before the layer is built.
+        labels: the variable `(size,)` of their class ids.
+        filled: the variable `(size,)`, True where an embedding is remembered.
+
+    Raises:
+        ValueError: a size below 1 or a warm-up below 0; when called, a batch larger than the memory, embeddings of
+            another dimension, or labels that are not class ids. `match` receives class ids, too.
+
+    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. The paper writes the batch
+    before its loss, so that anchors are compared with copies of themselves; here the batch is compared with itself as
+    in `all_pairs`, with gradients on both sides. The paper adds a loss of the batch to that of the memory; here both
+    are one set of pairs.
+    """
+
+    def __init__(self, size: int, *, warm_up: int = 1000, **options: Any) -> None:
+        super().__init__(**options)
+        require(int(size) == size >= 1, f"size={size}", "the number of embeddings to remember, 1 or more")
+        require(int(warm_up) == warm_up >= 0, f"warm_up={warm_up}", "a number of training steps, 0 or more")
+        self.size, self.warm_up = int(size), int(warm_up)
+
+    def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
+        """Make an empty memory for embeddings of shape `(batch, dim)`."""
+        self.vectors = self._state("vectors", (self.size, embeddings_shape[-1]), "float32")
+        self.vectors.assign(ops.broadcast_to(_nothing(self.vectors), self.vectors.shape))
+        self.labels = self._state("labels", (self.size,), _id_dtype())
+        self.filled = self._state("filled", (self.size,), "bool")
+        self.position = self._state("position", (), "int32")  # of the row to write next
+        self.updates = self._state("updates", (), "int32")
+        self.built = True
+
+    def _state(self, name, shape, dtype):
+        """A variable of zeros. Replicas write the same rows, those of all replicas, so that any of them can be kept."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            initializer="zeros",
+            trainable=False,
+            aggregation="only_first_replica",
+        )
+
+    def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+        """The `Pairs` of a batch against itself, followed by the memory."""
+        labels, embeddings = self._checked(labels, embeddings)
+        rows = ops.arange(ops.shape(labels)[0])
+        ready = ops.logical_and(self.filled, ops.greater_equal(self.updates, self.warm_up))
+        remembered = ops.broadcast_to(ready, (ops.shape(labels)[0], self.size))
+        return pairs_with(
+            labels,
+            embeddings,
+            ops.concatenate([labels, ops.convert_to_tensor(self.labels)]),
+            ops.concatenate([embeddings, ops.cast(self.vectors, embeddings.dtype)]),
+            match,
+            allowed=ops.concatenate([rows[:, None] != rows, remembered], axis=1),
+        )
+
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Remember a batch in place of the oldest rows."""
+        labels, embeddings = self._checked(labels, embeddings)
+        number = ops.shape(labels)[0]
+        finite = ops.all(ops.isfinite(embeddings), axis=1)
+        slots = ops.mod(self.position + ops.arange(number), self.size)[:, None]
+        vectors = ops.where(finite[:, None], embeddings, _nothing(embeddings))
+        for variable, values in ((self.vectors, vectors), (self.labels, labels), (self.filled, finite)):
+            variable.assign(ops.scatter_update(variable, slots, ops.cast(values, variable.dtype)))
+        self.position.assign(ops.mod(self.position + number, self.size))
+        self.updates.assign_add(1)
+
+    def _checked(self, labels, embeddings):
+        """Class ids in the type of the memory, and embeddings in float32 at least."""
+        labels, embeddings = checked(labels, embeddings)
+        number = labels.shape[0]
+        require(
+            number is None or number <= self.size,
+            f"a batch of {number} rows for a memory of size={self.size}",
+            "a memory of at least one batch: make it larger, or the batch smaller",
+        )
+        wide = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
+        return ops.cast(labels, self.labels.dtype), embeddings if wide else ops.cast(embeddings, "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        return {**super().get_config(), "size": self.size, "warm_up": self.warm_up}
+
+
+def _id_dtype():
+    """The widest integers of the backend: int64, and int32 on JAX without 64-bit mode."""
+    return keras.backend.standardize_dtype(ops.convert_to_tensor(np.zeros(0, "int64")).dtype)
+
+
+def _nothing(vectors):
+    """What an empty slot holds, the first unit vector: it has no pairs, and passes where norms of 1 are expected."""
+    return ops.one_hot(0, vectors.shape[-1], dtype=vectors.dtype)
