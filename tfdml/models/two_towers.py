@@ -58,10 +58,11 @@ class TwoTowers(EmbeddingModel):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "TwoTowers":
         """The model of a config, with the same layers shared."""
-        towers = [keras.saving.deserialize_keras_object(config[name], custom_objects) for name in ("query", "gallery")]
-        gallery = _sharing(*towers, config["shared"])
+        query = keras.saving.deserialize_keras_object(config["query"], custom_objects)
+        gallery = keras.saving.deserialize_keras_object(config["gallery"], custom_objects)
         options = {name: value for name, value in config.items() if name != "shared"}
-        return super().from_config({**options, "query": towers[0], "gallery": gallery}, custom_objects)
+        gallery = _sharing(query, gallery, config["shared"])
+        return super().from_config({**options, "query": query, "gallery": gallery}, custom_objects)
 
 
 def _tower(model, name):

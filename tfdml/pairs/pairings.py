@@ -156,7 +156,7 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
             read. In a compiled function, where no error can be raised, the anchor of such a pair is NaN, and so is the
             loss.
     """
-    labels, embeddings = _checked(labels, embeddings)
+    labels, embeddings = checked(labels, embeddings)
     similar, repeated = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     valid = ops.equal(similar, repeated) & (ops.equal(similar, 0) | ops.equal(similar, 1))
@@ -183,7 +183,7 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     Raises:
         ValueError: a number of rows that is not divisible by 3.
     """
-    _, embeddings = _checked(labels, embeddings)
+    _, embeddings = checked(labels, embeddings)
     rows = embeddings.shape[0]
     require(rows is None or rows % 3 == 0, f"a batch of {rows} rows for triplets", "a number divisible by 3")
     anchors, positives, negatives = _every_nth(embeddings, 3)

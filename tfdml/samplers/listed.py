@@ -42,8 +42,8 @@ class ListSampler(Sampler):
         ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.
     """
 
-    entries: npt.ArrayLike = field(repr=False)
-    labels: npt.ArrayLike | None = field(default=None, repr=False)
+    entries: Any = field(repr=False)
+    labels: Any = field(default=None, repr=False)
     sampler: Sampler
 
     def __post_init__(self):
@@ -66,7 +66,7 @@ class ListSampler(Sampler):
     @property
     def seed(self) -> int:
         """The seed of the sampler that draws entries."""
-        return self.sampler.seed
+        return self.sampler.seed  # type: ignore[attr-defined]
 
     @property
     def pairing(self) -> Callable[..., Pairs]:  # type: ignore[override]

@@ -19,8 +19,8 @@ _GALLERY = INT64.max // 3  # Separates the draws of the gallery from those of th
 class TwoSetSampler:
     """Batches of two sets: n classes, of each class m queries and m gallery examples, all uniform.
 
-    Row i of the queries and row i of the gallery are of one class, drawn independently. Classes of one set only are left
-    out. Batch t is a function of (seed, t), so `start=` resumes a stream, as in every sampler.
+    Row i of the queries and row i of the gallery are of one class, drawn independently. Classes of only one of the sets
+    are left out. Batch t is a function of (seed, t), so `start=` resumes a stream, as in every sampler.
 
     Example:
 
@@ -61,8 +61,8 @@ class TwoSetSampler:
             ValueError: labels that are not integers, or too few classes that both sets have.
         """
         settings = {name: value for name, value in vars(self).items() if name != "seed"}
-        ids = [drawable_classes(labels, **settings).ids for labels in (query_labels, gallery_labels)]
-        common = np.intersect1d(*ids)
+        queries, gallery = (drawable_classes(labels, **settings) for labels in (query_labels, gallery_labels))
+        common = np.intersect1d(queries.ids, gallery.ids)
         require(
             len(common) >= self.classes_per_batch,
             f"classes_per_batch={self.classes_per_batch} and {len(common)} classes that both sets have",
