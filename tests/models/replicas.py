@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml import callbacks, losses, metrics, miners, models, samplers
+from tfdml import callbacks, layers, losses, metrics, miners, models, samplers
 
 X = np.random.default_rng(0).integers(0, 256, (47, 2, 3, 1), dtype="uint8")
 LABELS = np.arange(47) // 6
@@ -27,6 +27,16 @@ def plain():
 def learned_and_mined():
     """A loss with boundaries to learn and random pairs to remember."""
     return losses.MarginLoss(boundary=losses.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0))
+
+
+def remembering():
+    """A loss with a memory of two batches, which is used from the second step on."""
+    return losses.ContrastiveLoss(negative_margin=4.0, pairing=layers.Memory(32, warm_up=1))
+
+
+def over_proxies():
+    """A loss with proxies, the same in every model."""
+    return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0)))
 
 
 def build(loss, kind=models.EmbeddingModel, **options):
@@ -76,6 +86,15 @@ def whole_story(strategy, folder):
     }
 
 
+# The loss of a batch on replicas is that on one device: name -> loss and options of `compile`.
+SAME = {
+    "a loss": (plain, {}),
+    "a learning rate": (plain, SLOW),
+    "a memory": (remembering, {}),
+    "proxies": (over_proxies, {}),
+}
+
+
 def halves(loss):
     """The mean of the losses of both halves of a batch; Keras hands functions their labels as floats."""
 
@@ -103,14 +122,13 @@ def main():
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     found = {"whole story": whole_story(strategy, Path(sys.argv[1]))}
     with strategy.scope():
-        cases = {"plain": build(plain()), "keras.Model": build(plain(), keras.Model), "slow": build(plain(), **SLOW)}
-    one_device = {"halves": halves(plain()), "whole batches": plain()}
-    cases |= {name: build(loss, run_eagerly=True) for name, loss in one_device.items()}
-    cases["slow halves"] = build(halves(plain()), run_eagerly=True, **SLOW)
+        cases = {f"{name} on replicas": build(make(), **options) for name, (make, options) in SAME.items()}
+        cases["keras.Model"] = build(plain(), keras.Model)
+    cases |= {f"{name} on one device": build(make(), **options) for name, (make, options) in SAME.items()}
+    cases["halves"] = build(halves(plain()), run_eagerly=True)
     for name, model in cases.items():
         history = fit(model, epochs=2).history
-        kernel, _ = model.get_layer("embedding").get_weights()
-        found[name] = {"kernel": kernel.tolist(), "loss": history["loss"][-1]}
+        found[name] = {"weights": [weights.tolist() for weights in model.get_weights()], "loss": history["loss"][-1]}
     with strategy.scope():
         found["several steps"] = refused(build(plain(), steps_per_execution=2))
     print(json.dumps(found))

@@ -18,18 +18,29 @@ def found(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "keras.Model"])
-def test_each_replica_compares_its_own_half_of_a_batch(found, name):
-    np.testing.assert_allclose(found[name]["kernel"], found["halves"]["kernel"], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(found[name]["loss"], found["halves"]["loss"], rtol=1e-5)
-    assert abs(found[name]["loss"] - found["whole batches"]["loss"]) > 0.1
+def assert_same_training(one, other):
+    """Equal weights and losses of two models, up to rounding."""
+    np.testing.assert_allclose(one["loss"], other["loss"], rtol=1e-5)
+    for weights, expected in zip(one["weights"], other["weights"], strict=True):
+        np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
-def test_learning_rates_are_multiplied_as_on_one_device(found):
-    np.testing.assert_allclose(found["slow"]["kernel"], found["slow halves"]["kernel"], rtol=1e-4, atol=1e-6)
-    assert np.abs(np.subtract(found["slow"]["kernel"], found["plain"]["kernel"])).max() > 0.01
+@pytest.mark.parametrize("name", ["a loss", "a learning rate", "a memory", "proxies"])
+def test_two_replicas_compare_the_whole_batch_as_one_device_does(found, name):
+    assert_same_training(found[f"{name} on replicas"], found[f"{name} on one device"])
+
+
+@pytest.mark.slow
+def test_a_memory_and_a_learning_rate_make_a_difference(found):
+    losses = [found[f"{name} on one device"]["loss"] for name in ("a loss", "a learning rate", "a memory")]
+    assert len({round(loss, 3) for loss in losses}) == 3
+
+
+@pytest.mark.slow
+def test_in_a_plain_model_each_replica_compares_its_own_half_of_a_batch(found):
+    assert_same_training(found["keras.Model"], found["halves"])
+    assert abs(found["keras.Model"]["loss"] - found["a loss on one device"]["loss"]) > 0.1
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from tfdml._checks import as_unmasked
+from tfdml._replicas import gathered
 from tfdml._serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.learning_rates import multipliers_of, scale_updates
@@ -25,6 +26,10 @@ class EmbeddingModel(keras.Model):
     a memory, the state of a random miner) holds them in Keras layers and lists these layers in its `layers`. `fit`
     trains the layers and `.keras` files store them, on every Keras backend. `evaluate` does not change them. With any
     other loss, the model behaves as a `keras.Model`.
+
+    On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
+    all replicas, so that training is that of one device. (In a `keras.Model`, each replica compares the rows of its own
+    part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen inside a part that is
@@ -158,7 +163,8 @@ class EmbeddingModel(keras.Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """As `keras.Model.compute_loss`; only training changes the state of the layers of the loss."""
+        """As `keras.Model.compute_loss`, of the rows of all replicas; only training changes the layers of the loss."""
+        y, y_pred, sample_weight = gathered((y, y_pred, sample_weight))
         if not training:
             with unchanged(self.loss_layers):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
