@@ -5,7 +5,7 @@ import pytest
 
 from tests.backend import numbers
 from tests.losses.rows import BY_CLASS_ID, DEFAULTS, OVER_A_BASE, WITHIN, each, having, lacking
-from tfdml import losses, pairs
+from tfdml import layers, losses, pairs
 
 LABELS = np.array([0, 1, 0, 2, 1, 1])
 TOWERS = np.random.default_rng(0).standard_normal((6, 2, 5)).astype("float32")
@@ -26,6 +26,12 @@ def test_a_loss_of_two_towers_is_that_of_anchors_against_the_references_of_the_o
 def test_a_loss_that_compares_references_with_each_other_refuses_two_towers(row):
     with pytest.raises(ValueError, match="expected a batch against itself"):
         row.with_options(pairing=pairs.two_towers).call(LABELS, TOWERS)
+
+
+@pytest.mark.parametrize("layer", [layers.Memory(8), layers.Proxies(3)], ids=["memory", "proxies"])
+def test_references_of_one_network_refuse_the_output_of_two(layer):
+    with pytest.raises(ValueError, match=r"shape \(6, 2, 5\), expected \(batch, dim\)"):
+        losses.ContrastiveLoss(pairing=layer).call(LABELS, TOWERS)
 
 
 def distances(a, b):
