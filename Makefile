@@ -49,6 +49,7 @@ lint: .venv/installed
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/proxies.py
 	$(BIN)/python benchmarks/miners.py
 	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
 	$(BIN)/python benchmarks/samplers.py
@@ -57,13 +58,15 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
+	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
 
-# Three hours on two cores; resumes where it was stopped.
+# Four hours on two cores; resumes where it was stopped.
 studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
+	$(BIN)/python -m studies references
 	$(BIN)/python -m studies.glyphs
 	$(BIN)/python -m studies.photo_patches
 	KERAS_BACKEND=jax $(BIN)/python -m studies.precision

@@ -63,15 +63,19 @@ def memory(what):
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
-def main():
-    """Answer until the input ends."""
-    name, loss = sys.argv[1:]
+def serve(make, small):
+    """Answer requests until the input ends.
+
+    Args:
+        make: function without arguments that returns `prepare`: a function of a request that returns the function to
+            time, which returns the loss.
+        small: request of the batch that is computed before memory is measured.
+    """
     answers = os.fdopen(os.dup(1), "w")  # libraries may print to the old one
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-    prepare = way(name, loss)
-    examples_per_class = 2 if loss == "n-pairs" else 4
-    prepare(*batch(64, 16, examples_per_class=examples_per_class))()
+    prepare = make()
+    prepare(small)()
     before, run = memory("VmRSS"), None
     for line in sys.stdin:
         request = json.loads(line)
@@ -80,10 +84,22 @@ def main():
             run()
             answer = time.perf_counter() - begin
         else:
-            run = prepare(*batch(request["batch"], request["dim"], examples_per_class=examples_per_class))
+            run = prepare(request)
             Path("/proc/self/clear_refs").write_text("5")  # resets the peak
             answer = {"value": run(), "mebibytes": memory("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def main():
+    """Answer for the way and the loss of the command line."""
+    name, loss = sys.argv[1:]
+    examples_per_class = 2 if loss == "n-pairs" else 4
+
+    def make():
+        prepare = way(name, loss)
+        return lambda size: prepare(*batch(size["batch"], size["dim"], examples_per_class=examples_per_class))
+
+    serve(make, {"batch": 64, "dim": 16})
 
 
 if __name__ == "__main__":

@@ -28,10 +28,10 @@ PATIENCE = 60.0
 class Way:
     """One way to compute a loss, in its own process; see `_loss_worker.py`."""
 
-    def __init__(self, way, loss):
+    def __init__(self, *words, worker=WORKER):
         self.words = tempfile.TemporaryFile("w+")  # noqa: SIM115, as `close` closes it
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), way, loss],
+            [sys.executable, str(worker), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.words,

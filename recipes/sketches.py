@@ -1,15 +1,16 @@
 """Sketch to product: outlines of characters search filled ones, with two towers of shared or of separate weights.
 
-CLAIM
+Claim: an outline of an unseen character finds the character first, drawn by other designers, for 57.1% of the queries
+(56.7 to 57.6 over three seeds) with shared weights, for 55.7% (54.0 to 56.7) with separate ones, and for 19.3% by the
+pixels of outlines. Six trainings took 20 minutes on two busy cores (Intel Xeon), two to four minutes each.
 
     python recipes/sketches.py              # both kinds, three seeds each
-    python recipes/sketches.py --choose     # the settings, on validation classes
+    python recipes/sketches.py --choose     # the settings, on validation classes, with seed 0
     python recipes/sketches.py --quick      # smoke test, under a minute
 
-Data: glyphs, 32 x 32 pixels. Queries are outlines (the morphological gradient) of the characters in three type designs,
-the gallery the filled characters of two other designs, so that no query is an outline of a picture in the gallery.
-Classes of training, validation and test are disjoint. The learning rate and the temperature of each kind are the best
-of four on validation classes, seed 0; the test classes are searched once per model.
+Data: glyphs, 32 x 32 pixels, in classes that are disjoint between the parts. Queries are outlines (the morphological
+gradient) of the characters in three type designs, the gallery the filled characters of two other designs. The learning
+rate and the temperature of each kind are the best of four on validation classes, seed 0; each model is tested once.
 """
 
 import argparse
@@ -58,18 +59,17 @@ def main():
         values = 100 * np.array([[run[key] for run in runs] for key in KEYS])
         cells = [f"{row.mean():.1f} [{row.min():.1f}, {row.max():.1f}]" for row in values]
         print(f"{name:48}" + "".join(f"{cell:>20}" for cell in cells))
-    print(f"{about['seconds']:.0f} seconds; results.json and both towers of each kind are in {options.output}")
+    print(f"{about['seconds']:.0f} seconds; results.json and both towers are in {options.output}")
 
 
 def arguments():
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--choose", action="store_true", help="measure all settings on validation classes, with seed 0")
     parser.add_argument("--output", type=Path, default=Path("runs/sketches"))
     parser.add_argument("--quick", action="store_true", help="40 classes, one seed, 10 training steps")
     options = parser.parse_args()
-    options.seeds = options.seeds or ([0] if options.choose or options.quick else [0, 1, 2])
+    options.seeds = [0] if options.choose or options.quick else [0, 1, 2]
     return options
 
 
@@ -90,8 +90,7 @@ def outlines(images):
 def trained(kind, settings, train, seed, options):
     """Two towers after training, with the same weights if shared."""
     keras.utils.set_random_seed(seed)
-    query = network()
-    model = tfdml.models.TwoTowers(query, query if kind == "shared" else network())
+    model = tfdml.models.TwoTowers(query := network(), query if kind == "shared" else network())
     steps, classes = (10, 8) if options.quick else (300, 64)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps * 9 // 10, warmup_target=settings["rate"], warmup_steps=steps // 10

@@ -2,6 +2,7 @@
 
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # two hours on two cores
+    python -m studies references               # about an hour and a half on one core
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick
     python -m studies mining --only-tables     # figures and tables from the kept rows
@@ -12,9 +13,9 @@ Results of training runs are kept under `runs`; delete them to train again.
 import argparse
 from pathlib import Path
 
-from studies import importance_sampling, mining, pages, runner
+from studies import importance_sampling, mining, pages, references, runner
 
-PAPERS = {"mining": mining, "importance_sampling": importance_sampling}
+PAPERS = {"mining": mining, "importance_sampling": importance_sampling, "references": references}
 
 
 def main(arguments=None):
@@ -24,13 +25,16 @@ def main(arguments=None):
     output = found.output or pages.ROOT / "runs" / ("quick" if found.quick else "") / found.paper
     rows, figures, page = places(found.paper, output, quick=found.quick)
     options = paper.options(output / "runs", quick=found.quick, workers=found.workers)
+    if found.quick:
+        output.mkdir(parents=True, exist_ok=True)
+        page.write_text((pages.ROOT / paper.PAGE).read_text())
     for name in found.studies:
         study, path = paper.STUDIES[name], rows / f"{name}.csv"
         if not found.only_tables:
             runner.write_rows(path, study.rows(options))
         if hasattr(study, "draw"):
             study.draw(figures.format(name), runner.read_rows(path))
-    page.write_text(filled((pages.ROOT / paper.PAGE).read_text(), found.paper, found.studies, rows))
+        page.write_text(filled(page.read_text(), found.paper, [name], rows))
 
 
 def parsed(arguments):

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import glyphs, pages, precision, runner
+from studies import ensembles, glyphs, pages, precision, runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -128,6 +128,12 @@ def test_the_table_of_the_readme_is_the_measured_one():
 def test_the_table_of_precisions_is_the_measured_one():
     whole = f"{precision.MARK}\n{precision.section(runner.read_rows(precision.ROWS))}\n<!-- end of table -->"
     assert whole in precision.PAGE.read_text()
+
+
+@pytest.mark.parametrize("page", ensembles.PAGES, ids=lambda page: page.stem)
+def test_the_tables_of_ensembles_and_compact_embeddings_are_the_measured_ones(page):
+    assert "| ---: |" in page.read_text()
+    assert ensembles.filled(page) == page.read_text()
 
 
 def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):

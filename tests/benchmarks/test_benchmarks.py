@@ -39,6 +39,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
+        ("micro_batches", [], {"peak_mib", "step_s"}),
         ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )
@@ -74,6 +75,37 @@ def test_losses_are_measured_each_way(tmp_path, monkeypatch):
     assert float(row["xla_ms"]) > 0
     assert float(row["xla_mib"]) > 0
     assert {"graph_ms", "three_products_ms", "graph_over_three_products", "graph_mib"} <= set(row)
+
+
+def test_proxies_are_measured_each_way_and_in_training_steps(tmp_path, monkeypatch):
+    def in_this_process(proxies):
+        worker = importlib.import_module("_proxy_worker")
+
+        class InThisProcess:
+            gave_up = None
+
+            def __init__(self, way, worker_file):
+                self.prepare = worker.WAYS[way]()
+
+            def ask(self, request, patience=None):
+                if request == "call":
+                    return 1e-3
+                return {"value": self.prepare(request)(), "mebibytes": 1.0}
+
+            def close(self):
+                pass
+
+        monkeypatch.setattr(proxies, "Way", lambda way, worker: InThisProcess(way, worker))
+
+    rows = table_of("proxies", tmp_path, monkeypatch, "--no-peers", prepare=in_this_process)
+    assert [row["way"] for row in rows] == ["eager", "graph", "xla", "three_products", "three_products_xla"]
+    steps = list(csv.DictReader((tmp_path / "table_steps.csv").read_text().splitlines()))
+    assert [(row["sampled"], row["optimizer"]) for row in steps] == [
+        ("0", "sgd"),
+        ("0", "adam"),
+        ("10", "sgd"),
+        ("10", "adam"),
+    ]
 
 
 def test_ways_of_retrieval_agree(tmp_path, monkeypatch):

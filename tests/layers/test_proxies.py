@@ -19,7 +19,11 @@ OVER_PROXIES = {
     losses.CosFaceLoss: loops.cosface,
     losses.ArcFaceLoss: loops.arcface,
     losses.SphereFaceLoss: loops.sphereface,
+    losses.MagFaceLoss: loops.magface,
+    losses.LargeMarginSoftmaxLoss: loops.large_margin_softmax,
     losses.ProxyNCALoss: loops.proxy_nca,
+    losses.P2SGradLoss: loops.p2s_grad,
+    losses.CenterLoss: loops.center_loss,
 }
 
 
@@ -74,6 +78,13 @@ def test_values_over_proxies_are_those_of_the_equation(make, per_class):
     np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_the_weight_of_the_only_positive_multiplies_its_loss_and_none_is_no_loss():
+    loss = losses.ArcFaceLoss(classes=4, scale=8.0)
+    pairs, weights = loss.pair(LABELS, X), np.array([0.3, 2.5, 0, 1, 0.7, 3, 0, 1], "float32")
+    weighted = loss.on_pairs(pairs.scale(positive=weights[:, None]))
+    np.testing.assert_allclose(numbers(weighted), weights * numbers(loss.on_pairs(pairs)), rtol=1e-5)
+
+
 def test_the_proxy_anchor_loss_over_proxies_is_equation_4():
     loss = losses.ProxyAnchorLoss(classes=4)  # class 2 has no examples
     values = numbers(loss.call(LABELS, X))
@@ -99,6 +110,33 @@ def test_the_soft_triple_loss_over_proxies_is_its_equation():
     loss.proxies.vectors.assign(np.repeat(np.eye(4), 3, axis=0))  # centers that have merged
     slopes = gradient(lambda v: loss.call(LABELS, v), X)
     assert np.isfinite(slopes).all()
+
+
+def test_the_sub_center_arcface_loss_takes_the_nearest_center_of_each_class():
+    loss = losses.SubCenterArcFaceLoss(classes=4, centers=3, scale=8.0)
+    found = numbers(loss.call(LABELS, X))
+    w = numbers(loss.proxies.vectors).reshape(4, 3, 4)
+    for label, x, value in zip(LABELS, X, found, strict=True):
+        nearest = [max(of_class, key=lambda c: loops.cosine_between(c, x)) for of_class in w]
+        batch = np.r_[label, np.arange(4)], np.r_[x[None], nearest].astype(float)
+        np.testing.assert_allclose(value, loops.arcface(*batch, scale=8.0)[0], rtol=1e-5)
+
+
+def test_outliers_are_far_from_the_center_that_most_of_their_class_are_near():
+    loss = losses.SubCenterArcFaceLoss(classes=3, centers=2)
+    loss.proxies.build((None,), (None, 2))
+    loss.proxies.vectors.assign([[1, 0], [0, 1], [0, 2], [1, 0], [1, 0], [0, 1]])
+    at = np.radians([10, 0, 80, 89, 1, 2])
+    x, labels = np.stack([np.cos(at), np.sin(at)], axis=1), np.array([0, 0, 0, 1, 1, 1])
+    rows, dominant = loss.outliers(labels, x)  # class 0 has center 0 at 0 degrees, class 1 center 1 at 0 degrees
+    np.testing.assert_array_equal(rows, [2, 3])
+    np.testing.assert_array_equal(dominant, [0, 1, -1])
+    np.testing.assert_array_equal(loss.outliers(labels, 5 * x, angle_degrees=85).rows, [3])
+    assert len(loss.outliers(np.zeros(0, "int32"), np.zeros((0, 2))).rows) == 0
+    with pytest.raises(ValueError, match="labels outside the classes of the proxies, expected class ids 0 to 2"):
+        loss.outliers([3], x[:1])
+    with pytest.raises(ValueError, match="Received a loss without proxies yet, expected a trained one"):
+        losses.SubCenterArcFaceLoss(classes=3).outliers(labels, x)
 
 
 def test_references_that_do_not_divide_into_centers_are_refused():
@@ -135,12 +173,16 @@ def test_values_and_gradients_are_finite_from_angle_0_to_pi(make):
         assert np.isfinite(slopes).all()
 
 
-@pytest.mark.parametrize("make", OVER_PROXIES, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("margin", [1, 2, 3, 4, 0.5, 1.5])
-def test_the_loss_grows_with_the_angle_to_the_proxy(make, margin):
-    margins = {losses.ArcFaceLoss: margin <= 1.5, losses.SphereFaceLoss: margin == int(margin)}
-    options = {"margin": margin} if margins.get(make) else {}
-    values, _ = values_by_angle(make(classes=2, scale=4.0, **options))
+WHOLE, ANGLES = [1, 2, 3, 4], [0.5, 1, 1.5]
+MARGINS = {losses.ArcFaceLoss: ANGLES, losses.SphereFaceLoss: WHOLE, losses.LargeMarginSoftmaxLoss: WHOLE}
+GROWING = [(make, {"margin": margin}) for make in OVER_PROXIES for margin in MARGINS.get(make, [])]
+GROWING += [(make, {}) for make in OVER_PROXIES if make not in MARGINS]
+
+
+@pytest.mark.parametrize(("make", "options"), GROWING, ids=lambda part: getattr(part, "__name__", None))
+def test_the_loss_grows_with_the_angle_to_the_proxy(make, options):
+    scale = {} if make in (losses.P2SGradLoss, losses.CenterLoss) else {"scale": 4.0}
+    values, _ = values_by_angle(make(classes=2, **scale, **options))
     assert (np.diff(values) > -1e-6).all()
     assert values[-1] > values[0] + 1
 
@@ -220,6 +262,76 @@ def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(
     np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
 
 
+def test_a_sample_has_the_classes_of_the_batch_and_others_each_once():
+    proxies = layers.Proxies(50, per_class=2, sampled=9, seed=0)
+    labels = np.array([3, 3, 40, 1, 7, 3, 40, 0])
+    for _ in range(5):
+        pairs = proxies(labels, X)
+        ids, positive, negative = (numbers(p) for p in (pairs.reference_labels, pairs.positive, pairs.negative))
+        assert positive.shape == (8, 2 * (8 + 9))
+        np.testing.assert_array_equal(positive.sum(axis=1), 2)  # both proxies of its class
+        np.testing.assert_array_equal((positive > 0) & (ids != labels[:, None]), False)
+        used = ids[(positive + negative).any(axis=0)]
+        assert set(labels) <= set(used)
+        assert (np.unique(used, return_counts=True)[1] == 2).all()
+        assert len(used) / 2 >= 9
+        np.testing.assert_array_equal((positive + negative).any(axis=0), (positive + negative).all(axis=0))
+        own = [np.flatnonzero(ids == label)[:2] for label in labels]
+        vectors = numbers(proxies.vectors).reshape(50, 2, 4)
+        np.testing.assert_array_equal(numbers(pairs.references)[own[2]], vectors[40])
+
+
+def test_every_class_is_sampled_equally_often_and_never_twice():
+    proxies = layers.Proxies(11, sampled=4, seed=0)
+    draw = compiled(proxies._sample) if BACKEND == "tensorflow" else proxies._sample
+    samples = np.array([numbers(draw()) for _ in range(2000 if BACKEND == "tensorflow" else 300)])
+    assert all(len(set(sample)) == 4 for sample in samples.tolist())
+    rates = np.bincount(samples.ravel(), minlength=11) / len(samples)
+    np.testing.assert_allclose(rates, 4 / 11, atol=5 * np.sqrt(0.25 / len(samples)))
+
+
+def test_a_sampled_loss_is_the_loss_over_the_proxies_of_the_sample():
+    sampled = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5, seed=1), scale=8.0)
+    pairs = sampled.pair(LABELS, X)
+    ids, kept = np.unique(numbers(pairs.reference_labels), return_index=True)
+    batch = (
+        (np.r_[label, ids], np.r_[x[None], numbers(pairs.references)[kept]].astype(float))
+        for label, x in zip(LABELS, X, strict=True)
+    )
+    expected = [loops.cosface(*part, scale=8.0)[0] for part in batch]
+    np.testing.assert_allclose(numbers(sampled.on_pairs(pairs)), expected, rtol=1e-5)
+
+
+def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_repeats_the_sample():
+    loss = losses.CosFaceLoss(pairing=layers.Proxies(1000, sampled=20, seed=0), scale=8.0)
+    model = embedding_model(loss)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss)
+    assert model.evaluate(X, LABELS, verbose=0) == model.evaluate(X, LABELS, verbose=0)
+    before = numbers(loss.proxies.vectors)
+    trained(model, 1)
+    changed = (numbers(loss.proxies.vectors) != before).any(axis=1)
+    assert changed[LABELS].all()
+    assert changed.sum() <= 20 + 3
+
+
+@pytest.mark.parametrize("label", [-1, 30])
+def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
+    loss, labels = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5)), np.array([0, 1, 2, 3, 0, 1, 2, label])
+    with pytest.raises(ValueError, match=f"Received label {label} for the proxies of 30 classes"):
+        loss(labels, X)
+    if BACKEND == "tensorflow":  # on JAX the state of a seed does not leave a compiled function
+        values = compiled(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
+        np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
+
+
+def test_samples_refuse_a_match_and_as_many_classes_as_there_are():
+    with pytest.raises(ValueError, match="Received sampled=30, expected a number of classes from 1 to 29, or None"):
+        layers.Proxies(30, sampled=30)
+    loss = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5), match=lambda a, b: a[:, None] == b)
+    with pytest.raises(ValueError, match="Received sampled=5 and a match, expected one of them"):
+        loss(LABELS, X)
+
+
 def test_embeddings_of_another_dimension_are_refused():
     loss = losses.CosFaceLoss(classes=4)
     loss(LABELS, X)
@@ -243,7 +355,9 @@ def test_the_default_norm_is_about_1_and_a_seed_repeats_the_proxies():
 
 
 def test_a_loss_with_proxies_comes_back_from_its_config():
-    loss = losses.ArcFaceLoss(pairing=layers.Proxies(4, per_class=2, initializer="ones", name="mine"), margin=0.3)
+    loss = losses.ArcFaceLoss(
+        pairing=layers.Proxies(4, per_class=2, sampled=3, initializer="ones", name="mine"), margin=0.3
+    )
     for built in (False, True):
         text = json.dumps(keras.saving.serialize_keras_object(loss))
         again = keras.saving.deserialize_keras_object(json.loads(text))

@@ -6,6 +6,7 @@ anchor. `fixed` stands for the embeddings that weights without a gradient are co
 """
 
 import numpy as np
+from sklearn.metrics import normalized_mutual_info_score
 
 
 def cosine_between(a, b):
@@ -15,6 +16,8 @@ def cosine_between(a, b):
 def distance_between(a, b, distance):
     if distance == "cosine":
         return 1 - (a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))
+    if distance == "snr":
+        return np.var(b - a) / np.var(a) if len(a) > 1 else 0.0
     square = ((a - b) ** 2).sum()
     return square if distance == "squared" else np.sqrt(square)
 
@@ -261,6 +264,11 @@ def triplet(
     return normalized_costs(costs, normalize)
 
 
+def hierarchical_triplet(labels, x, margin=0.1):
+    """With a tree that knows nothing yet; `tests/layers/test_class_tree.py` has others."""
+    return triplet(labels, unit(x), margin=margin)
+
+
 def batch_hard_triplet(labels, x, margin=0.2, distance="euclidean", soft=False, swap=False, normalize="all"):
     """With `swap`, the negative of the anchor is the one that is nearest to it; only then may p be nearer to it."""
     d = distances(x, distance)
@@ -470,6 +478,23 @@ def smooth_ap(labels, x, temperature=0.01):
     return np.array(values)
 
 
+def pnp(labels, x, variant="O", temperature=0.01, alpha=1.0, b=2.0):
+    penalties = {
+        "O": lambda r: r,
+        "Ds": lambda r: np.log(1 + r),
+        "Dq": lambda r: 1 - 1 / (1 + r) ** alpha,
+        "Iu": lambda r: (1 + r) * np.log(1 + r),
+        "Ib": lambda r: (b * r - np.log(1 + b * r)) / b**2,
+    }
+    s = cosines(x)
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        before = [sum(1 / (1 + np.exp((s[a, p] - s[a, n]) / temperature)) for n in negatives) for p in positives]
+        values.append(mean([penalties[variant](r) for r in before]))
+    return np.array(values)
+
+
 def ranked_list(labels, x, margin=0.4, boundary=1.2, scale=10.0, positive_scale=0.0, balance=0.5, fixed=None):
     d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
     values = []
@@ -482,6 +507,104 @@ def ranked_list(labels, x, margin=0.4, boundary=1.2, scale=10.0, positive_scale=
         pull = sum(w[p] / sum(w[q] for q in pulled) * (d[a, p] - boundary + margin) for p in pulled)
         push = sum(w[n] / sum(w[m] for m in pushed) * (boundary - d[a, n]) for n in pushed)
         values.append((1 - balance) * pull + balance * push)
+    return np.array(values)
+
+
+def intra_pair_variance(labels, x, positive_epsilon=0.01, negative_epsilon=0.01):
+    s, rows = cosines(x), range(len(x))
+    m_p = mean([s[a, p] for a in rows for p in others_of(a, labels)[0]])
+    m_n = mean([s[a, n] for a in rows for n in others_of(a, labels)[1]])
+    pulls = [[max(0, (1 - positive_epsilon) * m_p - s[a, p]) ** 2 for p in others_of(a, labels)[0]] for a in rows]
+    pushes = [[max(0, s[a, n] - (1 + negative_epsilon) * m_n) ** 2 for n in others_of(a, labels)[1]] for a in rows]
+    return normalized_costs(pulls, "all") + normalized_costs(pushes, "all")
+
+
+def threshold_consistency(
+    labels, x, positive_threshold=0.9, negative_threshold=0.5, positive_weight=1.0, negative_weight=1.0
+):
+    s, rows = cosines(x), range(len(x))
+    pulls = [[max(0, positive_threshold - s[a, p]) for p in others_of(a, labels)[0]] for a in rows]
+    pushes = [[max(0, s[a, n] - negative_threshold) for n in others_of(a, labels)[1]] for a in rows]
+    return positive_weight * normalized_costs(pulls, "active") + negative_weight * normalized_costs(pushes, "active")
+
+
+def dynamic_soft_margin(labels, x, bins=512, negatives="hardest", fixed=None, history=None, momentum=0.01):
+    """`negatives` is "hardest" or None, for all of them. `history` is the histogram of earlier batches."""
+    d, held = distances(unit(x), "euclidean"), distances(unit(x if fixed is None else fixed), "euclidean")
+    triplets = [
+        (a, p, n)
+        for a in range(len(x))
+        for p in others_of(a, labels)[0]
+        for n in chosen_negatives(held, a, p, others_of(a, labels)[1], negatives, None)
+    ]
+    if not triplets:
+        return np.zeros(len(x))
+    differences = [held[a, p] - held[a, n] for a, p, n in triplets]
+    shares = np.array(histogram_of(differences, -2, 2, bins)) / len(triplets)
+    if history is not None:
+        shares = (1 - momentum) * history + momentum * shares
+    sums = [0.0] * len(x)
+    for (a, p, n), difference in zip(triplets, differences, strict=True):
+        node = min(int((difference + 2) / (4 / bins)), bins - 1)
+        sums[a] += sum(shares[: node + 1]) * (d[a, p] - d[a, n])
+    return over_batch(sums, len(triplets))
+
+
+def clusters_of(d, medoids):
+    """The nearest medoid of each row; a medoid is its own."""
+    return [row if row in medoids else min(medoids, key=lambda medoid: d[row, medoid]) for row in range(len(d))]
+
+
+def clustering(labels, x, margin=1.0, refinements=5):
+    """Greedy loss-augmented inference, refined by swaps of medoids with members of their clusters."""
+    d, rows = distances(x, "euclidean"), range(len(x))
+
+    def distance_to_classes(medoids):
+        return 1 - normalized_mutual_info_score(labels, clusters_of(d, medoids), average_method="geometric")
+
+    def score(medoids):
+        return -sum(min(d[row, medoid] for medoid in medoids) for row in rows)
+
+    def first_best(candidates, value):
+        values = [value(candidate) for candidate in candidates]
+        return next(c for c, v in zip(candidates, values, strict=True) if v >= max(values) - 1e-9)
+
+    medoids = []
+    for _ in set(labels):
+        new = [row for row in rows if row not in medoids]
+        augmented = {row: score([*medoids, row]) + margin * distance_to_classes([*medoids, row]) for row in new}
+        medoids.append(first_best(new, augmented.get))
+    for _ in range(refinements):
+        clusters = clusters_of(d, medoids)
+        clusters = [[row for row in rows if clusters[row] == medoid] for medoid in medoids]
+        for k, members in enumerate(clusters):
+            swapped = {row: [*medoids[:k], row, *medoids[k + 1 :]] for row in members}
+            augmented = {
+                row: margin * distance_to_classes(swap) - sum(d[member, row] for member in members)
+                for row, swap in swapped.items()
+            }
+            medoids[k] = first_best(members, augmented.get)
+    classes = [[row for row in rows if labels[row] == label] for label in set(labels)]
+    of_classes = -sum(min(sum(d[member, row] for member in members) for row in members) for members in classes)
+    value = score(medoids) + margin * distance_to_classes(medoids) - of_classes
+    return np.full(len(x), max(0.0, value))
+
+
+def manifold(labels, x, alpha=0.8, margin=5e-4, context_weight=1.0):
+    """The rows stand in the graph twice: as anchors and as references."""
+    n, nodes = len(x), np.concatenate([x, x])
+    s = np.exp(np.maximum(cosines(nodes), 0) / 0.5)
+    np.fill_diagonal(s, 0.0)
+    walks = (1 - alpha) * np.linalg.inv(np.eye(2 * n) - alpha * s / np.sqrt(np.outer(s.sum(1), s.sum(1))))
+    values = []
+    for a in range(n):
+        positives, negatives = others_of(a, labels)
+        contexts = {r: cosine_between(walks[a], walks[n + r]) for r in positives + negatives}
+        value = 0.0
+        for weight, f in ((1.0, {r: walks[a, n + r] for r in positives + negatives}), (context_weight, contexts)):
+            exponents = [f[r] - mean([f[p] for p in positives]) + margin for r in negatives] if positives else []
+            value += weight * np.log(1 + sum(np.exp(exponent) for exponent in exponents if exponent >= 0))
+        values.append(value)
     return np.array(values)
 
 
@@ -634,6 +757,51 @@ def sphereface(labels, x, margin=4, scale=64.0):
     return among_negatives(labels, x, positive, lambda c: scale * c)
 
 
+def magface(labels, x, norms=(10.0, 110.0), margins=(0.45, 0.8), regularization=35.0, scale=64.0):
+    clipped = np.clip(np.linalg.norm(x, axis=1), *norms)
+    slack = np.interp(clipped, norms, margins)
+    values = [arcface(labels, x, margin=slack[a], scale=scale)[a] for a in range(len(x))]
+    with_positives = [len(others_of(a, labels)[0]) > 0 for a in range(len(x))]
+    return np.array(values) + regularization * (1 / clipped + clipped / norms[1] ** 2) * with_positives
+
+
+def large_margin_softmax(labels, x, margin=4, scale=1.0):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        logits = []
+        for p in positives:
+            angle = np.arccos(np.clip(cosine_between(x[a], x[p]), -1, 1))
+            k = min(np.floor(margin * angle / np.pi), margin - 1)
+            size = np.linalg.norm(x[a]) * np.linalg.norm(x[p])
+            logits.append(scale * size * ((-1) ** k * np.cos(margin * angle) - 2 * k))
+        against = [scale * (x[a] @ x[n]) for n in negatives]
+        values.append(mean([log_sum_exp([logit, *against]) - logit for logit in logits]))
+    return np.array(values, dtype=float)
+
+
+def p2s_grad(labels, x):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        pull = sum((1 - cosine_between(x[a], x[p])) ** 2 for p in positives)
+        values.append((pull + sum(cosine_between(x[a], x[n]) ** 2 for n in negatives)) / 2)
+    return np.array(values, dtype=float)
+
+
+def center_loss(labels, x):
+    squares = [[((x[a] - x[p]) ** 2).sum() / 2 for p in others_of(a, labels)[0]] for a in range(len(x))]
+    return np.array([mean(of_anchor) for of_anchor in squares], dtype=float)
+
+
+def instance(labels, x, scale=64.0):
+    values = []
+    for a in range(len(x)):
+        negatives = others_of(a, labels)[1]
+        values.append(log_sum_exp([scale, *(scale * cosine_between(x[a], x[n]) for n in negatives)]) - scale)
+    return np.array(values, dtype=float)
+
+
 def proxy_nca(labels, x, scale=1.0, positive_in_denominator=False):
     values = []
     for a in range(len(x)):
@@ -656,3 +824,101 @@ def proxy_anchor(labels, x, margin=0.1, alpha=32.0):
             pull.append(log_sum_exp([0, *(-alpha * (cosine_between(x[p], x[r]) - margin) for p in positives)]))
         push.append(log_sum_exp([0, *(alpha * (cosine_between(x[n], x[r]) + margin) for n in negatives)]))
     return np.full(len(x), mean(pull) + mean(push))
+
+
+def matryoshka(labels, x, base, dims, weights=None):
+    """`base(labels, x)` of the first columns."""
+    return sum(w * base(labels, x[:, :dim]) for dim, w in zip(dims, weights or [1] * len(dims), strict=True))
+
+
+def learners(x, dims):
+    """The columns of each learner, scaled to norm 1."""
+    return [unit(part) for part in np.split(x, np.cumsum(dims)[:-1], axis=1)]
+
+
+def cascade(labels, x, cost, dims, shares, fixed=None):
+    """`cost` is as in `mean_over_pairs`; each learner has the hardest pairs of the one before, of each sign."""
+    rows = range(len(x))
+    every = [(a, r) for a in rows for r in rows if a != r]
+    groups = [[p for p in every if (labels[p[0]] == labels[p[1]]) == same] for same in (True, False)]
+    numbers = [len(group) for group in groups]
+    values = np.zeros(len(x))
+    ranked_by = learners(x if fixed is None else fixed, dims)
+    for k, learner in enumerate(learners(x, dims)):
+        kept = [pair for group in groups for pair in group]
+        for a in rows:
+            mine = [cost(labels[a], labels[r], learner[a], learner[r]) for b, r in kept if b == a]
+            values[a] += mean(mine)
+        if k < len(shares):
+            losses = {(a, r): cost(labels[a], labels[r], ranked_by[k][a], ranked_by[k][r]) for a, r in kept}
+            groups = [
+                hardest(group, losses, int(np.round(shares[k] * number)))
+                for group, number in zip(groups, numbers, strict=True)
+            ]
+    return values
+
+
+def hardest(group, losses, number):
+    """The pairs with the largest losses above 0, with those that tie with the last."""
+    ordered = sorted((losses[pair] for pair in group), reverse=True)[: max(number, 1)]
+    return [pair for pair in group if losses[pair] > 0 and losses[pair] >= ordered[-1] * (1 - 1e-5)]
+
+
+def boosted(labels, x, dims, alpha=2.0, beta=50.0, threshold=0.5, fixed=None):
+    parts, constants = learners(x, dims), learners(x if fixed is None else fixed, dims)
+    values, ensemble = np.zeros(len(x)), np.zeros((len(x), len(x)))
+    weights = np.ones((len(x), len(x)))
+    for m, (part, constant) in enumerate(zip(parts, constants, strict=True), start=1):
+        for a in range(len(x)):
+            positives, negatives = others_of(a, labels)
+            s = [cosine_between(part[a], other) for other in part]
+            values[a] += mean([weights[a, p] * np.log1p(np.exp(alpha * (threshold - s[p]))) for p in positives])
+            values[a] += mean([weights[a, n] * np.log1p(np.exp(beta * (s[n] - threshold))) for n in negatives])
+        ensemble += 2 / (m + 1) * (cosines(constant) - ensemble)
+        for a in range(len(x)):
+            for r in range(len(x)):
+                same = labels[a] == labels[r]
+                z = alpha * (threshold - ensemble[a, r]) if same else beta * (ensemble[a, r] - threshold)
+                weights[a, r] = 1 / (1 + np.exp(-z))
+    return values / len(dims)
+
+
+def divergence(labels, x, base, dims, margin=1.0, weight=1.0):
+    parts = learners(x, dims)
+    values = sum(base(labels, part) for part in parts)
+    for m, first in enumerate(parts):
+        for second in parts[m + 1 :]:
+            values = values + weight * np.maximum(0, margin - ((first - second) ** 2).sum(axis=1))
+    return values if len(x) > 1 else np.zeros(1)
+
+
+def similarity_of_pddm(x, y, weights):
+    """Weights are (kernel, bias) of the difference, the mean, the joint layer and the score."""
+    layers = [(np.asarray(kernel, float), np.asarray(bias, float)) for kernel, bias in weights]
+
+    def dense(x, layer):
+        return np.maximum(0, x @ layer[0] + layer[1])
+
+    def unit_or_zero(x):
+        norm = np.linalg.norm(x)
+        return x / norm if norm > 0 else x
+
+    u, v = dense(unit_or_zero(np.abs(x - y)), layers[0]), dense(unit_or_zero((x + y) / 2), layers[1])
+    return (dense(np.concatenate([u, v]), layers[2]) @ layers[3][0] + layers[3][1])[0]
+
+
+def pddm(labels, x, metric, margin=0.5, distance_margin=1.0, weight=0.5, fixed=None):
+    weights = [getattr(metric, name) for name in ("difference", "mean", "joint", "score")]
+    constant = unit(x if fixed is None else fixed)
+    s = np.array([[similarity_of_pddm(a, b, weights) for b in constant] for a in constant])
+    x, values = unit(x), np.zeros(len(x))
+    hardest_negative = [max(others_of(a, labels)[1], key=lambda n: s[a, n], default=None) for a in range(len(x))]
+    for a, n in enumerate(hardest_negative):
+        p = min(others_of(a, labels)[0], key=lambda p: s[a, p], default=None)
+        if p is None or n is None:
+            continue
+        s_ap, d_ap = similarity_of_pddm(x[a], x[p], weights), ((x[a] - x[p]) ** 2).sum()
+        for one, other in ((a, n), (p, hardest_negative[p])):
+            values[a] += max(0, margin + similarity_of_pddm(x[one], x[other], weights) - s_ap)
+            values[a] += weight * max(0, distance_margin + d_ap - ((x[one] - x[other]) ** 2).sum())
+    return values

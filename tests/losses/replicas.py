@@ -5,8 +5,6 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from tests.losses.rows import DEFAULTS
-
 LABELS = np.array([0, 0, 1, 1, 1, 2, 2, 0, 0, 0, 3, 3, 4, 4])
 X = np.random.default_rng(0).standard_normal((14, 5)).astype("float32")
 
@@ -15,6 +13,8 @@ def main():
     """One line of JSON: the loss and its gradient on two replicas, and on their halves one after the other."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    from tests.losses.rows import DEFAULTS  # creates layers with variables, which starts TensorFlow
+
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     halves = [(LABELS[:7], X[:7]), (LABELS[7:], X[7:])]
 

@@ -11,11 +11,13 @@ import pytest
 
 from tests.backend import BACKEND, fast, gradient_and_values, numbers
 from tests.losses import loops
-from tfdml import losses, miners, pairs
+from tfdml import layers, losses, miners, pairs
 
 # Traits of rows.
 BRANCH = "takes another branch of the code than the defaults of its class"
+BINNED = "places differences of distances in narrow bins, with larger rounding errors"
 BY_CLASS_ID = "has settings by class id"
+COLUMNS = "has learners in columns of its own: embeddings have 5 dimensions"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
 OVER_PROXIES = "takes the number of classes, or, as in its row, another pairing"
@@ -42,13 +44,18 @@ class Row(NamedTuple):
         """The same loss with other options of pairs."""
         if OVER_A_BASE in self.traits:
             base = type(self.loss.base)(**{**self.loss.base.settings, **options})
-            return type(self.loss)(base, uncertainty=self.loss.settings["uncertainty"])
+            own = {name: setting for name, setting in self.loss.settings.items() if name != "base"}
+            return type(self.loss)(base, **own)
         return type(self.loss)(**{**self.loss.settings, "pairing": self.loss.pairing, **options})
 
     def with_ids(self, rename):
         """The same loss for classes of other ids."""
         if BY_CLASS_ID not in self.traits:
             return self.loss
+        if "tree" in self.loss.settings:
+            return self.with_options(
+                tree=layers.ClassTree([rename(int(label)) for label in self.loss.settings["tree"].ids])
+            )
         counts = self.loss.settings["class_counts"]
         return self.with_options(class_counts={rename(int(label)): count for label, count in counts.items()})
 
@@ -88,6 +95,18 @@ def over_proxies(make, by_loops, *traits, **settings):
     return Row(loss, partial(by_loops, **settings), frozenset({OVER_PROXIES, *traits}))
 
 
+def over_base(make, by_loops, *traits, base, oracle, **settings):
+    """A loss over another loss, and its oracle, which takes that of the base by the name `oracle`."""
+    by_loops = partial(by_loops, **oracle, **settings)
+    return Row(make(base, **settings), by_loops, frozenset({OVER_A_BASE, COLUMNS, *traits}))
+
+
+def built(layer):
+    """The layer with weights for the embeddings of the rows."""
+    layer.build((None,), (None, 5))
+    return layer
+
+
 # The first row of each class has its defaults.
 ROWS = {
     "contrastive": row(losses.ContrastiveLoss, loops.contrastive),
@@ -98,6 +117,9 @@ ROWS = {
         losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
     ),
     "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
+    "contrastive on signal-to-noise ratios": row(
+        losses.ContrastiveLoss, loops.contrastive, distance="snr", positive_margin=0.1, negative_margin=3.0
+    ),
     "contrastive on consecutive pairs": Row(
         losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),
         partial(loops.contrastive_of_consecutive, negative_margin=3.0),
@@ -185,6 +207,42 @@ ROWS = {
     "robust, variance": robust(losses.Variance(1.0), loops.variance, BRANCH),
     "robust, more variance": robust(losses.Variance(20.0), loops.variance, BRANCH, rho=20.0),
     "robust, maximal": robust(losses.Maximal(), loops.maximal, BRANCH),
+    "matryoshka": over_base(
+        losses.MatryoshkaLoss,
+        loops.matryoshka,
+        base=losses.MultiSimilarityLoss(),
+        oracle={"base": loops.multi_similarity},
+        dims=(2, 5),
+    ),
+    "matryoshka with weights, not normalized": over_base(
+        losses.MatryoshkaLoss,
+        loops.matryoshka,
+        base=losses.TripletLoss(margin=1.0),
+        oracle={"base": partial(loops.triplet, margin=1.0)},
+        dims=(1, 3, 5),
+        weights=(2.0, 1.0, 0.5),
+    ),
+    "cascade": over_base(
+        losses.CascadeLoss,
+        loops.cascade,
+        base=losses.ContrastiveLoss(negative_margin=2.0),
+        oracle={"cost": partial(loops.contrastive_pair, negative_margin=2.0)},
+        dims=(2, 3),
+        shares=(0.4,),
+    ),
+    "boosted": row(losses.BoostedLoss, loops.boosted, COLUMNS, dims=(2, 3)),
+    "boosted, softer": row(
+        losses.BoostedLoss, loops.boosted, COLUMNS, dims=(2, 2, 1), alpha=1.0, beta=5.0, threshold=0.1
+    ),
+    "divergence": over_base(
+        losses.DivergenceLoss,
+        loops.divergence,
+        base=losses.ContrastiveLoss(),
+        oracle={"base": loops.contrastive},
+        dims=(1, 1, 1, 1, 1),
+        margin=0.5,
+        weight=0.3,
+    ),
     "triplet": row(losses.TripletLoss, loops.triplet),
     "triplet on plain distances": row(losses.TripletLoss, loops.triplet, distance="euclidean", margin=1.0),
     "triplet, mean of active": row(losses.TripletLoss, loops.triplet, BRANCH, distance="cosine", normalize="active"),
@@ -201,6 +259,13 @@ ROWS = {
     "triplet, semi-hard negatives": chosen(miners.semi_hard_negatives, "semi_hard", BRANCH, margin=1.0),
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
+    ),
+    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BINNED),
+    "dynamic soft margin of all triplets": row(
+        losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BRANCH, bins=10, negatives=None
+    ),
+    "hierarchical triplet": Row(
+        losses.HierarchicalTripletLoss(layers.ClassTree(np.arange(10))), loops.hierarchical_triplet, {BY_CLASS_ID}
     ),
     "batch hard": row(losses.BatchHardTripletLoss, loops.batch_hard_triplet),
     "batch hard on squared distances": row(
@@ -235,6 +300,8 @@ ROWS = {
     "NT-Xent": row(losses.NTXentLoss, loops.nt_xent),
     "NT-Xent, warmer": row(losses.NTXentLoss, loops.nt_xent, temperature=0.5),
     "SupCon": row(losses.SupConLoss, loops.sup_con),
+    "instance": row(losses.InstanceLoss, loops.instance),
+    "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
     "circle": row(losses.CircleLoss, loops.circle),
     "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
     "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),
@@ -255,12 +322,20 @@ ROWS = {
     "quadruplet on plain distances": row(
         losses.QuadrupletLoss, loops.quadruplet, WITHIN, margin=0.5, second_margin=0.2, distance="euclidean"
     ),
+    "PDDM": row(
+        losses.PDDMLoss, loops.pddm, COLUMNS, WITHIN, metric=built(layers.PositionDependentMetric(units=6, seed=0))
+    ),
     "histogram": row(losses.HistogramLoss, loops.histogram),
     "histogram of few bins": row(losses.HistogramLoss, loops.histogram, bins=7),
     "FastAP": row(losses.FastAPLoss, loops.fast_ap),
     "FastAP of many bins": row(losses.FastAPLoss, loops.fast_ap, bins=50),
     "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
     "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
+    "PNP": row(losses.PNPLoss, loops.pnp),
+    "PNP, slower by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ds", temperature=0.1),
+    "PNP, slower by a power": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Dq", temperature=0.1, alpha=2.0),
+    "PNP, faster by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Iu", temperature=0.1),
+    "PNP, faster from a square": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ib", temperature=0.1, b=3.0),
     "ranked list": row(losses.RankedListLoss, loops.ranked_list),
     "ranked list with hard positives": row(
         losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
@@ -272,6 +347,19 @@ ROWS = {
     "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
+    "sub-center ArcFace of one center": Row(
+        losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, centers=1), loops.arcface, frozenset({OVER_PROXIES})
+    ),
+    "MagFace": over_proxies(losses.MagFaceLoss, loops.magface),
+    "MagFace of small norms": over_proxies(
+        losses.MagFaceLoss, loops.magface, norms=(0.6, 1.6), margins=(0.1, 0.9), regularization=2.0, scale=5.0
+    ),
+    "large-margin softmax": over_proxies(losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax),
+    "large-margin softmax, sharper": over_proxies(
+        losses.LargeMarginSoftmaxLoss, loops.large_margin_softmax, BRANCH, margin=3, scale=5.0
+    ),
+    "P2SGrad": over_proxies(losses.P2SGradLoss, loops.p2s_grad),
+    "center": over_proxies(losses.CenterLoss, loops.center_loss),
     "ProxyNCA": over_proxies(losses.ProxyNCALoss, loops.proxy_nca),
     "ProxyNCA, positive in the denominator": over_proxies(
         losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True
@@ -283,6 +371,25 @@ ROWS = {
     ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
+    "manifold": over_proxies(losses.ManifoldLoss, loops.manifold),
+    "manifold with other settings": over_proxies(
+        losses.ManifoldLoss, loops.manifold, alpha=0.5, margin=0.01, context_weight=0.2
+    ),
+    "intra-pair variance": row(losses.IntraPairVarianceLoss, loops.intra_pair_variance),
+    "intra-pair variance, wider": row(
+        losses.IntraPairVarianceLoss, loops.intra_pair_variance, positive_epsilon=0.2, negative_epsilon=0.1
+    ),
+    "threshold consistency": row(losses.ThresholdConsistencyLoss, loops.threshold_consistency),
+    "threshold consistency with other settings": row(
+        losses.ThresholdConsistencyLoss,
+        loops.threshold_consistency,
+        positive_threshold=0.5,
+        negative_threshold=-0.2,
+        positive_weight=2.0,
+        negative_weight=0.5,
+    ),
+    "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN),
+    "clustering, greedy": row(losses.ClusteringLoss, loops.clustering, WITHIN, BRANCH, margin=4.0, refinements=0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),

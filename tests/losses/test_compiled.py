@@ -9,6 +9,7 @@ import pytest
 
 from tests.backend import BACKEND, compiled
 from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
+from tfdml import models
 
 
 @each(BRANCHES)
@@ -35,7 +36,8 @@ def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(r
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     rows = 12 if BACKEND == "tensorflow" else 8  # JAX would compile the last 4 as it compiles any batch
     labels, x = batch(np.arange(rows) // 2)
-    model = keras.Sequential([keras.layers.Input((5,)), keras.layers.Dense(4, dtype="mixed_bfloat16")])
-    model.compile("sgd", loss=row.loss, jit_compile=True)
+    inputs, build = keras.Input((5,)), models.EmbeddingModel if row.loss.layers else keras.Model
+    model = build(inputs, keras.layers.Dense(5, dtype="mixed_bfloat16")(inputs))
+    model.compile("sgd", loss=type(row.loss).from_config(row.loss.get_config()), jit_compile=True)
     history = model.fit(x, labels, batch_size=8, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()

@@ -31,6 +31,27 @@ def test_distances_agree_with_numpy(x):
     np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.sqrt(square), rtol=1e-5, atol=1.1e-18)
 
 
+def test_signal_to_noise_ratios_agree_with_numpy_and_do_not_change_with_scale_or_offset(x):
+    y = x.astype("float64")
+    expected = np.var(y[None] - y[:, None], axis=-1) / np.var(y, axis=-1)[:, None]
+    for moved in (x, 1e-4 * x, x + np.float32(10.0)):
+        np.testing.assert_allclose(numbers(pairs.snr(pairs.all_pairs(LABELS, moved))), expected, rtol=1e-4, atol=1e-6)
+    others = pairs.pairs_with(LABELS[:2], x[:2], LABELS, x)
+    np.testing.assert_allclose(numbers(pairs.snr(others)), expected[:2], rtol=1e-4, atol=1e-6)
+    in_a_list = pairs.consecutive_pairs(LABELS, x)
+    np.testing.assert_allclose(numbers(pairs.snr(in_a_list))[:, 0], expected[[0, 2, 4], [1, 3, 5]], rtol=1e-4)
+
+
+def test_an_anchor_without_a_signal_has_distance_zero_and_gradient_zero(x):
+    x[1], x[2] = 0.1, 0.0
+    d = numbers(pairs.snr(pairs.all_pairs(LABELS, x)))
+    np.testing.assert_array_equal(d[1:3], np.zeros((2, 6)))
+    np.testing.assert_allclose(d[0, 1:3], [1, 1], rtol=1e-6)
+    slope = gradient(lambda v: pairs.snr(pairs.pairs_with(LABELS, v, LABELS, x)), x)
+    np.testing.assert_array_equal(slope[1:3], np.zeros((2, 4)))
+    assert np.isfinite(slope).all()
+
+
 @pytest.mark.parametrize("dim", [2, 300, 5000])
 def test_duplicates_are_at_distance_zero_with_gradient_zero(dim):
     row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32")
@@ -54,12 +75,12 @@ def test_a_zero_vector_has_similarity_zero_and_gradient_zero(x):
 
 def test_half_precision_embeddings_are_compared_in_float32(x):
     made = pairs.all_pairs(LABELS, keras.ops.cast(x, "bfloat16"))
-    for distance in (pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean):
+    for distance in (pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean, pairs.snr):
         assert keras.backend.standardize_dtype(distance(made).dtype) == "float32"
 
 
 @pytest.mark.parametrize("only_cpus", [True, False])
-@pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean])
+@pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean, pairs.snr])
 def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, x, monkeypatch):
     monkeypatch.setattr(pairs.distances, "_only_cpus", lambda: only_cpus)
     weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))

@@ -123,6 +123,29 @@ def test_what_is_wrong_with_data_without_classes_or_two_towers_is_said_at_the_ca
         pairs.two_towers(LABELS, x.reshape(3, 2, 4))
 
 
+@pytest.mark.parametrize("labels", [None, [5, 5, 5, 5, 5, 5], np.zeros((6, 3))], ids=["none", "one class", "floats"])
+def test_the_other_view_of_an_example_is_its_only_positive_whatever_the_labels(labels, x):
+    made = pairs.two_views(labels, x)
+    assert made.within
+    np.testing.assert_array_equal(numbers(made.positive), np.kron(np.eye(3), 1 - np.eye(2)))
+    np.testing.assert_array_equal(numbers(made.negative), 1 - np.kron(np.eye(3), np.ones((2, 2))))
+    np.testing.assert_array_equal(numbers(made.anchor_labels), [0, 0, 1, 1, 2, 2])
+
+
+def test_two_views_of_what_is_not_in_pairs_are_refused(x):
+    with pytest.raises(ValueError, match="batch of 5 rows for pairs of neighboring rows"):
+        pairs.two_views(None, x[:5])
+    with pytest.raises(ValueError, match="for two views, expected match=None"):
+        losses.NTXentLoss(pairing=pairs.two_views, match=lambda a, b: a == b)(LABELS, x)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_loss_over_two_views_is_that_of_the_numbers_of_the_examples(x, xla):
+    loss, expected = losses.NTXentLoss(pairing=pairs.two_views), losses.NTXentLoss()
+    values = (compiled if xla else fast)(lambda v: loss.call(None, v))(keras.ops.convert_to_tensor(x))
+    np.testing.assert_allclose(numbers(values), numbers(expected.call([0, 0, 1, 1, 2, 2], x)), rtol=1e-5)
+
+
 def test_weights_are_scaled_and_dropped(x):
     made, first = pairs.all_pairs(LABELS, x), np.arange(6)[:, None] == 0
     scaled, dropped = made.scale(positive=2.0, negative=np.full((1, 6), 0.5, "float32")), made.drop(negative=first)

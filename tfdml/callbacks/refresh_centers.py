@@ -1,4 +1,4 @@
-"""Keep class centers current while a model trains."""
+"""Keep class centers and trees of classes current while a model trains."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ import numpy.typing as npt
 
 from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
+from tfdml.layers import ClassTree
 from tfdml.models.bulk_embedding import embed_rows
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.hard_class import ClassCenters
 
 
 class RefreshCenters(Refresh):
-    """Recompute class centers from a few examples of every class, when training begins and after epochs.
+    """Recompute class centers, or a tree of classes, from a few examples per class, at the start and after epochs.
 
     A refresh embeds `examples_per_class` examples per class, the same ones each time. A resumed run starts with the
     centers of the resumed model.
@@ -27,7 +28,7 @@ class RefreshCenters(Refresh):
                   callbacks=[tfdml.callbacks.RefreshCenters(centers, train)])
 
     Args:
-        centers: `tfdml.samplers.ClassCenters` of the same classes.
+        centers: `tfdml.samplers.ClassCenters` or `tfdml.layers.ClassTree` of the same classes.
         images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
             in brackets and returns these examples: a memory map, an HDF5 dataset. Or a labeled set.
         labels: `(examples,)` integer class ids; left out where `images` is a labeled set.
@@ -43,7 +44,7 @@ class RefreshCenters(Refresh):
 
     def __init__(
         self,
-        centers: ClassCenters,
+        centers: ClassCenters | ClassTree,
         images: Any,
         labels: npt.ArrayLike | None = None,
         *,

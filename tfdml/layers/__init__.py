@@ -1,10 +1,13 @@
 """Keras layers that a loss holds: its learned weights and its state."""
 
 from tfdml.layers.boundaries import Boundaries
+from tfdml.layers.class_tree import ClassTree
 from tfdml.layers.memory import Memory
+from tfdml.layers.position_dependent import PositionDependentMetric
 from tfdml.layers.proxies import Proxies
+from tfdml.layers.scheduled import Scheduled
 
-__all__ = ["Boundaries", "Memory", "Proxies"]
+__all__ = ["Boundaries", "ClassTree", "Memory", "PositionDependentMetric", "Proxies", "Scheduled"]
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from tfdml._serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of
+from tfdml.pairs.pairings import checked
 
 
 @serializable
@@ -22,16 +23,24 @@ class Proxies(References):
     not be inside a function that JAX compiles. They are used as they are; losses over cosine similarities normalize
     them.
 
+    With `sampled`, the references of a batch are the proxies of its own classes and those of a random sample of all
+    classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
+    likely, none is there twice, and each batch has another sample.
+
     Example:
 
         loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=10))
+        loss = tfdml.losses.CosFaceLoss(pairing=tfdml.layers.Proxies(1_000_000, sampled=10_000))
 
     Args:
         classes: number of classes; labels are 0 to classes - 1.
         per_class: number of proxies for each class. Rows k * per_class to (k + 1) * per_class - 1 belong to class k.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
-        seed: seed of the default initializer.
+        seed: seed of the default initializer, and of the samples.
+        sampled: number of random classes beside those of the batch, below `classes`; None for all classes. There is one
+            reference per row and one per sampled class (`per_class` of them); the second of two references of the same
+            class has no pairs. Does not go together with `match`.
 
     Attributes:
         vectors: the variable `(classes * per_class, dim)`; None before the layer is built.
@@ -42,18 +51,36 @@ class Proxies(References):
             can be raised, the embedding of such a label is NaN, and so is the loss.
 
     Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017.
+    Samples: An et al., Killing Two Birds with One Stone: Efficient and Robust Training of Face Recognition CNNs by
+    Partial FC, CVPR 2022. There, the classes of the batch are part of the sample; here they come on top of it.
     """
 
     def __init__(
-        self, classes: int, *, per_class: int = 1, initializer: Any = None, seed: int | None = None, **options: Any
+        self,
+        classes: int,
+        *,
+        per_class: int = 1,
+        initializer: Any = None,
+        seed: int | None = None,
+        sampled: int | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more")
         require(int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class")
         require(
-            initializer is None or seed is None, f"seed={seed} and an initializer", "one of them: seed the initializer"
+            initializer is None or seed is None or sampled is not None,
+            f"seed={seed} and an initializer",
+            "one of them: seed the initializer",
         )
-        self.classes, self.per_class, self.seed = int(classes), int(per_class), seed
+        require(
+            sampled is None or (int(sampled) == sampled and 1 <= sampled < classes),
+            f"sampled={sampled}",
+            f"a number of classes from 1 to {classes - 1}, or None for all {classes}",
+        )
+        self.classes, self.per_class, self.seed, self.sampled = int(classes), int(per_class), seed, sampled
+        if sampled is not None:
+            self.seed_generator = keras.random.SeedGenerator(seed)
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
@@ -67,8 +94,30 @@ class Proxies(References):
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
+        if self.sampled is not None:
+            require(match is None, f"sampled={self.sampled} and a match", "one of them: a sample holds equal class ids")
+            return self._nan_outside(self._pairs_with_a_sample(labels, embeddings))
         pairs = pairs_with(labels, embeddings, self.labels, ops.convert_to_tensor(self.vectors), match)
         return pairs if match is not None else self._nan_outside(pairs)
+
+    def _pairs_with_a_sample(self, labels, embeddings):
+        """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
+        labels, embeddings = checked(labels, embeddings)
+        own, others = ops.cast(ops.where(self._known(labels), labels, 0), "int32"), self._sample()
+        ids = ops.repeat(ops.concatenate([own, others]), self.per_class)
+        rows = self.per_class * ids + ops.arange(ops.shape(ids)[0], dtype="int32") % self.per_class
+        is_repeated = ops.concatenate([_repeated(own), ops.any(others[:, None] == own, axis=1)])
+        pairs = pairs_with(labels, embeddings, ids, ops.take(self.vectors, rows, axis=0))
+        is_repeated = ops.repeat(is_repeated, self.per_class)
+        return pairs.drop(positive=is_repeated, negative=is_repeated)
+
+    def _sample(self):
+        """Different classes, `(sampled,)`: a random one of each of `sampled` ranges, which begin at a random class."""
+        bounds = np.arange(self.sampled + 1) * self.classes // self.sampled
+        sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last range is all classes: where to begin
+        u = keras.random.uniform((self.sampled + 1,), dtype="float32", seed=self.seed_generator)
+        drawn = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
+        return (bounds[:-1].astype("int32") + drawn[:-1] + drawn[-1]) % self.classes
 
     @property
     def labels(self) -> np.ndarray:
@@ -78,19 +127,28 @@ class Proxies(References):
     def _nan_outside(self, pairs):
         """The same pairs, with NaN for anchors whose label is outside the classes, or a ValueError if it is known."""
         labels = pairs.anchor_labels
-        known = ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
+        known = self._known(labels)
         _raise_for_unknown(value_of(labels), value_of(known), self.classes)
         return pairs._replace(anchors=pairs.anchors + _zero_or_nan(known, pairs.anchors.dtype)[:, None])
+
+    def _known(self, labels):
+        return ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
-        own = {"classes": self.classes, "per_class": self.per_class, "initializer": initializer, "seed": self.seed}
-        return {**super().get_config(), **own}
+        own = {name: getattr(self, name) for name in ("classes", "per_class", "seed", "sampled")}
+        return {**super().get_config(), **own, "initializer": initializer}
 
 
 def _unit_variance_of_norms(seed):
     return keras.initializers.VarianceScaling(mode="fan_out", distribution="untruncated_normal", seed=seed)
+
+
+def _repeated(ids):
+    """Whether each id stands further up as well."""
+    rows = ops.arange(ops.shape(ids)[0])
+    return ops.any(ops.logical_and(ids[:, None] == ids, rows[:, None] > rows), axis=1)
 
 
 def _zero_or_nan(known, dtype):

@@ -3,6 +3,22 @@
 from tfdml.layers.boundaries import Boundaries
 from tfdml.losses import uncertainty
 from tfdml.losses.angular import AngularLoss, angular
+from tfdml.losses.angular_margins import (
+    ArcFaceLoss,
+    CosFaceLoss,
+    LargeMarginSoftmaxLoss,
+    MagFaceLoss,
+    NormalizedSoftmaxLoss,
+    SphereFaceLoss,
+    SubCenterArcFaceLoss,
+    arcface,
+    cosface,
+    large_margin_softmax,
+    magface,
+    normalized_softmax,
+    sphereface,
+    sub_center_arcface,
+)
 from tfdml.losses.base import PairLoss
 from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
 from tfdml.losses.contrastive import (
@@ -18,7 +34,11 @@ from tfdml.losses.contrastive import (
     cosine_regression,
     weighted_contrastive,
 )
+from tfdml.losses.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
+from tfdml.losses.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
+from tfdml.losses.facility_location import ClusteringLoss, clustering
 from tfdml.losses.hap2s import HAP2SLoss, hap2s
+from tfdml.losses.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
 from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.lifted import (
     CircleLoss,
@@ -29,33 +49,40 @@ from tfdml.losses.lifted import (
     lifted_structure,
 )
 from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
+from tfdml.losses.manifold import ManifoldLoss, manifold
 from tfdml.losses.margin import MarginLoss, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.nested import MatryoshkaLoss, matryoshka
+from tfdml.losses.pddm import PDDMLoss, pddm
 from tfdml.losses.proxies import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    NormalizedSoftmaxLoss,
+    CenterLoss,
+    P2SGradLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     SoftTripleLoss,
-    SphereFaceLoss,
-    arcface,
-    cosface,
-    normalized_softmax,
+    center_loss,
+    p2s_grad,
     proxy_anchor,
     proxy_nca,
     soft_triple,
-    sphereface,
 )
 from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
-from tfdml.losses.ranking import RankedListLoss, SmoothAPLoss, ranked_list, smooth_ap
+from tfdml.losses.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
 from tfdml.losses.robust import RobustLoss, robust
+from tfdml.losses.similarity_regularizers import (
+    IntraPairVarianceLoss,
+    ThresholdConsistencyLoss,
+    intra_pair_variance,
+    threshold_consistency,
+)
 from tfdml.losses.softmax import (
+    InstanceLoss,
     NCALoss,
     NPairsLoss,
     NTXentLoss,
     SupConLoss,
     TupletMarginLoss,
+    instance,
     n_pairs,
     nca,
     nt_xent,
@@ -64,6 +91,7 @@ from tfdml.losses.softmax import (
 )
 from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
 from tfdml.losses.uncertainty import KL, GroupedKL, Maximal, TopK, TopKBalanced, Variance
+from tfdml.losses.weighted_sum import WeightedSumLoss
 
 __all__ = [
     "KL",
@@ -72,28 +100,44 @@ __all__ = [
     "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
+    "BoostedLoss",
     "Boundaries",
+    "CascadeLoss",
+    "CenterLoss",
     "CircleLoss",
+    "ClusteringLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
     "CosineContrastiveLoss",
     "CosineRegressionLoss",
     "CoupledClustersLoss",
     "DistanceLogisticLoss",
+    "DivergenceLoss",
+    "DynamicSoftMarginLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
     "GroupedKL",
     "HAP2SLoss",
+    "HierarchicalTripletLoss",
     "HingeSquared",
     "HistogramLoss",
+    "InstanceLoss",
+    "IntraPairVarianceLoss",
+    "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "MagFaceLoss",
+    "ManifoldLoss",
     "MarginLoss",
+    "MatryoshkaLoss",
     "Maximal",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "P2SGradLoss",
+    "PDDMLoss",
+    "PNPLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -105,36 +149,55 @@ __all__ = [
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SphereFaceLoss",
+    "SubCenterArcFaceLoss",
     "SupConLoss",
+    "ThresholdConsistencyLoss",
     "TopK",
     "TopKBalanced",
     "TripletLoss",
     "TupletMarginLoss",
     "Variance",
     "WeightedContrastiveLoss",
+    "WeightedSumLoss",
     "angular",
     "arcface",
     "balanced_contrastive",
     "batch_hard_triplet",
     "binomial_deviance",
+    "boosted",
+    "cascade",
+    "center_loss",
     "circle",
+    "clustering",
     "contrastive",
     "cosface",
     "cosine_contrastive",
     "cosine_regression",
     "coupled_clusters",
     "distance_logistic",
+    "divergence",
+    "dynamic_soft_margin",
     "fast_ap",
     "generalized_lifted",
     "hap2s",
+    "hierarchical_triplet",
     "histogram",
+    "instance",
+    "intra_pair_variance",
+    "large_margin_softmax",
     "lifted_structure",
+    "magface",
+    "manifold",
     "margin_loss",
+    "matryoshka",
     "multi_similarity",
     "n_pairs",
     "nca",
     "normalized_softmax",
     "nt_xent",
+    "p2s_grad",
+    "pddm",
+    "pnp",
     "prototypical",
     "proxy_anchor",
     "proxy_nca",
@@ -144,7 +207,9 @@ __all__ = [
     "smooth_ap",
     "soft_triple",
     "sphereface",
+    "sub_center_arcface",
     "sup_con",
+    "threshold_consistency",
     "triplet",
     "tuplet_margin",
     "uncertainty",

@@ -1,5 +1,6 @@
 """Base classes of the losses, and reductions over pairs that do not overflow."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, get_args
@@ -260,10 +261,15 @@ def _with_what_is_not_finite(values, pairs):
     return values + ops.sum(_nan_unless_finite(references, 0.0))
 
 
+@ops.custom_gradient
 def _nan_unless_finite(x, values):
     """0 with gradient 0 for each row of x, but NaN with gradient NaN where it or its value overflows or is NaN."""
-    size = ops.sum(ops.square(4.0 * x), axis=-1)
-    return ops.sum(x * ops.stop_gradient(0.0 * (size + values))[..., None], axis=-1)
+    zero = 0.0 * (16.0 * ops.sum(ops.square(x), axis=-1) + values)
+
+    def grad(upstream):
+        return ops.broadcast_to((upstream * zero)[..., None], ops.shape(x)), ops.zeros_like(values)
+
+    return zero, grad
 
 
 def _reweighted(option, function, pairs):
@@ -336,12 +342,30 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
     Returns:
         A vector; -inf, with gradient 0, where all weights are 0.
     """
-    scores = ops.where(weights > 0, scores, -float("inf"))
-    top = ops.stop_gradient(ops.max(scores, axis=axis, keepdims=True))
-    top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
-    total = ops.sum(weights * ops.exp(scores - top), axis=axis)
-    empty = ops.max(weights, axis=axis) == 0
-    return ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + ops.squeeze(top, axis))
+    return _log_sum_exp(axis)(scores, weights)
+
+
+@functools.cache
+def _log_sum_exp(axis):
+    """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
+
+    @ops.custom_gradient
+    def log_sum_exp(scores, weights):
+        scores = ops.where(weights > 0, scores, -float("inf"))
+        top = ops.max(scores, axis=axis, keepdims=True)
+        top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
+        exp = ops.exp(scores - top)
+        terms = weights * exp
+        total = ops.sum(terms, axis=axis, keepdims=True)
+        empty = total == 0
+
+        def grad(upstream):
+            share = ops.where(empty, 0.0, ops.expand_dims(upstream, axis) / ops.where(empty, 1.0, total))
+            return terms * share, exp * share
+
+        return ops.squeeze(ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + top), axis), grad
+
+    return log_sum_exp
 
 
 def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ def contrastive(
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         positive_margin: positive pairs closer than this have zero loss.
         negative_margin: negative pairs farther apart than this have zero loss.
-        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), or a
+        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), "snr", or a
             function of `Pairs`.
 
     Returns:
@@ -70,7 +70,7 @@ def weighted_contrastive(
         g: increasing function of an array of distances, the loss of a positive pair.
         h: decreasing function of an array of distances, the loss of a negative pair.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. An anchor without pairs gives 0.
@@ -118,7 +118,7 @@ def balanced_contrastive(
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
         negatives_per_positive: lambda.
         margin: negative pairs farther apart than this have zero loss.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. An anchor without pairs gives 0. Inside a compiled function, where no error can be raised, a class
@@ -242,7 +242,7 @@ class ContrastiveLoss(PairLoss):
     Args:
         positive_margin: positive pairs closer than this have zero loss; 0 or more.
         negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -283,7 +283,7 @@ class WeightedContrastiveLoss(PairLoss):
         h: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
             Your own functions are saved with the loss if they are registered with Keras.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -320,7 +320,7 @@ class BalancedContrastiveLoss(PairLoss):
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
         negatives_per_positive: lambda, above 0; 256 in the paper.
         margin: negative pairs farther apart than this have zero loss, above 0.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -36,7 +36,7 @@ def lifted_structure(
         margin: distance up to which negatives count, with a soft threshold.
         hard: use the nested maximum, which the smooth form bounds from above.
         squared: square the hinge, as in the paper.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. A positive pair without negatives at either end has zero loss.
@@ -74,7 +74,7 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         margin: how much farther negatives must be.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
@@ -123,7 +123,7 @@ class LiftedStructureLoss(PairLoss):
         margin: distance up to which negatives count, above 0.
         hard: use the nested maximum instead of its smooth upper bound.
         squared: square the hinge, as in the paper.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
@@ -151,7 +151,7 @@ class GeneralizedLiftedLoss(PairLoss):
 
     Args:
         margin: how much farther negatives must be, 0 or more.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

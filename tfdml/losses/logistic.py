@@ -19,7 +19,7 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         margin: distance around which the probability drops; P(0) = 1.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. An anchor without pairs gives 0. The loss of coincident negatives is infinite; it is capped at about
@@ -75,7 +75,7 @@ class DistanceLogisticLoss(PairLoss):
 
     Args:
         margin: distance around which the probability of a match falls, above 0.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -36,7 +36,7 @@ def margin_loss(
             one for each anchor.
         nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
             share of active positives minus that of active negatives among the N pairs.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
 
     Returns:
@@ -81,7 +81,7 @@ class MarginLoss(PairLoss):
         boundary: the distance that separates positives from negatives: a number in [0, 2], or `Boundaries`, which
             `EmbeddingModel` trains and keeps in its files.
         nu: regularization weight of a learned boundary, 0 or more.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`, of embeddings scaled to norm 1.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`, of embeddings scaled to norm 1.
         normalize: "active" (the default) or "all".
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -1,6 +1,5 @@
-"""Softmax and ranking losses over proxies: references of the classes that are learned with the network."""
+"""Losses over proxies: references of the classes that are learned with the network."""
 
-import math
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -20,102 +19,10 @@ from tfdml.losses.base import (
     softplus_sum_exp,
     weighted_mean,
 )
+from tfdml.losses.contrastive import cosine_regression_pair_losses
 from tfdml.losses.softmax import positives_among_negatives
 from tfdml.pairs import Pairs, cosine, normalized, squared
 from tfdml.pairs.base import Tensor
-
-
-def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
-    """Normalized softmax loss (NormFace), one value per anchor: cross-entropy of scaled cosines.
-
-    mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Wang, Xiang, Cheng, Yuille, NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017.
-    The scale is fixed here; the paper also learns it. It is `nt_xent` with a temperature of 1 / scale.
-    """
-    return positives_among_negatives(scale * cosine(pairs), pairs)
-
-
-def cosface(pairs: Pairs, *, margin: float = 0.35, scale: float = 64.0) -> Tensor:
-    """CosFace loss (large margin cosine loss), one value per anchor: the cosine of a positive minus a margin.
-
-    mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: difference of cosines that a positive must have over the negatives.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018, eq. 4.
-    """
-    return positives_among_negatives(scale * (cosine(pairs) - margin * _is_positive(pairs)), pairs)
-
-
-def arcface(pairs: Pairs, *, margin: float = 0.5, scale: float = 64.0) -> Tensor:
-    """ArcFace loss (additive angular margin), one value per anchor: a margin is added to the angle of a positive.
-
-    mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
-    f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: angle in radians.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Deng, Guo, Xue, Zafeiriou, ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019,
-    eq. 3. cos(t + margin) increases beyond pi - margin; f decreases everywhere, as in the authors' code, insightface.
-    """
-    return positives_among_negatives(scale * _on_positives(_cosine_after_margin, pairs, margin), pairs)
-
-
-def _cosine_after_margin(cosines, margin):
-    """cos(t + margin), and beyond pi - margin a line in the cosine that keeps it decreasing in t."""
-    sine = ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
-    shifted = cosines * math.cos(margin) - sine * math.sin(margin)
-    return ops.where(cosines >= -math.cos(margin), shifted, cosines - margin * math.sin(margin))
-
-
-def sphereface(pairs: Pairs, *, margin: int = 4, scale: float = 64.0) -> Tensor:
-    """SphereFace loss (angular softmax), one value per anchor: the angle of a positive is multiplied.
-
-    mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
-    psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: the whole number that multiplies the angle.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3. The paper
-    multiplies by the norm of the embedding in place of a fixed scale, and blends psi with the cosine during training.
-    """
-    return positives_among_negatives(scale * _on_positives(_psi, pairs, margin), pairs)
-
-
-def _psi(cosines, margin):
-    """(-1)^k cos(margin t) - 2 k, with cos(margin t) as the Chebyshev polynomial of the cosine."""
-    before, current = ops.ones_like(cosines), cosines
-    for _ in range(margin - 1):
-        before, current = current, 2.0 * cosines * current - before
-    bounds = [math.cos(k * math.pi / margin) for k in range(1, margin)]
-    k = sum((ops.cast(cosines < bound, cosines.dtype) for bound in bounds), ops.zeros_like(cosines))
-    return (1.0 - 2.0 * ops.mod(k, 2.0)) * current - 2.0 * k
 
 
 def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool = False) -> Tensor:
@@ -157,7 +64,7 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
     Returns:
         `(A,)`, the same value for every anchor. A batch without pairs gives 0; a reference without positives is left
-        out of the first mean.
+        out of the first mean, and one without pairs out of both.
 
     Raises:
         ValueError: anchors that do not share references.
@@ -168,8 +75,13 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
     s, positive, negative = (ops.transpose(part) for part in (cosine(pairs), pairs.positive, pairs.negative))
     pull = softplus_sum_exp(-alpha * (s - margin), positive)
     push = softplus_sum_exp(alpha * (s + margin), negative)
-    with_positives = ops.sum(ops.cast(count(positive) > 0, pull.dtype))
-    return broadcast_to_anchors(ops.sum(pull) / ops.maximum(with_positives, 1.0) + ops.mean(push), pairs)
+    value = _mean_where(count(positive) > 0, pull) + _mean_where(count(positive + negative) > 0, push)
+    return broadcast_to_anchors(value, pairs)
+
+
+def _mean_where(chosen, values):
+    """The mean of the chosen values, 0 without any; the values that are not chosen are 0."""
+    return ops.sum(values) / ops.maximum(ops.sum(ops.cast(chosen, values.dtype)), 1.0)
 
 
 def soft_triple(
@@ -205,14 +117,12 @@ def soft_triple(
     Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
     """
     require_shared_references(pairs, "the SoftTriple loss")
-    s, positive, negative = (_by_class(part, centers) for part in (cosine(pairs), pairs.positive, pairs.negative))
-    relaxed = _soft_maximum(s, temperature)
-    classes = pairs._replace(positive=ops.max(positive, axis=-1), negative=ops.max(negative, axis=-1))
-    values = positives_among_negatives(scale * (relaxed - margin * _is_positive(classes)), classes)
+    relaxed, classes = _soft_maximum(by_class(cosine(pairs), centers), temperature), over_classes(pairs, centers)
+    values = positives_among_negatives(relaxed, classes, scale=scale, change=lambda s: s - margin)
     return values if centers == 1 else values + nu * _spread(normalized(pairs).others, centers)
 
 
-def _by_class(matrix, centers):
+def by_class(matrix: Tensor, centers: int) -> Tensor:
     """The columns of each class: `(A, R)` as `(A, C, centers)`."""
     references = matrix.shape[1]
     require(
@@ -221,6 +131,12 @@ def _by_class(matrix, centers):
         "a multiple of centers: the references of a class stand side by side",
     )
     return ops.reshape(matrix, (ops.shape(matrix)[0], -1, centers))
+
+
+def over_classes(pairs: Pairs, centers: int) -> Pairs:
+    """The weights of anchors and classes, `(A, C)`: the largest weight of the centers of each class."""
+    positive, negative = (ops.max(by_class(part, centers), axis=-1) for part in (pairs.positive, pairs.negative))
+    return pairs._replace(positive=positive, negative=negative)
 
 
 def _soft_maximum(s, temperature):
@@ -237,14 +153,42 @@ def _spread(references, centers):
     return ops.mean(ops.take(ops.reshape(between, (-1, centers**2)), first * centers + second, axis=1)) / 2.0
 
 
-def _on_positives(change, pairs, margin):
-    """Cosines, changed by a function of cosine and margin where pairs are positive."""
-    s = cosine(pairs)
-    return ops.where(pairs.positive > 0, change(s, margin), s)
+def p2s_grad(pairs: Pairs) -> Tensor:
+    """P2SGrad loss (probability-to-similarity gradient), one value per anchor: regression of cosines to 1 and 0.
+
+    sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
+
+    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
+    neither a scale nor a margin.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
+    gradient; this is its integral. It is the sum over pairs where `cosine_regression` is the mean.
+    """
+    return ops.sum((pairs.positive + pairs.negative) * cosine_regression_pair_losses(pairs), axis=1)
 
 
-def _is_positive(pairs):
-    return ops.cast(pairs.positive > 0, pairs.positive.dtype)
+def center_loss(pairs: Pairs) -> Tensor:
+    """Center loss, one value per anchor: half the squared distance to the center of its class.
+
+    mean_p |a - p|^2 / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
+    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
+    alpha times the sum of the differences to its examples divided by 1 plus their number.
+    """
+    return weighted_mean(squared(pairs), pairs.positive) / 2
 
 
 class ProxyLoss(PairLoss):
@@ -278,123 +222,6 @@ class ProxyLoss(PairLoss):
         if not isinstance(self.pairing, Proxies):
             raise AttributeError(f"Received pairing={self.pairing!r}, expected proxies. Make the loss with classes=.")
         return self.pairing
-
-
-@serializable
-class NormalizedSoftmaxLoss(ProxyLoss):
-    """Normalized softmax loss: see `tfdml.losses.normalized_softmax` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # trained with an EmbeddingModel
-
-    Args:
-        scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        classes: int | None = None,
-        per_class: int = 1,
-        scale: float = 64.0,
-        **options: Unpack[PairOptions],
-    ) -> None:
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(normalized_softmax, classes=classes, per_class=per_class, scale=scale, **options)
-
-
-@serializable
-class CosFaceLoss(ProxyLoss):
-    """CosFace loss: see `tfdml.losses.cosface` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)  # trained with an EmbeddingModel
-
-    Args:
-        margin: difference of cosines, 0 or more.
-        scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        classes: int | None = None,
-        per_class: int = 1,
-        margin: float = 0.35,
-        scale: float = 64.0,
-        **options: Unpack[PairOptions],
-    ) -> None:
-        require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(cosface, classes=classes, per_class=per_class, margin=margin, scale=scale, **options)
-
-
-@serializable
-class ArcFaceLoss(ProxyLoss):
-    """ArcFace loss: see `tfdml.losses.arcface` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # trained with an EmbeddingModel
-
-    Args:
-        margin: angle in radians, from 0 to pi / 2.
-        scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        classes: int | None = None,
-        per_class: int = 1,
-        margin: float = 0.5,
-        scale: float = 64.0,
-        **options: Unpack[PairOptions],
-    ) -> None:
-        require(0 <= margin <= math.pi / 2, f"margin={margin}", "an angle in radians, from 0 to pi / 2")
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(arcface, classes=classes, per_class=per_class, margin=margin, scale=scale, **options)
-
-
-@serializable
-class SphereFaceLoss(ProxyLoss):
-    """SphereFace loss: see `tfdml.losses.sphereface` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)  # trained with an EmbeddingModel
-
-    Args:
-        margin: the whole number that multiplies the angle, 1 or more.
-        scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        classes: int | None = None,
-        per_class: int = 1,
-        margin: int = 4,
-        scale: float = 64.0,
-        **options: Unpack[PairOptions],
-    ) -> None:
-        require(int(margin) == margin >= 1, f"margin={margin}", "a whole number, 1 or more")
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(sphereface, classes=classes, per_class=per_class, margin=int(margin), scale=scale, **options)
 
 
 @serializable
@@ -499,3 +326,43 @@ class SoftTripleLoss(ProxyLoss):
         require(nu >= 0, f"nu={nu}", "0 or more")
         settings = {"centers": centers, "margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
         super().__init__(soft_triple, classes=classes, per_class=centers, **settings, **options)
+
+
+@serializable
+class P2SGradLoss(ProxyLoss):
+    """P2SGrad loss: see `tfdml.losses.p2s_grad` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.P2SGradLoss(classes=870)  # trained with an EmbeddingModel
+
+    Args:
+        classes: number of classes, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, classes: int | None = None, per_class: int = 1, **options: Unpack[PairOptions]) -> None:
+        super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, which makes it a base of `RobustLoss`."""
+        return cosine_regression_pair_losses(pairs)
+
+
+@serializable
+class CenterLoss(ProxyLoss):
+    """Center loss: see `tfdml.losses.center_loss` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CenterLoss(classes=870)  # beside a loss that keeps classes apart
+
+    Args:
+        classes: number of classes, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, classes: int | None = None, per_class: int = 1, **options: Unpack[PairOptions]) -> None:
+        super().__init__(center_loss, classes=classes, per_class=per_class, **options)

@@ -29,7 +29,7 @@ def quadruplet(
         pairs: `Pairs` of a batch with itself, used as they are (not normalized).
         margin: how much farther a negative of the anchor must be than its positive.
         second_margin: how much farther apart two negatives of the anchor must be; less than `margin`.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`, the triplet term of each anchor plus the quadruplet term of the batch; 0 for a term without entries. The
@@ -144,7 +144,7 @@ class QuadrupletLoss(PairLoss):
     Args:
         margin: how much farther a negative of the anchor must be than its positive, above 0.
         second_margin: how much farther apart two negatives must be, in [0, margin].
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 

@@ -50,6 +50,56 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 
+def pnp(pairs: Pairs, *, variant: str = "O", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0) -> Tensor:
+    """Loss of the negatives before a positive (PNP), one value per anchor: they alone lower average precision.
+
+    mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))
+
+    R_p is the number of negatives that are more similar to the anchor than p. f is R for variant "O"; it grows more
+    slowly with R for "Ds", log(1 + R), and "Dq", 1 - (1 + R)^-alpha, which leave outliers alone; and faster for "Iu",
+    (1 + R) log(1 + R), and "Ib", (b R - log(1 + b R)) / b^2, which pull the farthest positives most.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        variant: "O", "Ds", "Dq", "Iu" or "Ib".
+        temperature: temperature of the sigmoid that replaces the step function.
+        alpha: exponent of "Dq".
+        b: factor of "Ib".
+
+    Returns:
+        `(A,)`. An anchor without positives or without negatives gives 0.
+
+    Time grows with A R K for up to K positives per anchor, memory with A R.
+
+    Source: Li, Min, Song, Rethinking the Optimization of Average Precision: Only Penalizing Negative Instances before
+    Positive Ones is Enough, AAAI 2022. Here the anchor is not a positive of its own.
+    """
+    s = cosine(pairs)
+    fixed, penalty = ops.stop_gradient(s), _penalties(alpha, b)[variant]
+
+    def add(p, found, sums, gradient):
+        weight = found[:, None] * at(p, pairs.positive)
+        above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
+        values, derivatives = penalty(ops.sum(pairs.negative * above, axis=1, keepdims=True))
+        by_score = weight * derivatives * pairs.negative * above * (1.0 - above) / temperature
+        by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
+        return sums + (weight * values)[:, 0], gradient + by_score + put(p, by_own_score, fixed)
+
+    sums, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
+    return with_gradient(sums, gradient, s) / ops.maximum(count(pairs.positive), 1.0)
+
+
+def _penalties(alpha, b):
+    """Functions of the number of negatives before a positive that return a penalty and its derivative, by variant."""
+    return {
+        "O": lambda r: (r, ops.ones_like(r)),
+        "Ds": lambda r: (ops.log1p(r), 1.0 / (1.0 + r)),
+        "Dq": lambda r: (1.0 - ops.power(1.0 + r, -alpha), alpha * ops.power(1.0 + r, -alpha - 1.0)),
+        "Iu": lambda r: ((1.0 + r) * ops.log1p(r), 1.0 + ops.log1p(r)),
+        "Ib": lambda r: ((b * r - ops.log1p(b * r)) / b**2, r / (1.0 + b * r)),
+    }
+
+
 def ranked_list(
     pairs: Pairs,
     *,
@@ -112,6 +162,38 @@ class SmoothAPLoss(PairLoss):
     def __init__(self, *, temperature: float = 0.01, **options: Unpack[PairOptions]) -> None:
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
         super().__init__(smooth_ap, temperature=temperature, **options)
+
+
+@serializable
+class PNPLoss(PairLoss):
+    """Loss of the negatives before a positive (PNP): see `tfdml.losses.pnp` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.PNPLoss(variant="Dq", alpha=2.0)
+
+    Args:
+        variant: "O", "Ds", "Dq", "Iu" or "Ib".
+        temperature: above 0.
+        alpha: exponent of "Dq", above 0.
+        b: factor of "Ib", above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        variant: str = "O",
+        temperature: float = 0.01,
+        alpha: float = 1.0,
+        b: float = 2.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        variants = sorted(_penalties(alpha, b))
+        require(variant in variants, f"variant={variant!r}", f"one of {variants}")
+        for name, value in {"temperature": temperature, "alpha": alpha, "b": b}.items():
+            require(value > 0, f"{name}={value}", "a number above 0")
+        super().__init__(pnp, variant=variant, temperature=temperature, alpha=alpha, b=b, **options)
 
 
 @serializable

@@ -1,15 +1,14 @@
 """Distributionally robust losses: worst-case pair weights over an uncertainty set."""
 
-import inspect
 from collections.abc import Callable
-from typing import Any, Self, Unpack
+from typing import Unpack
 
-import keras
 from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
-from tfdml.losses.base import PAIR_OPTIONS, LossOptions, PairLoss, batch_mean_per_anchor, require_known_options
+from tfdml.losses.base import LossOptions, PairLoss, batch_mean_per_anchor
+from tfdml.losses.over_base import LossOverBase, require_sum_over_pairs
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 
@@ -41,7 +40,7 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
 
 @serializable
-class RobustLoss(PairLoss):
+class RobustLoss(LossOverBase):
     """Distributionally robust loss: see `tfdml.losses.robust` for the formula and its source.
 
     Example:
@@ -62,42 +61,8 @@ class RobustLoss(PairLoss):
     def __init__(
         self, base: PairLoss, *, uncertainty: Callable[[Tensor, Pairs], Tensor], **options: Unpack[LossOptions]
     ) -> None:
-        require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
-        require(
-            isinstance(base, PairLoss) and hasattr(base, "pair_losses"),
-            f"base={base!r}",
-            "a sum over pairs, such as ContrastiveLoss or MarginLoss, or your own loss with pair_losses(pairs)",
-        )
+        require_sum_over_pairs(base)
         require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
         nu = base.settings.get("nu", 0.0)
         require(nu == 0, f"a base loss with nu={nu}", "nu=0: the regularization of boundaries is not a loss of pairs")
-        super().__init__(robust, base=base, uncertainty=uncertainty, match=base.match, **options)
-        self.base = base
-
-    def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
-        """The `Pairs` of a batch, built by the base loss."""
-        return self.base.pair(labels, embeddings)
-
-    def reweight(self, pairs: Pairs) -> Pairs:
-        """The pairs, reweighted by the miner and the importance weights of the base loss."""
-        return self.base.reweight(pairs)
-
-    @property
-    def layers(self) -> list[keras.Layer]:
-        """The Keras layers of the base and of the uncertainty set."""
-        return [*self.base.layers, *super().layers]
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor arguments, serialized."""
-        return {name: part for name, part in super().get_config().items() if name not in PAIR_OPTIONS}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes.
-
-        Configs of earlier versions also hold the options of pairs, which then replace those of the base.
-        """
-        options = {name: config[name] for name in PAIR_OPTIONS if name in config}
-        base = {**config["base"], "config": {**config["base"]["config"], **options}}
-        rest = {name: part for name, part in config.items() if name not in options}
-        return super().from_config({**rest, "base": base})
+        super().__init__(robust, base, {"uncertainty": uncertainty}, dict(options))

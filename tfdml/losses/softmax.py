@@ -1,13 +1,14 @@
 """Softmax losses: cross-entropy of each anchor's positives against its references."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Self, Unpack
 
 from keras import ops
 
 from tfdml._checks import require
 from tfdml._serialization import renamed, serializable
-from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, weighted_mean
+from tfdml.losses.base import PairLoss, PairOptions, count, log_sum_exp, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, dot, squared
 from tfdml.pairs.base import Tensor
 
@@ -119,10 +120,59 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
     return positives_among_negatives(scale * relaxed, pairs)
 
 
-def positives_among_negatives(logits: Tensor, pairs: Pairs) -> Tensor:
-    """mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))) of `(A, R)` logits l: `(A,)`, 0 without either sign."""
-    against = log_sum_exp(logits, pairs.negative)[:, None]
-    return weighted_mean(ops.softplus(against - ops.where(pairs.positive > 0, logits, 0.0)), pairs.positive)
+def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
+    """Instance loss, one value per anchor: every example is a class of its own, told from the references of others.
+
+    log(1 + sum_n exp(scale (s_an - 1)))
+
+    It is the softmax cross-entropy of the anchor's similarity to itself, 1, and of those to its negatives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized. Positives
+            are ignored: they neither attract nor repel.
+        scale: sharpness of the softmax, gamma.
+
+    Returns:
+        `(A,)`. An anchor without negatives gives 0.
+
+    Source: Zheng, Zheng, Garrett, Yang, Xu, Shen, Dual-Path Convolutional Image-Text Embeddings with Instance Loss, ACM
+    TOMM 2020, in the form of pytorch-metric-learning, whose classifier weights are the embeddings of the batch. The
+    paper learns the weights: `NormalizedSoftmaxLoss(classes=number_of_examples)`, with numbers of examples as labels.
+    """
+    return softplus_sum_exp(scale * (cosine(pairs) - 1.0), pairs.negative)
+
+
+def positives_among_negatives(
+    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Softmax cross-entropy of each positive against all negatives, one value per anchor.
+
+    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))),  l_n = scale s_n,  l_p = scale change(s_p)
+
+    Args:
+        scores: `(A, R)` similarities s.
+        pairs: `Pairs` of A anchors and R references.
+        scale: sharpness of the softmax.
+        change: function of the scores of positives, `(A, R)` or `(A, 1)`, which returns the same shape; None for none.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+    """
+    against = log_sum_exp(scale * scores, pairs.negative)[:, None]
+    total = ops.sum(pairs.positive, axis=1, keepdims=True)
+
+    def mean(scores, positive):
+        scores = ops.where(positive > 0, scores, 0.0)
+        logits = scale * (scores if change is None else change(scores))
+        return weighted_mean(ops.softplus(against - logits), positive)
+
+    def mean_of_one():
+        own = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
+        return mean(own, total)
+
+    # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
+    at_most_one = ops.all(total == ops.max(pairs.positive, axis=1, keepdims=True))
+    return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
 
 
 @serializable
@@ -220,3 +270,21 @@ class TupletMarginLoss(PairLoss):
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The loss that `get_config` describes; files of earlier versions have `margin`."""
         return super().from_config(renamed(config, margin="margin_degrees"))
+
+
+@serializable
+class InstanceLoss(PairLoss):
+    """Instance loss: see `tfdml.losses.instance` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.InstanceLoss(scale=64.0)
+
+    Args:
+        scale: above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(instance, scale=scale, **options)

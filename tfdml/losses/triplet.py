@@ -36,7 +36,7 @@ def triplet(
         pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
             The weight of a triplet is the product of the weights of its two pairs.
         margin: how much nearer positives must be, in units of the distance; not used by `soft`.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
         swap: compare d_ap with the smaller of d_an and d_pn, so that the positive takes the anchor's place where that
@@ -200,7 +200,7 @@ def batch_hard_triplet(
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
             is 0 matters.
         margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The references must be the
             batch itself.
@@ -240,7 +240,7 @@ class TripletLoss(PairLoss):
 
     Args:
         margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
         swap: compare with the nearer of anchor and positive.
@@ -290,7 +290,7 @@ class BatchHardTripletLoss(PairLoss):
 
     Args:
         margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         swap: compare with the nearer of anchor and positive.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.

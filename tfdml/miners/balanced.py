@@ -46,7 +46,7 @@ class UniformHistogram(Seeded):
     Args:
         bins: number of bins.
         positives_per_bin, negatives_per_bin: expected number of ordered pairs that a bin keeps.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 

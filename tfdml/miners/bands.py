@@ -21,7 +21,7 @@ def pair_margin(
         pairs: `Pairs` of A anchors and R references.
         positive_margin: positives up to this distance are dropped.
         negative_margin: negatives from this distance on are dropped.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on all other pairs. No gradient flows through the selection.
@@ -42,7 +42,7 @@ def semi_hard(
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
             band, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
             "positive" and a width, positives without such a negative are dropped too.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on all other negatives. Without a margin, the weight and the count of a negative become
@@ -99,7 +99,7 @@ class PairMargin(Settings):
     Args:
         positive_margin: positives up to this distance are dropped; 0 or more.
         negative_margin: negatives from this distance on are dropped; above 0.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     positive_margin: float = 0.2
@@ -135,7 +135,7 @@ class SemiHard(Settings):
     Args:
         min_distance: a distance of 0 or more, or "positive".
         margin: None for the nearest negative beyond `min_distance`, once per positive; or the width of a band, above 0.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     min_distance: float | str = 0.5

@@ -14,7 +14,7 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on the other negatives. Negatives at the same distance count as one and are all kept. An
@@ -43,7 +43,7 @@ def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pair
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on the other positives; positives at the same distance are all kept.
@@ -60,7 +60,7 @@ def easy_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on the other positives; positives at the same distance are all kept.
@@ -88,7 +88,7 @@ class HardestNegatives(_ByDistance):
     """All positives and the same number of nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
 
     Args:
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     def __call__(self, pairs: Pairs) -> Pairs:
@@ -102,7 +102,7 @@ class HardestPositives(_ByDistance):
     """The farthest positive of each anchor: see `tfdml.miners.hardest_positives`.
 
     Args:
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     def __call__(self, pairs: Pairs) -> Pairs:
@@ -116,7 +116,7 @@ class EasyPositives(_ByDistance):
     """The nearest positive of each anchor: see `tfdml.miners.easy_positives`.
 
     Args:
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     def __call__(self, pairs: Pairs) -> Pairs:

@@ -43,7 +43,7 @@ def triplet_violations(pairs: Pairs, *, margin: float = 0.2, distance: Distance 
     Args:
         pairs: `Pairs` of A anchors and R references.
         margin: the margin of the triplet loss, in units of the distance.
-        distance: "euclidean", "squared", "cosine" (1 - s), or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
@@ -114,7 +114,7 @@ class TripletViolations(Settings):
 
     Args:
         margin: the margin of the triplet loss, in units of the distance.
-        distance: "euclidean", "squared", "cosine", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
     margin: float = 0.2

@@ -4,6 +4,7 @@ from tfdml.models.backbones import plain, residual
 from tfdml.models.bulk_embedding import embed
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.embedding_network import embedding
+from tfdml.models.ensembles import attention_branches, ensemble
 from tfdml.models.inception import bn_inception
 from tfdml.models.pooling import GeM
 from tfdml.models.pytorch_weights import load_pytorch_weights
@@ -13,9 +14,11 @@ __all__ = [
     "EmbeddingModel",
     "GeM",
     "TwoTowers",
+    "attention_branches",
     "bn_inception",
     "embed",
     "embedding",
+    "ensemble",
     "load_pytorch_weights",
     "plain",
     "residual",

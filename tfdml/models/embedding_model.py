@@ -8,11 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import as_unmasked
-from tfdml._replicas import gathered
+from tfdml._backends import of_all_replicas
+from tfdml._checks import as_unmasked, require_whole
 from tfdml._serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.learning_rates import multipliers_of, scale_updates
+from tfdml.models.micro_batches import in_micro_batches
 from tfdml.pairs.pairings import require_ids_that_fit
 
 _RANDOM = "random_state_"
@@ -40,7 +41,13 @@ class EmbeddingModel(keras.Model):
         steps: training steps since the model was compiled.
     """
 
-    def compile(self, *args: Any, learning_rate_multipliers: Mapping[str, float] | None = None, **kwargs: Any) -> None:
+    def compile(
+        self,
+        *args: Any,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        micro_batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
         Args:
@@ -49,10 +56,17 @@ class EmbeddingModel(keras.Model):
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
                 have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
                 the model.
+            micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
+                so that batches may be larger than the memory for activations allows. The gradient is that of the whole
+                batch; the network is computed twice. Batch normalization takes its statistics from each micro-batch,
+                and updates its averages once per micro-batch. None for the whole batch at a time.
 
         Raises:
-            ValueError: a name that no layer has, or a multiplier below 0.
+            ValueError: a name that no layer has, a multiplier below 0, or a micro-batch without rows; in training, a
+                batch that is not a multiple of `micro_batch_size`.
         """
+        if micro_batch_size is not None:
+            require_whole("micro_batch_size", micro_batch_size, 1)
         super().compile(*args, **kwargs)
         self._jit_compile_option = (
             inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
@@ -67,6 +81,7 @@ class EmbeddingModel(keras.Model):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
         self._set_steps(0)
+        self._micro_batch_size = micro_batch_size
         self._multipliers = dict(learning_rate_multipliers or {})
         factors = multipliers_of(self._flatten_layers(include_self=False), self._multipliers)
         if factors:
@@ -100,6 +115,7 @@ class EmbeddingModel(keras.Model):
         if not config:
             return config
         own = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
+        own["micro_batch_size"] = self._micro_batch_size
         return {**config, "jit_compile": self._jit_compile_option, **own}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -160,11 +176,18 @@ class EmbeddingModel(keras.Model):
         _require_usable(x, y)
         return super().test_on_batch(x, y, *args, **kwargs)
 
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """The outputs of the network, in micro-batches in training where `compile` says so."""
+        size = getattr(self, "_micro_batch_size", None)
+        if not training or size is None:
+            return super().call(inputs, training=training, mask=mask)
+        return in_micro_batches(keras.Model(self.inputs, self.outputs), inputs, size)
+
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """As `keras.Model.compute_loss`, of the rows of all replicas; only training changes the layers of the loss."""
-        y, y_pred, sample_weight = gathered((y, y_pred, sample_weight))
+        y, y_pred, sample_weight = of_all_replicas((y, y_pred, sample_weight))
         if not training:
             with unchanged(self.loss_layers):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)

@@ -13,6 +13,7 @@ from tfdml.pairs.distances import (
     dot,
     euclidean,
     normalized,
+    snr,
     squared,
 )
 from tfdml.pairs.pairings import (
@@ -23,6 +24,7 @@ from tfdml.pairs.pairings import (
     pairs_with,
     triplet_rows,
     two_towers,
+    two_views,
 )
 
 __all__ = [
@@ -39,9 +41,11 @@ __all__ = [
     "labeled_pairs",
     "normalized",
     "pairs_with",
+    "snr",
     "squared",
     "triplet_rows",
     "two_towers",
+    "two_views",
 ]
 
 

@@ -20,8 +20,8 @@ _ZERO_NORM_SQUARED = 1e-30
 
 def normalized(pairs: Pairs) -> Pairs:
     """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
-    references = None if pairs.within else _normalized_rows(_float(pairs.references))
-    return pairs._replace(anchors=_normalized_rows(_float(pairs.anchors)), references=references)
+    references = None if pairs.within else normalized_rows(_float(pairs.references))
+    return pairs._replace(anchors=normalized_rows(_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
@@ -221,14 +221,38 @@ def cosine_distance(pairs: Pairs) -> Tensor:
     return 1.0 - cosine(pairs)
 
 
-DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distance}
+@serializable
+def snr(pairs: Pairs) -> Tensor:
+    """Inverse signal-to-noise ratios, `(anchors, references)`: var(r - a) / var(a), variances over dimensions.
+
+    The anchor is the signal, so the distance is not symmetric. It does not change with the scale of all embeddings. An
+    anchor whose entries are equal, up to rounding, has no signal: its distances are 0, with gradient 0.
+
+    Source: Yuan, Deng, Tang, Tang, Chen, Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR
+    2019.
+    """
+    references = None if pairs.within else _centered_rows(_float(pairs.references))
+    pairs = pairs._replace(anchors=_centered_rows(_float(pairs.anchors)), references=references)
+    square = _square_norms(pairs.anchors)
+    zero = square <= _ZERO_NORM_SQUARED
+    return ops.where(zero, 0.0, squared(pairs) / ops.where(zero, 1.0, square))
+
+
+def _centered_rows(x):
+    """Rows minus their mean; 0 where all that is left is rounding."""
+    centered = x - ops.mean(x, axis=-1, keepdims=True)
+    rounding = 4.0 * _eps(x) ** 2 * _square_norms(x)
+    return ops.where(_square_norms(centered) <= rounding, 0.0, centered)
+
+
+DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distance, "snr": snr}
 
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned as it is.
 
     Raises:
-        ValueError: a name other than "euclidean", "squared" or "cosine".
+        ValueError: a name other than "euclidean", "squared", "cosine" or "snr".
     """
     if callable(distance):
         return distance
@@ -242,17 +266,34 @@ def _float(x):
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 
-def _normalized_rows(x):
+@ops.custom_gradient
+def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     square = _square_norms(x)
     zero = square <= _ZERO_NORM_SQUARED
-    return ops.where(zero, 0.0, x * ops.rsqrt(ops.where(zero, 1.0, square)))
+    inverse = ops.where(zero, 0.0, ops.rsqrt(ops.where(zero, 1.0, square)))
+    unit = x * inverse
+
+    def grad(upstream):
+        return inverse * upstream - unit * (inverse * _row_products(upstream, unit))
+
+    return unit, grad
 
 
 def _products(anchors, references):
     if len(references.shape) == 3:
         return ops.sum(anchors[:, None] * references, axis=-1)
-    return _matmul(anchors, ops.transpose(references))
+    return _products_between(anchors, references)
+
+
+@ops.custom_gradient
+def _products_between(anchors, references):
+    """Dot products. The gradient by references is one product in their own layout, not in that of their transpose."""
+
+    def grad(upstream):
+        return _matmul(upstream, references), _matmul(ops.transpose(upstream), anchors)
+
+    return _matmul(anchors, ops.transpose(references)), grad
 
 
 def _matmul(a, b):

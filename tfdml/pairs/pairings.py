@@ -79,6 +79,32 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     return _weighted(anchors, references, anchor_labels, reference_labels, match)
 
 
+@serializable
+def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
+
+    The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
+
+    Args:
+        labels: ignored; None, or anything with one entry per row.
+        embeddings: `(2 examples, dim)` floats.
+        match: None: labels are not compared.
+
+    Returns:
+        `Pairs` of `2 examples` anchors against themselves; the label of a row is the number of its example, k.
+
+    Raises:
+        ValueError: an odd number of rows, or a `match`.
+
+    Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
+    ICML 2020.
+    """
+    require(match is None, f"match={match!r} for two views", "match=None: labels are not compared")
+    embeddings = ops.convert_to_tensor(as_unmasked(embeddings, "embeddings"))
+    _require_even(embeddings)
+    return all_pairs(ops.arange(ops.shape(embeddings)[0], dtype="int32") // 2, embeddings)
+
+
 def pairs_with(
     labels: Tensor,
     embeddings: Tensor,
@@ -253,17 +279,22 @@ def _matched(match, anchor_labels, reference_labels):
 
 def _even_and_odd(rows):
     """Rows 0, 2, 4, ... and rows 1, 3, 5, ..."""
-    if rows.shape[0] is not None and rows.shape[0] % 2:
-        raise ValueError(
-            f"Received a batch of {rows.shape[0]} rows for pairs of neighboring rows, expected an even number: "
-            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
-        )
+    _require_even(rows)
     return _every_nth(rows, 2)
 
 
 def _every_nth(rows, n):
     """Rows 0, n, 2n, ..., rows 1, n + 1, ..., and so on, without strides, whose gradient is slow."""
     return ops.unstack(ops.reshape(rows, (-1, n, *rows.shape[1:])), num=n, axis=1)
+
+
+def _require_even(rows):
+    """Raise a ValueError for an odd number of rows."""
+    if rows.shape[0] is not None and rows.shape[0] % 2:
+        raise ValueError(
+            f"Received a batch of {rows.shape[0]} rows for pairs of neighboring rows, expected an even number: "
+            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
+        )
 
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:

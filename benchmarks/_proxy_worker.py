@@ -1,0 +1,121 @@
+"""One way to compute CosFace over proxies, in its own process; `_loss_worker.py` describes requests and answers.
+
+    python benchmarks/_proxy_worker.py eager|graph|xla|three_products|three_products_xla|pytorch_metric_learning
+    python benchmarks/_proxy_worker.py step_graph|step_xla
+
+Requests have the number of classes, and for training steps the sampled classes (0 for all) and the optimizer.
+"""
+
+import sys
+
+import numpy as np
+from _loss_worker import serve
+
+
+def batch(request):
+    """Labels, embeddings and proxies, the same in every process."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, request["classes"], request["batch"])
+    x, proxies = (rng.standard_normal((rows, request["dim"])) for rows in (request["batch"], request["classes"]))
+    return labels, x.astype("float32"), (proxies / request["dim"] ** 0.5).astype("float32")
+
+
+def ours(way):
+    """Value and gradients of `CosFaceLoss`."""
+    import tensorflow as tf
+
+    import tfdml
+
+    def prepare(request):
+        labels, x, proxies = batch(request)
+        labels, x = tf.constant(labels), tf.constant(x)
+        loss = tfdml.losses.CosFaceLoss(classes=request["classes"])
+        loss.proxies.build(labels.shape, x.shape)
+        loss.proxies.vectors.assign(proxies)
+
+        def run(labels, x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                value = loss(labels, x)
+            return value, tape.gradient(value, [x, loss.proxies.vectors.value])
+
+        compiled = run if way == "eager" else tf.function(run, jit_compile=way == "xla")
+        return lambda: float(compiled(labels, x)[0])
+
+    return prepare
+
+
+def three_products(jit_compile):
+    """The similarities, and two products of their size: what any loss over all proxies must do."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=jit_compile)
+    def run(x, proxies):
+        s = tf.matmul(x, proxies, transpose_b=True)
+        return tf.matmul(s, proxies), tf.matmul(s, x, transpose_a=True)
+
+    def prepare(request):
+        _, x, proxies = (tf.constant(part) for part in batch(request))
+        return lambda: float(run(x, proxies)[1][0, 0])
+
+    return prepare
+
+
+def pytorch_metric_learning(request):
+    """Value and gradients of the peer's `CosFaceLoss`."""
+    import torch
+    from pytorch_metric_learning.losses import CosFaceLoss
+
+    labels, x, proxies = (torch.tensor(part) for part in batch(request))
+    loss = CosFaceLoss(request["classes"], request["dim"])
+    loss.W.data = proxies.t().contiguous()
+    x.requires_grad_()
+
+    def run():
+        x.grad = loss.W.grad = None
+        value = loss(x, labels)
+        value.backward()
+        return float(value)
+
+    return run
+
+
+def step(jit_compile):
+    """A training step of one dense layer with `CosFaceLoss`."""
+    import keras
+
+    import tfdml
+
+    def prepare(request):
+        keras.backend.clear_session()
+        rng = np.random.default_rng(0)
+        inputs = keras.Input((request["dim"],))
+        model = tfdml.models.EmbeddingModel(inputs, keras.layers.Dense(request["dim"])(inputs))
+        proxies = tfdml.layers.Proxies(request["classes"], sampled=request["sampled"] or None, seed=0)
+        loss = tfdml.losses.CosFaceLoss(pairing=proxies)
+        model.compile(request["optimizer"], loss=loss, jit_compile=jit_compile)
+
+        def run():
+            x = rng.standard_normal((request["batch"], request["dim"])).astype("float32")
+            return float(model.train_on_batch(x, rng.integers(0, request["classes"], request["batch"])))
+
+        return run
+
+    return prepare
+
+
+WAYS = {
+    "eager": lambda: ours("eager"),
+    "graph": lambda: ours("graph"),
+    "xla": lambda: ours("xla"),
+    "three_products": lambda: three_products(False),
+    "three_products_xla": lambda: three_products(True),
+    "pytorch_metric_learning": lambda: pytorch_metric_learning,
+    "step_graph": lambda: step(False),
+    "step_xla": lambda: step(True),
+}
+
+
+if __name__ == "__main__":
+    small = {"batch": 64, "dim": 16, "classes": 32, "sampled": 0, "optimizer": "sgd"}
+    serve(lambda: WAYS[sys.argv[1]](), small)

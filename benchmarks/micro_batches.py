@@ -1,0 +1,80 @@
+"""Memory and time of a training step of a large batch: in one pass, and in micro-batches with the same gradient.
+
+python benchmarks/micro_batches.py            # three minutes on two cores
+python benchmarks/micro_batches.py --quick    # one step of a small batch
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+
+from _report import RESULTS, hardware, print_table, versions, write_csv
+
+
+def measured(batch_size, micro_batch_size, size, steps):
+    """Peak memory beyond that of the built model and its data, in MiB, and the median seconds of a step."""
+    import keras
+    import numpy as np
+    import psutil
+
+    import tfdml
+
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (batch_size, size, size, 3), dtype="uint8")
+    labels = np.arange(batch_size) // 4
+    inputs = keras.Input((size, size, 3), dtype="uint8")
+    outputs = tfdml.models.residual(inputs, stem=(32,), widths=(64, 128))
+    model = tfdml.models.EmbeddingModel(inputs, outputs)
+    model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(), micro_batch_size=micro_batch_size)
+    process, done, seconds = psutil.Process(), threading.Event(), []
+    before, peak = process.memory_info().rss, [0]
+
+    def watch():
+        while not done.wait(0.01):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(steps + 1):
+        begin = time.perf_counter()
+        model.train_on_batch(images, labels)
+        seconds.append(time.perf_counter() - begin)
+    done.set()
+    watcher.join()
+    return {"peak_mib": (peak[0] - before) / 2**20, "step_s": float(np.median(seconds[1:]))}
+
+
+def row(batch_size, micro_batch_size, size, steps):
+    """One case, in its own process."""
+    case = [batch_size, micro_batch_size, size, steps]
+    command = [sys.executable, __file__, "--case", json.dumps(case)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    return {"batch": batch_size, "micro_batch": micro_batch_size or "-", "pixels": size, **found, **about}
+
+
+def main():
+    """Measure all cases, or one of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="one step of a small batch")
+    parser.add_argument("--output", default=RESULTS / "micro_batches.csv", help="the file of the results")
+    arguments = parser.parse_args()
+    if arguments.case:
+        print(json.dumps(measured(*arguments.case)))
+        return
+    cases = [(16, None, 16, 1), (16, 8, 16, 1)] if arguments.quick else CASES
+    rows = [row(*case) for case in cases]
+    print_table(rows, list(rows[0])[:5])
+    write_csv(arguments.output, rows)
+
+
+# batch, micro-batch, pixels, steps
+CASES = [(64, None, 64, 5), (256, None, 64, 5), (1024, None, 64, 3), (256, 64, 64, 5), (1024, 64, 64, 3)]
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The histogram that the dynamic soft margin loss keeps between batches."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tests.losses import loops
+from tests.losses.rows import UNEVEN, batch
+from tfdml import layers, losses, models
+
+pytestmark = pytest.mark.backends
+
+LABELS, X = batch(UNEVEN["three classes"])
+OTHER_LABELS, OTHER = batch(UNEVEN["one of its own"], seed=1)
+
+
+def differences(labels, x):
+    d = loops.distances(loops.unit(x.astype(float)), "euclidean")
+    return [
+        d[a, p] - min(d[a, n] for n in negatives)
+        for a in range(len(x))
+        for positives, negatives in [loops.others_of(a, labels)]
+        for p in positives
+    ]
+
+
+def shares(labels, x, bins):
+    counts = np.array(loops.histogram_of(differences(labels, x), -2, 2, bins))
+    return counts / counts.sum()
+
+
+def test_updates_mix_batches_into_the_histogram_and_calls_do_not():
+    loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
+    loss(LABELS, X)
+    np.testing.assert_array_equal(numbers(loss.history.shares), np.zeros(21))
+    loss.history.update(LABELS, X)
+    first = shares(LABELS, X, 20)
+    np.testing.assert_allclose(numbers(loss.history.shares), first, rtol=1e-4, atol=1e-6)
+    loss.history.update(OTHER_LABELS, OTHER)
+    mixed = 0.75 * first + 0.25 * shares(OTHER_LABELS, OTHER, 20)
+    np.testing.assert_allclose(numbers(loss.history.shares), mixed, rtol=1e-4, atol=1e-6)
+    expected = loops.dynamic_soft_margin(LABELS, X.astype(float), bins=20, momentum=0.25, history=mixed)
+    np.testing.assert_allclose(numbers(loss.call(LABELS, X)), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_batch_without_triplets_leaves_the_histogram_as_it_is():
+    loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
+    loss.history.update(LABELS, X)
+    before = numbers(loss.history.shares)
+    loss.history.update(np.arange(8), X)
+    np.testing.assert_allclose(numbers(loss.history.shares), before, rtol=1e-5)
+
+
+def test_a_batch_that_is_not_finite_leaves_the_histogram_as_it_is():
+    loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
+    loss.history.update(LABELS, X)
+    before = numbers(loss.history.shares)
+    for bad in (np.nan, np.inf, 1e38):
+        loss.history.update(LABELS, np.where(np.arange(8)[:, None] == 3, np.float32(bad), X))
+        np.testing.assert_array_equal(numbers(loss.history.shares), before)
+
+
+def test_the_histogram_is_updated_before_a_memory_holds_the_batch():
+    loss = losses.DynamicSoftMarginLoss(pairing=layers.Memory(16))
+    assert loss.layers == [loss.history, loss.pairing]
+
+
+def embedding_model():
+    inputs = keras.Input((5,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", loss=losses.DynamicSoftMarginLoss(bins=20, momentum=0.25), jit_compile=True)
+    return model
+
+
+@pytest.mark.slow
+def test_training_steps_move_the_histogram_evaluation_does_not_and_files_keep_it(tmp_path):
+    model = embedding_model()
+    expected = shares(LABELS, model.predict(X, verbose=0), 20)
+    model.train_on_batch(X, LABELS)
+    np.testing.assert_allclose(numbers(model.loss.history.shares), expected, rtol=1e-3, atol=1e-5)
+    model.train_on_batch(OTHER, OTHER_LABELS)
+    after = numbers(model.loss.history.shares)
+    assert np.abs(after - expected).max() > 0.01
+    model.evaluate(X, LABELS, verbose=0)
+    np.testing.assert_array_equal(numbers(model.loss.history.shares), after)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(again.loss.history.shares), after)

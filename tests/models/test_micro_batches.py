@@ -1,0 +1,141 @@
+"""Large batches in micro-batches: the gradient of the whole batch."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tfdml import layers, losses, models
+
+pytestmark = pytest.mark.backends
+
+X = np.random.default_rng(0).standard_normal((24, 6)).astype("float32")
+LABELS = np.arange(24) % 5
+SIZE = 8
+
+
+def network(*inner):
+    """A network with two dense layers and others between them, the same at every call."""
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.layers.Dense(8, activation="relu"), *inner, keras.layers.Dense(4, name="last")])
+
+
+def model_of(inputs, outputs, loss=None, **options):
+    model = models.EmbeddingModel(inputs, outputs)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss or losses.MultiSimilarityLoss(), **options)
+    return model
+
+
+def in_one_pass(*inner, **options):
+    """A model of the whole batch."""
+    inputs = keras.Input((6,))
+    return model_of(inputs, network(*inner)(inputs), **options)
+
+
+def by_hand(*inner, **options):
+    """A model that calls the network on the parts of a batch, one after the other, and keeps all activations."""
+    inputs, shared = keras.Input(batch_shape=(24, 6)), network(*inner)
+    outputs = keras.ops.concatenate([shared(part) for part in keras.ops.split(inputs, 3)])
+    return model_of(inputs, outputs, **options)
+
+
+def trained(model, epochs=3):
+    history = model.fit(X, LABELS, batch_size=24, epochs=epochs, shuffle=False, verbose=0).history
+    return [*map(numbers, model.variables), np.array(history["loss"])]
+
+
+def assert_same_training(one, other, epochs=3):
+    for a, b in zip(trained(one, epochs), trained(other, epochs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"jit_compile": False}, {"jit_compile": True}, {"run_eagerly": True}], ids=str)
+def test_the_gradient_is_that_of_one_pass(options):
+    assert_same_training(in_one_pass(**options), in_one_pass(micro_batch_size=SIZE, **options))
+
+
+@pytest.mark.slow
+def test_random_layers_draw_the_same_in_both_passes_and_another_mask_in_each_micro_batch():
+    def inner():
+        return [keras.layers.Dropout(0.5, seed=1), keras.layers.GaussianNoise(0.1, seed=2)]
+
+    assert_same_training(by_hand(*inner()), in_one_pass(*inner(), micro_batch_size=SIZE))
+
+
+@pytest.mark.slow
+def test_batch_normalization_takes_the_statistics_of_each_micro_batch():
+    def inner():
+        return [keras.layers.BatchNormalization(momentum=0.5)]
+
+    assert_same_training(by_hand(*inner()), in_one_pass(*inner(), micro_batch_size=SIZE))
+    one_pass, micro_batches = trained(in_one_pass(*inner())), trained(in_one_pass(*inner(), micro_batch_size=SIZE))
+    assert max(np.abs(a - b).max() for a, b in zip(one_pass, micro_batches, strict=True)) > 1e-3
+
+
+@pytest.mark.slow
+def test_frozen_layers_stay_and_the_others_train_as_in_one_pass():
+    def frozen(**options):
+        model = in_one_pass(keras.layers.BatchNormalization(), **options)
+        for layer in model.layers[1].layers[:2]:
+            layer.trainable = False
+        model.compile(keras.optimizers.SGD(0.1), loss=losses.ContrastiveLoss(), **options)
+        return model
+
+    assert_same_training(frozen(), frozen(micro_batch_size=SIZE))
+
+
+def test_several_inputs_and_outputs_are_divided_together():
+    def model(**options):
+        keras.utils.set_random_seed(0)
+        inputs = {"a": keras.Input((6,), name="a"), "b": keras.Input((6,), name="b")}
+        both = inputs["a"] + 2 * inputs["b"]
+        outputs = [keras.layers.Dense(4, name="one")(both), keras.layers.Dense(3, name="two")(both)]
+        return model_of(inputs, outputs, [losses.ContrastiveLoss(), losses.NTXentLoss()], **options)
+
+    one, other = model(), model(micro_batch_size=SIZE)
+    for each in (one, other):
+        each.train_on_batch({"a": X, "b": X[::-1].copy()}, [LABELS, LABELS])
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_proxies_and_a_memory_see_the_whole_batch():
+    for pairing in (lambda: layers.Proxies(5, seed=0), lambda: layers.Memory(24, warm_up=1)):
+        one, other = (
+            in_one_pass(loss=losses.MultiSimilarityLoss(pairing=pairing()), **options)
+            for options in ({}, {"micro_batch_size": SIZE})
+        )
+        assert_same_training(one, other)
+
+
+@pytest.mark.slow
+def test_half_precision_trains_in_micro_batches():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        values = trained(in_one_pass(micro_batch_size=SIZE))
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert values[-1][-1] < values[-1][0]
+
+
+def test_evaluation_and_prediction_take_any_batch():
+    model = in_one_pass(micro_batch_size=SIZE)
+    assert model.predict(X[:5], verbose=0).shape == (5, 4)
+    assert np.isfinite(model.evaluate(X[:5], LABELS[:5], verbose=0))
+
+
+@pytest.mark.slow
+def test_a_model_from_a_file_trains_in_micro_batches(tmp_path):
+    model = in_one_pass(keras.layers.BatchNormalization(), micro_batch_size=SIZE)
+    model.save(tmp_path / "model.keras")
+    assert_same_training(model, keras.saving.load_model(tmp_path / "model.keras"), epochs=1)
+
+
+def test_a_batch_that_is_not_a_multiple_is_refused():
+    with pytest.raises(ValueError, match="Received a batch of 24 rows with micro_batch_size=7, expected a multiple"):
+        trained(in_one_pass(micro_batch_size=7))
+    with pytest.raises(ValueError, match="Received micro_batch_size=0, expected a whole number of at least 1"):
+        in_one_pass(micro_batch_size=0)

@@ -1,0 +1,140 @@
+"""A tree of classes that are near each other in the embedding space."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._checks import as_ids, as_vectors, require, require_whole
+from tfdml._serialization import serializable
+from tfdml.layers.base import LossLayer
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.class_values import look_up
+
+_FARTHEST = 4.0  # Largest squared distance of unit vectors.
+
+
+@serializable
+class ClassTree(LossLayer):
+    """Margins between classes from a tree in which near classes are merged at low levels.
+
+    A function `Pairs -> (anchors, references)`: H(y_a, y_r) - s(y_a)
+
+    s(y) is the mean squared distance of two examples of class y, and H the height of the lowest level of the tree at
+    which two classes are in one node. Two nodes are merged at level l if the mean squared distance of two of their
+    classes is below h_l = h_0 + l (4 - h_0) / levels, for l = 0 to levels - 1, and all at the top, at height 4; h_0 is
+    the mean of s over the classes. Embeddings are scaled to norm 1.
+
+    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
+    Before the first refresh all values are 0. `.keras` files keep the tree.
+
+    Example:
+
+        tree = tfdml.layers.ClassTree(train.labels)
+        model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[tfdml.callbacks.RefreshCenters(tree, train)])
+
+    Args:
+        class_ids: class ids, in any order and with repetitions.
+        levels: number of levels below the top.
+
+    Attributes:
+        ids: `(classes,)` int64 class ids in ascending order.
+        nodes: variable `(classes, levels)`, the node of each class at each level.
+        spreads: variable `(classes,)`, s of each class.
+        lowest: variable, h_0.
+
+    Raises:
+        ValueError: class ids that are not integers, or fewer than one level; when called, a class that is not among
+            `class_ids`, where labels can be read. In a compiled function, where no error can be raised, its value is
+            NaN, and so is the loss.
+
+    Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018.
+    """
+
+    def __init__(self, class_ids: ArrayLike, *, levels: int = 16, **options: Any) -> None:
+        super().__init__(**options)
+        require_whole("levels", levels, 1)
+        self.ids, self.levels = np.unique(as_ids(class_ids, "class_ids")), levels
+        shapes: dict[str, Sequence[int]] = {"nodes": (len(self.ids), levels), "spreads": (len(self.ids),), "lowest": ()}
+        for name, shape in shapes.items():
+            weight = self.add_weight(shape=shape, initializer="zeros", dtype="float32", trainable=False, name=name)
+            setattr(self, name, weight)
+
+    def call(self, pairs: Pairs) -> Tensor:
+        """H(y_a, y_r) - s(y_a) of each pair, `(anchors, references)`."""
+        anchors, references = (self._nodes_of(labels) for labels in (pairs.anchor_labels, pairs.reference_labels))
+        apart = sum(ops.cast(a[:, None] != r, "float32") for a, r in zip(anchors, references, strict=True))
+        height = self.lowest + apart * (_FARTHEST - self.lowest) / self.levels
+        spread = look_up(self.ids, self.spreads, pairs.anchor_labels, source="class_ids")
+        return height - spread[:, None]
+
+    def refresh(self, embeddings: ArrayLike, labels: ArrayLike) -> None:
+        """Build the tree from embeddings of examples of every class.
+
+        Time grows with the square of the number of classes, memory with the number.
+
+        Args:
+            embeddings: `(examples, dim)` floats.
+            labels: `(examples,)` integer class ids, exactly the classes of `ids`.
+
+        Raises:
+            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
+        """
+        x = as_vectors(embeddings, "embeddings").astype(np.float64)
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        ids, place, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
+        same = np.array_equal(ids, self.ids)
+        require(same, f"labels of {len(ids)} classes", f"exactly the {len(self.ids)} classes of this tree")
+        centers, variances = _moments(x, place, counts)
+        spreads = np.where(counts > 1, 2 * variances * counts / np.maximum(counts - 1, 1), np.nan)
+        lowest = np.nanmean(spreads) if (counts > 1).any() else 0.0
+        heights = lowest + np.arange(self.levels) * (_FARTHEST - lowest) / self.levels
+        order, distances = _nearest_neighbor_chain(centers, variances)
+        nodes = np.empty((len(ids), self.levels))
+        nodes[order] = np.cumsum(distances[:, None] >= heights, axis=0)
+        self.nodes.assign(nodes)
+        self.spreads.assign(np.where(counts > 1, spreads, lowest))
+        self.lowest.assign(lowest)
+
+    def _nodes_of(self, labels):
+        """The node of each label at each level, a list."""
+        return ops.unstack(look_up(self.ids, self.nodes, labels, source="class_ids"), self.levels, axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        return {**super().get_config(), "class_ids": self.ids.tolist(), "levels": self.levels}
+
+
+def _moments(x, place, counts):
+    """Mean `(classes, dim)` and mean squared distance to it `(classes,)` of the rows of each class."""
+    centers = np.zeros((len(counts), x.shape[1]))
+    np.add.at(centers, place, x)
+    centers /= counts[:, None]
+    return centers, np.bincount(place, ((x - centers[place]) ** 2).sum(axis=1)) / counts
+
+
+def _nearest_neighbor_chain(centers, variances):
+    """The classes, each the nearest to those before it, and its distance to the nearest of them.
+
+    This is the minimum spanning tree in the order of Prim's algorithm: the classes that are connected by distances
+    below some height stand side by side, and each first one of them has a distance of at least the height.
+
+    Returns:
+        order: `(classes,)` int64, beginning with class 0.
+        distances: `(classes,)`, infinite for class 0.
+    """
+    squares = (centers**2).sum(axis=1) + variances
+    order, distances = np.zeros(len(centers), np.int64), np.full(len(centers), np.inf)
+    to_chain, left = np.full(len(centers), np.inf), np.ones(len(centers), bool)
+    for i in range(1, len(centers)):
+        last = order[i - 1]
+        left[last] = False
+        to_last = squares + squares[last] - 2 * centers @ centers[last]
+        to_chain = np.where(left, np.minimum(to_chain, to_last), np.inf)
+        order[i] = to_chain.argmin()
+        distances[i] = to_chain[order[i]]
+    return order, distances

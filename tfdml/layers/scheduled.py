@@ -1,0 +1,65 @@
+"""Settings that change during training."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.layers.base import LossLayer
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+@serializable
+class Scheduled(LossLayer):
+    """A number that follows a schedule of training steps, such as a margin that grows.
+
+    A function `Pairs -> ()`. The number of training steps is a variable of the layer, which `EmbeddingModel` counts and
+    keeps in its files, so a resumed run continues the schedule. `evaluate` takes the value of the last step.
+
+    Example:
+
+        growing = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=10_000, end_learning_rate=0.5)
+        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=tfdml.layers.Scheduled(growing))
+
+    Args:
+        schedule: a `keras.optimizers.schedules.LearningRateSchedule`, or a function of the step, an integer tensor;
+            it returns a scalar tensor. Register a function with Keras to save the loss.
+
+    Raises:
+        ValueError: a schedule that cannot be called.
+    """
+
+    def __init__(self, schedule: Callable[[Tensor], Tensor], **options: Any) -> None:
+        super().__init__(**options)
+        expected = "a function of the step, such as keras.optimizers.schedules.PolynomialDecay"
+        require(callable(schedule), f"schedule={schedule!r}", expected)
+        self.schedule = schedule
+        self.step = self.add_weight(
+            shape=(),
+            initializer="zeros",
+            dtype="int32",
+            trainable=False,
+            aggregation="only_first_replica",
+            name="step",
+        )
+
+    def call(self, pairs: Pairs) -> Tensor:
+        """The value at the current step, a scalar."""
+        return ops.cast(self.schedule(ops.convert_to_tensor(self.step)), "float32")
+
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Count a training step."""
+        self.step.assign_add(1)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        return {**super().get_config(), "schedule": keras.saving.serialize_keras_object(self.schedule)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Scheduled":
+        """The layer that `get_config` describes."""
+        return cls(**{**config, "schedule": keras.saving.deserialize_keras_object(config["schedule"])})

@@ -1,0 +1,155 @@
+"""Embeddings in fewer bytes, and retrieval measured on them: fewer dimensions, 8-bit integers, single bits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import as_vectors, require, require_whole
+from tfdml.metrics.retrieval import retrieval
+
+_LARGEST = 127  # Of an int8, so that the range is symmetric.
+PRECISIONS = ("float32", "int8", "binary")
+
+
+def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -> np.ndarray:
+    """Embeddings as 8-bit integers, symmetric around 0: round(x / scale), clipped to [-127, 127].
+
+    Without `scales`, each row has its own scale, the largest absolute value of the row divided by 127. Cosine
+    similarity does not depend on it, so the codes alone are enough: `tfdml.metrics.retrieval(codes, labels)`. With
+    `scales`, one per dimension, the embeddings are `codes * scales`.
+
+    Args:
+        embeddings: `(n, dim)` floats.
+        scales: None, or `(dim,)` numbers above 0, such as `int8_scales(training_embeddings)`.
+
+    Returns:
+        `(n, dim)` int8. A row of zeros stays zero.
+
+    Raises:
+        ValueError: embeddings that are not a matrix of finite numbers, or scales that are not one number above 0 per
+            dimension.
+    """
+    x = as_vectors(embeddings, "embeddings")
+    if scales is None:
+        scale = int8_scales(x.T)[:, None]
+    else:
+        scale = np.asarray(scales, np.float32)
+        right = scale.shape == x.shape[1:] and bool((scale > 0).all())
+        require(right, f"scales of shape {scale.shape}", f"{x.shape[1:]}, numbers above 0, one per dimension")
+    return np.clip(np.rint(x / scale), -_LARGEST, _LARGEST).astype(np.int8)
+
+
+def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
+    """Scales of the dimensions for `int8_codes`: the largest absolute value of each column, divided by 127.
+
+    Args:
+        embeddings: `(n, dim)` floats, a sample of those to come. Values beyond its range are clipped.
+
+    Returns:
+        `(dim,)` float32, 1 for a column of zeros.
+    """
+    largest = np.abs(as_vectors(embeddings, "embeddings")).max(axis=0)
+    return np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
+
+
+def binary_codes(embeddings: npt.ArrayLike) -> np.ndarray:
+    """Embeddings as bits, 1 where a value is above 0, eight to a byte: `numpy.packbits`.
+
+    Args:
+        embeddings: `(n, dim)` floats.
+
+    Returns:
+        `(n, ceil(dim / 8))` uint8; the last byte is filled with 0.
+    """
+    return np.packbits(as_vectors(embeddings, "embeddings") > 0, axis=1)
+
+
+def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
+    """Bits of `binary_codes` as signs, 1 for a bit that is set and -1 for one that is not.
+
+    The Hamming distance of two codes is (dim - dot product of their signs) / 2, so exact search by Hamming distance is
+    search by dot product: `tfdml.search.Exact(signs, metric="dot")`.
+
+    Args:
+        codes: `(n, ceil(dim / 8))` uint8.
+        dim: number of dimensions of the embeddings.
+
+    Returns:
+        `(n, dim)` float32.
+
+    Raises:
+        ValueError: codes of another shape or type.
+    """
+    codes = np.asarray(codes)
+    require_whole("dim", dim, 1)
+    right = codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == -(-dim // 8)
+    require(right, f"codes of shape {codes.shape}, {codes.dtype}", f"(n, {-(-dim // 8)}) uint8 for dim={dim}")
+    return np.unpackbits(codes, axis=1, count=dim).astype(np.float32) * 2 - 1
+
+
+def compact_retrieval(
+    embeddings: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    dims: Sequence[int] | None = None,
+    precisions: Sequence[str] = PRECISIONS,
+    gallery: npt.ArrayLike | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Retrieval metrics of embeddings cut to their first dimensions and quantized, one row for each combination.
+
+    float32 and int8 (`int8_codes`, a scale per vector) are compared by cosine similarity, bits (`binary_codes`) by
+    Hamming distance. Short codes often tie; a tie counts as the mean over all orders of the tied items.
+
+    Example:
+
+        rows = tfdml.metrics.compact_retrieval(embeddings, labels, dims=(8, 16, 64), k=1)
+        for row in rows:
+            print(row["dim"], row["precision"], row["bytes"], row["recall@1"])
+
+    Args:
+        embeddings: `(queries, dim)` floats.
+        labels: `(queries,)` integer class ids.
+        dims: numbers of dimensions; None for all of them.
+        precisions: some of "float32", "int8" and "binary".
+        gallery: `(items, dim)` floats to search in, quantized as the queries are, with `gallery_labels=`.
+        **options: as in `retrieval`, but for `metric` and `ties`.
+
+    Returns:
+        A list of dicts: "dim", "precision", "bytes" of an embedding, and the metrics of `retrieval`. Bytes are those of
+        the codes: the cosine of int8 codes needs no scale.
+
+    Raises:
+        ValueError: an unknown precision, a number of dimensions that the embeddings do not have, and the errors of
+            `retrieval`.
+
+    Source: truncation, Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022.
+    """
+    queries = as_vectors(embeddings, "embeddings")
+    items = None if gallery is None else as_vectors(gallery, "gallery")
+    unknown = [precision for precision in precisions if precision not in PRECISIONS]
+    require(not unknown, f"precisions={tuple(precisions)}", f"some of {', '.join(PRECISIONS)}")
+    dims = [queries.shape[1]] if dims is None else list(dims)
+    for dim in dims:
+        require_whole("dims", dim, 1, queries.shape[1])
+    return [
+        {"dim": dim, "precision": precision, **_measured(queries, items, labels, dim, precision, options)}
+        for dim in dims
+        for precision in precisions
+    ]
+
+
+def _measured(queries, items, labels, dim, precision, options):
+    """Bytes of an embedding, and the metrics."""
+    codes, items = (None if x is None else _codes(x[:, :dim], precision) for x in (queries, items))
+    size = codes.shape[1] * codes.dtype.itemsize
+    if precision == "binary":
+        codes, items = (None if x is None else binary_signs(x, dim) for x in (codes, items))
+    metric = "dot" if precision == "binary" else "cosine"
+    return {"bytes": size, **retrieval(codes, labels, gallery=items, metric=metric, ties="expected", **options)}
+
+
+def _codes(x, precision):
+    return {"float32": np.asarray, "int8": int8_codes, "binary": binary_codes}[precision](x)
