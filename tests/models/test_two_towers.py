@@ -116,6 +116,7 @@ def test_queries_are_evaluated_by_the_first_tower_and_the_gallery_by_the_second(
         assert history[f"val_{name}"][0] == pytest.approx(expected[name])
 
 
+@pytest.mark.slow
 def test_each_tower_is_exported_by_itself(tmp_path):
     model = models.TwoTowers(*pair_of("partly shared")[:2])
     for part in model.towers:
@@ -126,6 +127,7 @@ def test_each_tower_is_exported_by_itself(tmp_path):
         export.saved_model(model, tmp_path / "both")
 
 
+@pytest.mark.slow
 def test_the_best_tower_is_exported_in_training(tmp_path):
     model = compiled(*pair_of("separate")[:2])
     evaluation = callbacks.RetrievalEvaluation((X, LABELS), gallery=(X, LABELS), k=1)
