@@ -65,7 +65,8 @@ def _squared(pairs):
     center = ops.stop_gradient(_center(references))
     if pairs.within:
         return _squared_within(references - center)
-    return _squared_between(_float(pairs.anchors) - center, references - center)
+    is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
+    return _squared_between(_float(pairs.anchors) - center, references - center, is_pair)
 
 
 def _center(x):
@@ -93,12 +94,12 @@ def _squared_within(x):
 
 
 @ops.custom_gradient
-def _squared_between(anchors, references):
+def _squared_between(anchors, references, is_pair):
     """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
-    d2 = _refined(_one_product(anchors, references), True, anchors, references)
+    d2 = _refined(_one_product(anchors, references), is_pair, anchors, references)
 
     def grad(upstream):
-        return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors)
+        return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors), None
 
     return d2, grad
 
