@@ -293,3 +293,16 @@ def test_nothing_is_computed_twice_where_no_rows_are_near_each_other(monkeypatch
         pairs.euclidean(pairs.all_pairs(labels[14:], x[14:]))
     with pytest.raises(AssertionError, match="computed again"):
         pairs.euclidean(pairs.all_pairs(labels, x))
+
+
+def test_only_near_rows_that_are_a_pair_are_recomputed(monkeypatch):
+    x, itself, recomputed = np.eye(4, dtype="float32"), np.eye(4, dtype=bool), []
+
+    def loop(condition, body, state):
+        recomputed.append(bool(numbers(state[0])))
+        return state
+
+    monkeypatch.setattr(keras.ops, "while_loop", loop)
+    for allowed in (~itself, True):
+        pairs.squared(pairs.pairs_with(np.arange(4), x, np.arange(4), x, allowed=allowed))
+    assert recomputed == [False, True]
