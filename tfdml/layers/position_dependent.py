@@ -56,20 +56,15 @@ class PositionDependentMetric(LossLayer):
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
         """The similarity of the rows of two tensors, `(...)`."""
-        dim, received = self.difference[0].shape[0], x.shape[-1]
-        require(
-            received == dim, f"embeddings of dimension {received} for a metric of dimension {dim}", f"dimension {dim}"
-        )
         if not self.built:
             self.build(np.shape(x), np.shape(x))
+        dim, received = self.difference[0].shape[0], x.shape[-1]
+        expected = f"dimension {dim}: make a new metric for a network of another dimension"
+        require(received == dim, f"embeddings of dimension {received} for a metric of dimension {dim}", expected)
         return self.call(x, y)
 
     def call(self, x: Tensor, y: Tensor) -> Tensor:
         """The similarity of the rows of two tensors, `(...)`."""
-        dim, received = self.difference[0].shape[0], x.shape[-1]
-        require(
-            received == dim, f"embeddings of dimension {received} for a metric of dimension {dim}", f"dimension {dim}"
-        )
         u = ops.relu(_affine(normalized_rows(ops.abs(x - y)), self.difference))
         v = ops.relu(_affine(normalized_rows((x + y) / 2.0), self.mean))
         c = ops.relu(_affine(ops.concatenate([u, v], axis=-1), self.joint))
