@@ -56,11 +56,11 @@ def memory(jit_compile):
     import tfdml
 
     def prepare(request):
-        _, x, vectors = batch(request)
-        x, ids = tf.constant(x / np.linalg.norm(x, axis=1, keepdims=True)), remembered_ids(request)
+        x, vectors, ids = remembered(request)
+        x = tf.constant(x)
         references = tfdml.layers.Memory(request["classes"], warm_up=0)
         references.build((None,), x.shape)
-        references.update(ids, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        references.update(ids, vectors)
         loss, labels = tfdml.losses.ContrastiveLoss(pairing=references), tf.constant(ids[: request["batch"]])
 
         @tf.function(jit_compile=jit_compile)
@@ -68,7 +68,7 @@ def memory(jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 value = loss(labels, x)
-            references.update(labels, x)
+            references.update(labels, tf.reverse(x, [1]))  # other rows, as in the next batch
             return value, tape.gradient(value, x)
 
         return lambda: float(run(labels, x)[0])
@@ -76,9 +76,12 @@ def memory(jit_compile):
     return prepare
 
 
-def remembered_ids(request):
-    """Class ids of a memory: eight examples of each class."""
-    return np.random.default_rng(1).permutation(request["classes"]) // 8
+def remembered(request):
+    """Unit vectors of a batch and of a memory, and its class ids, eight of each. It has an old copy of each row."""
+    _, x, vectors = batch(request)
+    ids = np.random.default_rng(1).permutation(request["classes"]) // 8
+    vectors[-len(x) :] = x + 1e-3 * vectors[-len(x) :]
+    return *(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, vectors)), ids
 
 
 def memory_of_the_peer(request):
@@ -87,11 +90,10 @@ def memory_of_the_peer(request):
     from pytorch_metric_learning.distances import LpDistance
     from pytorch_metric_learning.losses import ContrastiveLoss, CrossBatchMemory
 
-    _, x, vectors = (torch.tensor(part) for part in batch(request))
-    ids, unit = torch.tensor(remembered_ids(request)), torch.nn.functional.normalize
+    x, vectors, ids = (torch.tensor(part) for part in remembered(request))
     loss = CrossBatchMemory(ContrastiveLoss(distance=LpDistance()), request["dim"], memory_size=request["classes"])
-    loss.add_to_memory(unit(vectors), ids, len(ids))
-    x, labels = unit(x).requires_grad_(), ids[: request["batch"]]
+    loss.add_to_memory(vectors, ids, len(ids))
+    x, labels = x.requires_grad_(), ids[: request["batch"]]
 
     def run():
         x.grad = None
