@@ -24,10 +24,12 @@ row: .venv/installed
 	$(PYTEST) -k "$(ROW)"
 
 # In several runs: what TensorFlow and XLA have compiled stays in the memory of a process.
+COMPILED := tests/losses/test_compiled.py
 LOSSES := tests/losses
 PAGES := tests/recipes tests/studies tests/benchmarks tests/test_documents.py
 test: .venv/installed
-	$(PYTEST) $(LOSSES)
+	$(PYTEST) $(COMPILED)
+	$(PYTEST) $(LOSSES) --ignore=$(COMPILED)
 	$(PYTEST) $(PAGES)
 	$(PYTEST) $(addprefix --ignore=,$(LOSSES) $(PAGES))
 	KERAS_BACKEND=jax $(PYTEST) -m backends $(LOSSES)

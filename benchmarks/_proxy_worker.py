@@ -1,9 +1,13 @@
-"""One way to compute CosFace over proxies, in its own process; `_loss_worker.py` describes requests and answers.
+"""One way to compute CosFace over proxies, or a contrastive loss over a memory, in its own process.
+
+`_loss_worker.py` describes requests and answers.
 
     python benchmarks/_proxy_worker.py eager|graph|xla|three_products|three_products_xla|pytorch_metric_learning
+    python benchmarks/_proxy_worker.py memory_graph|memory_xla|memory_pytorch_metric_learning
     python benchmarks/_proxy_worker.py step_graph|step_xla
 
-Requests have the number of classes, and for training steps the sampled classes (0 for all) and the optimizer.
+Requests have the number of references as `classes`, and for training steps the sampled classes (0 for all) and the
+optimizer.
 """
 
 import sys
@@ -43,6 +47,61 @@ def ours(way):
         return lambda: float(compiled(labels, x)[0])
 
     return prepare
+
+
+def memory(jit_compile):
+    """Value and gradient of the contrastive loss of a batch and a full memory, into which the batch is written."""
+    import tensorflow as tf
+
+    import tfdml
+
+    def prepare(request):
+        x, vectors, ids = remembered(request)
+        x = tf.constant(x)
+        references = tfdml.layers.Memory(request["classes"], warm_up=0)
+        references.build((None,), x.shape)
+        references.update(ids, vectors)
+        loss, labels = tfdml.losses.ContrastiveLoss(pairing=references), tf.constant(ids[: request["batch"]])
+
+        @tf.function(jit_compile=jit_compile)
+        def run(labels, x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                value = loss(labels, x)
+            references.update(labels, tf.reverse(x, [1]))  # other rows, as in the next batch
+            return value, tape.gradient(value, x)
+
+        return lambda: float(run(labels, x)[0])
+
+    return prepare
+
+
+def remembered(request):
+    """Unit vectors of a batch and of a memory, and its class ids, eight of each. It has an old copy of each row."""
+    _, x, vectors = batch(request)
+    ids = np.random.default_rng(1).permutation(request["classes"]) // 8
+    vectors[-len(x) :] = x + 1e-3 * vectors[-len(x) :]
+    return *(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, vectors)), ids
+
+
+def memory_of_the_peer(request):
+    """Value and gradient of the peer's contrastive loss of a batch and its full memory."""
+    import torch
+    from pytorch_metric_learning.distances import LpDistance
+    from pytorch_metric_learning.losses import ContrastiveLoss, CrossBatchMemory
+
+    x, vectors, ids = (torch.tensor(part) for part in remembered(request))
+    loss = CrossBatchMemory(ContrastiveLoss(distance=LpDistance()), request["dim"], memory_size=request["classes"])
+    loss.add_to_memory(vectors, ids, len(ids))
+    x, labels = x.requires_grad_(), ids[: request["batch"]]
+
+    def run():
+        x.grad = None
+        value = loss(x, labels)
+        value.backward()
+        return float(value)
+
+    return run
 
 
 def three_products(jit_compile):
@@ -111,11 +170,14 @@ WAYS = {
     "three_products": lambda: three_products(False),
     "three_products_xla": lambda: three_products(True),
     "pytorch_metric_learning": lambda: pytorch_metric_learning,
+    "memory_graph": lambda: memory(False),
+    "memory_xla": lambda: memory(True),
+    "memory_pytorch_metric_learning": lambda: memory_of_the_peer,
     "step_graph": lambda: step(False),
     "step_xla": lambda: step(True),
 }
 
 
 if __name__ == "__main__":
-    small = {"batch": 64, "dim": 16, "classes": 32, "sampled": 0, "optimizer": "sgd"}
+    small = {"batch": 64, "dim": 16, "classes": 64, "sampled": 0, "optimizer": "sgd"}
     serve(lambda: WAYS[sys.argv[1]](), small)

@@ -1,4 +1,4 @@
-"""CosFace over proxies: value and gradient against the peer, and training steps with all and with sampled proxies.
+"""CosFace over proxies and a contrastive loss over a memory against the peer, and training steps with many proxies.
 
 The three products (the similarities to all proxies, and their two gradients) are the least that any loss over all
 proxies has to do. Each way runs in its own process, and they take turns.
@@ -43,6 +43,22 @@ def against_the_peer(ways, request):
         }
 
 
+def over_a_memory(ways, request):
+    """Rows of a contrastive loss over a memory and the batch, with the writing of the batch."""
+    for way in ways.values():
+        way.ask(request, 2 * PATIENCE)
+    seconds = seconds_of(ways)
+    for name in ways:
+        products = "three_products_xla" if name.endswith("xla") else "three_products"
+        yield {
+            "way": name,
+            **request,
+            "ms": 1e3 * seconds[name],
+            "over_three_products": ratio(seconds[name], seconds[products]),
+            "peer_over": ratio(seconds.get(f"memory_{PEER}"), seconds[name]),
+        }
+
+
 def training_steps(classes, dim, batch):
     """Rows of a training step with all proxies and with a tenth of them, by mode and optimizer."""
     requests = [
@@ -81,9 +97,15 @@ def main():
     write_csv(options.output, measured(against_the_peer(ways, size), about))
     for way in ways.values():
         way.close()
+    ways = started(["memory_graph", "memory_xla", *sorted(set(PRODUCTS.values()))])
+    ways |= started([f"memory_{PEER}"] if options.peers else [])
+    size["classes"] = 128 if options.quick else 65_536
+    output = Path(options.output)
+    write_csv(output.with_name(f"{output.stem}_memory.csv"), measured(over_a_memory(ways, size), about))
+    for way in ways.values():
+        way.close()
     many = [100] if options.quick else [10_000, 100_000, 1_000_000]
     steps = (row for classes in many for row in training_steps(classes, 16 if options.quick else 128, size["batch"]))
-    output = Path(options.output)
     write_csv(output.with_name(f"{output.stem}_steps.csv"), measured(steps, about))
 
 

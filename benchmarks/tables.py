@@ -1,4 +1,4 @@
-"""Fills the tables of benchmarks/README.md from the CSV files of the last run.
+"""Fills the tables of benchmarks/README.md, and those of benchmarks in other pages, from the CSV files of the last run.
 
     python benchmarks/tables.py
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from _report import format_cell
 
-PAGE = Path(__file__).parent / "README.md"
+HERE = Path(__file__).parent
+PAGES = [HERE / "README.md", HERE.parent / "docs" / "losses" / "proxies.md"]
 
 
 def filled(text):
@@ -20,7 +21,7 @@ def filled(text):
 
 
 def _fill(found):
-    rows = list(csv.DictReader((PAGE.parent / found[2]).read_text().splitlines()))
+    rows = list(csv.DictReader((HERE / found[2]).read_text().splitlines()))
     columns = found[3].split(", ")
     lines = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
     lines += ["| " + " | ".join(_cell(row[column]) for column in columns) + " |" for row in rows]
@@ -36,8 +37,9 @@ def _cell(value):
 
 
 def main():
-    """Write the page."""
-    PAGE.write_text(filled(PAGE.read_text()))
+    """Write the pages."""
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
 
 
 if __name__ == "__main__":

@@ -99,6 +99,11 @@ def with_thresholds(*, threshold, weight):
     return losses.WeightedSumLoss(parts, weights=[1.0, weight])
 
 
+def over_tree(classes, **chosen):
+    """The hierarchical triplet loss, whose tree is rebuilt during training."""
+    return losses.HierarchicalTripletLoss(layers.ClassTree(range(classes)), **chosen)
+
+
 def nested(**chosen):
     """The multi-similarity loss of the first 8, 16, 32 and of all 64 columns."""
     return losses.MatryoshkaLoss(losses.MultiSimilarityLoss(**chosen), dims=(8, 16, 32, 64))
@@ -165,6 +170,8 @@ FAMILIES = {
         "intra-pair variance": over_batch(with_variance, {"scale": (16.0, 64.0), "weight": (0.1, 0.5)}),
         "threshold consistency": over_batch(with_thresholds, {**SIMILARITIES, "weight": (0.1, 1.0)}),
         "instance": over_batch(with_instances, {"scale": (16.0, 64.0), "weight": (0.1, 1.0)}),
+        "hierarchical triplet": Method(over_tree, {"margin": (0.1, 0.3)}),
+        "PDDM": over_batch(losses.PDDMLoss, {"margin": (0.5, 1.0), "weight": (0.5, 1.0)}),
         "clustering": over_batch(losses.ClusteringLoss, {"margin": (1.0, 4.0)}, refinements=0),
     },
     "learners": {

@@ -107,11 +107,21 @@ def fitted(run, training):
         keras.optimizers.Adam(rate),
         loss=loss,
         learning_rate_multipliers={layer.name: run.multiplier for layer in loss.layers},
-        steps_per_execution=min(run.steps, 50),
+        steps_per_execution=min(run.steps // 10, 50),
         jit_compile=False,
     )
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
-    model.fit(sampler.batches(training), steps_per_epoch=run.steps, shuffle=False, verbose=0)
+    trees = [layer for layer in loss.layers if isinstance(layer, tfdml.layers.ClassTree)]
+    epochs = 10 if trees else 1
+    refresh = [tfdml.callbacks.RefreshCenters(tree, training) for tree in trees]
+    model.fit(
+        sampler.batches(training),
+        steps_per_epoch=run.steps // epochs,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=refresh,
+    )
     return model
 
 

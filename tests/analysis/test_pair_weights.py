@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, float64, gradient
-from tests.losses.rows import DEFAULTS, LOSSES
+from tests.losses.rows import COLUMNS, DEFAULTS, LOSSES, ROWS
 from tfdml import analysis, losses, pairs
 
 on_every_backend = pytest.mark.backends
@@ -33,7 +33,9 @@ def gradient_of_weighted_similarities(signed):
 
 # On JAX, which compiles each operation by itself, one loss of each kind: over pairs, triplets, ranks and histograms.
 KINDS = ["contrastive", "multi-similarity", "triplet", "SmoothAP", "histogram"]
-SOME = LOSSES if BACKEND == "tensorflow" else {name: DEFAULTS[name].loss for name in KINDS}
+OF_COLUMNS = {name: row.loss for name, row in ROWS.items() if COLUMNS in row.traits}
+OTHERS = {name: loss for name, loss in LOSSES.items() if name not in OF_COLUMNS}
+SOME = OTHERS if BACKEND == "tensorflow" else {name: DEFAULTS[name].loss for name in KINDS}
 
 
 @on_every_backend
@@ -45,6 +47,12 @@ def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
         expected = gradient(lambda v: loss(LABELS, unit(v)), X)
         ours = gradient_of_weighted_similarities(np.where(POSITIVE, -weights, weights))
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("loss", OF_COLUMNS.values(), ids=OF_COLUMNS)
+def test_a_loss_that_is_no_function_of_inner_products_is_refused(loss):
+    with pytest.raises(ValueError, match=r"same inner products|of dimension 8"):
+        analysis.pair_weights(loss, LABELS, X)
 
 
 @on_every_backend

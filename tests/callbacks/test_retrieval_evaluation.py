@@ -90,6 +90,77 @@ def test_scann_agrees_with_exact_and_says_how_well_it_searched():
     assert found == pytest.approx(exact, abs=1e-6)
 
 
+QUERY = np.arange(60) % 5 < 2
+HALVES = {"data": (X[QUERY], LABELS[QUERY]), "gallery": (X[~QUERY], LABELS[~QUERY])}
+
+
+@pytest.mark.parametrize(
+    "as_data", [lambda x, y: LabeledSet(images=x, labels=y, class_names=NAMES), lambda x, y: (x, y)]
+)
+def test_queries_are_searched_in_a_gallery(as_data):
+    model = make()
+    history = fit(
+        model, callbacks.RetrievalEvaluation(**{name: as_data(*part) for name, part in HALVES.items()}, k=(1, 4))
+    )
+    x = model.predict(X, verbose=0)
+    expected = metrics.retrieval(x[QUERY], LABELS[QUERY], gallery=x[~QUERY], gallery_labels=LABELS[~QUERY], k=(1, 4))
+    for key in KEYS - {"queries", "skipped"}:
+        assert history[f"val_{key}"][-1] == pytest.approx(expected[key])
+
+
+def test_scann_searches_a_gallery_in_which_queries_do_not_find_themselves():
+    model = make()
+    exact = callbacks.RetrievalEvaluation(**HALVES).evaluate(model)
+    found = callbacks.RetrievalEvaluation(**HALVES, search="scann").evaluate(model)
+    assert found.pop("search_recall@8") == 1.0
+    assert found.pop("mrr") <= exact.pop("mrr")
+    assert exact.pop("map") > 0
+    assert found == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_gallery_that_collapsed_is_a_warning_and_the_lowest_score():
+    evaluation = callbacks.RetrievalEvaluation(HALVES["data"], gallery=(np.ones_like(X), LABELS), k=1, search="scann")
+    with pytest.warns(UserWarning, match="all embeddings are the same"):
+        history = fit(make(), evaluation, epochs=1)
+    assert history["val_recall@1"] == history["val_search_recall@1"] == [0.0]
+
+
+def two_heads():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((6,))
+    embedding = keras.layers.Dense(4, name="embedding")(inputs)
+    outputs = {"embedding": embedding, "category": keras.layers.Dense(3, name="category")(embedding)}
+    model = models.EmbeddingModel(inputs, outputs)
+    category = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss={"embedding": losses.MultiSimilarityLoss(), "category": category}, run_eagerly=True)
+    return model
+
+
+def test_one_head_of_a_model_with_several_outputs_is_evaluated_and_all_of_them_are_an_error():
+    model = two_heads()
+    head = keras.Model(model.input, model.output["embedding"])
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=1, model=head)
+    labels = {"embedding": LABELS, "category": LABELS % 3}
+    history = model.fit(X, labels, epochs=2, verbose=0, callbacks=[evaluation]).history
+    expected = metrics.retrieval(head.predict(X, verbose=0), LABELS, k=1)
+    assert history["val_map@r"][-1] == pytest.approx(expected["map@r"])
+    assert evaluation.evaluate(head) == pytest.approx(expected)
+    with pytest.raises(ValueError, match=r"model of outputs .*embedding.*, expected one \(batch, dim\)"):
+        evaluation.evaluate(model)
+
+
+def test_queries_and_gallery_that_do_not_fit_are_refused():
+    named = [LabeledSet(images=X, labels=LABELS, class_names=names) for names in (NAMES, NAMES[::-1])]
+    with pytest.raises(ValueError, match="queries of 12 classes and a gallery of 12 with other class names"):
+        callbacks.RetrievalEvaluation(named[0], gallery=named[1])
+    with pytest.raises(ValueError, match="expected a labeled set, a pair"):
+        callbacks.RetrievalEvaluation((X, LABELS), gallery=X)
+    inputs = keras.Input((6,))
+    one = keras.Model(inputs, keras.layers.Dense(4)(inputs))
+    with pytest.raises(ValueError, match="model of two towers without gallery=, expected queries and a gallery"):
+        callbacks.RetrievalEvaluation((X, LABELS)).evaluate(models.TwoTowers(one, one))
+
+
 class Weights(keras.callbacks.Callback):
     """Multiply the weights at the end of some epochs, before the next callback looks."""
 

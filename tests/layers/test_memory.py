@@ -13,7 +13,7 @@ from tfdml import analysis, layers, losses, miners, models
 pytestmark = pytest.mark.backends
 
 RANDOM = np.random.default_rng(0)
-X = RANDOM.standard_normal((24, 4)).astype("float32")
+X = RANDOM.standard_normal((24, 5)).astype("float32")
 LABELS = RANDOM.integers(0, 4, 24)
 OLD, NEW = slice(0, 16), slice(16, 24)
 
@@ -28,7 +28,7 @@ def filled(size=16, **options):
 
 def embedding_model(loss, **options):
     keras.utils.set_random_seed(0)
-    inputs = keras.Input((4,))
+    inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
     return model
@@ -158,7 +158,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 
 def test_each_output_has_its_memory():
-    inputs = keras.Input((4,))
+    inputs = keras.Input((5,))
     outputs = {"small": keras.layers.Dense(2)(inputs), "large": keras.layers.Dense(3)(inputs)}
     model = models.EmbeddingModel(inputs, outputs)
     both = {name: losses.ContrastiveLoss(pairing=layers.Memory(8)) for name in outputs}
@@ -201,12 +201,12 @@ def test_a_batch_larger_than_the_memory_is_refused():
 
 def test_embeddings_of_another_dimension_are_refused():
     memory = filled()
-    with pytest.raises(ValueError, match=r"embeddings of shape \(8, 3\) for Memory of dimension 4"):
+    with pytest.raises(ValueError, match=r"embeddings of shape \(8, 3\) for Memory of dimension 5"):
         losses.ContrastiveLoss(pairing=memory)(LABELS[NEW], X[NEW, :3])
 
 
 def test_a_plain_keras_model_is_told_that_it_would_not_fill_the_memory():
-    inputs = keras.Input((4,))
+    inputs = keras.Input((5,))
     model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
     memory = layers.Memory(8)
     memory.build((None,), (None, 3))

@@ -133,7 +133,9 @@ def test_outliers_are_far_from_the_center_that_most_of_their_class_are_near():
     np.testing.assert_array_equal(dominant, [0, 1, -1])
     np.testing.assert_array_equal(loss.outliers(labels, 5 * x, angle_degrees=85).rows, [3])
     assert len(loss.outliers(np.zeros(0, "int32"), np.zeros((0, 2))).rows) == 0
-    with pytest.raises(ValueError, match="labels outside the classes of the proxies, expected class ids 0 to 2"):
+    with pytest.raises(
+        ValueError, match="labels outside the classes of the proxies, expected one of the ids of 3 classes"
+    ):
         loss.outliers([3], x[:1])
     with pytest.raises(ValueError, match="Received a loss without proxies yet, expected a trained one"):
         losses.SubCenterArcFaceLoss(classes=3).outliers(labels, x)
@@ -256,7 +258,7 @@ def test_labels_of_any_integer_type_find_their_proxies():
 @pytest.mark.parametrize("label", [-1, 4, 2**31 - 1])
 def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
     loss, labels = losses.CosFaceLoss(classes=4), np.array([0, 1, 2, 3, 0, 1, 2, label])
-    with pytest.raises(ValueError, match=rf"Received label {label} for the proxies of 4 classes, expected .* 0 to 3"):
+    with pytest.raises(ValueError, match=rf"Received label {label} for the proxies of 4 classes, .* from 0 to 3"):
         loss(labels, X)
     values = compiled(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
     np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
@@ -330,6 +332,23 @@ def test_samples_refuse_a_match_and_as_many_classes_as_there_are():
     loss = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5), match=lambda a, b: a[:, None] == b)
     with pytest.raises(ValueError, match="Received sampled=5 and a match, expected one of them"):
         loss(LABELS, X)
+
+
+@pytest.mark.parametrize("sampled", [None, 2])
+def test_proxies_of_any_class_ids(sampled):
+    ids = np.array([-7, 12, 2**31 - 1] if BACKEND == "jax" else [-(2**62), 12, 2**62 + 1])
+    labels = ids[[2, 0, 2, 1, 1, 0, 0, 2]]
+    proxies = layers.Proxies(labels, per_class=2, sampled=sampled, seed=0)
+    pairs = proxies(labels, X)
+    np.testing.assert_array_equal(proxies.ids, ids)
+    positive, references = numbers(pairs.positive) > 0, numbers(pairs.references)
+    for row, label in enumerate(labels):
+        own = numbers(proxies.vectors).reshape(3, 2, 4)[np.searchsorted(ids, label)]
+        np.testing.assert_array_equal(np.unique(references[positive[row]], axis=0), np.unique(own, axis=0))
+    again = layers.Proxies.from_config(json.loads(json.dumps(proxies.get_config())))
+    np.testing.assert_array_equal(again.ids, ids)
+    with pytest.raises(ValueError, match=r"Received label 5 for the proxies of 3 classes, expected one of their ids"):
+        proxies(np.where(labels == 12, 5, labels), X)
 
 
 def test_embeddings_of_another_dimension_are_refused():

@@ -17,7 +17,7 @@ from tfdml import layers, losses, miners, pairs
 BRANCH = "takes another branch of the code than the defaults of its class"
 BINNED = "places differences of distances in narrow bins, with larger rounding errors"
 BY_CLASS_ID = "has settings by class id"
-COLUMNS = "has learners in columns of its own: embeddings have 5 dimensions"
+COLUMNS = "is no function of inner products, and may need a number of columns: embeddings have 5 dimensions"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
 OVER_PROXIES = "takes the number of classes, or, as in its row, another pairing"
@@ -118,7 +118,7 @@ ROWS = {
     ),
     "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
     "contrastive on signal-to-noise ratios": row(
-        losses.ContrastiveLoss, loops.contrastive, distance="snr", positive_margin=0.1, negative_margin=3.0
+        losses.ContrastiveLoss, loops.contrastive, COLUMNS, distance="snr", positive_margin=0.1, negative_margin=3.0
     ),
     "contrastive on consecutive pairs": Row(
         losses.ContrastiveLoss(negative_margin=3.0, **CONSECUTIVE),

@@ -16,13 +16,22 @@ STEPS = 3
 
 
 def build():
-    """A model of one linear layer, and a loss that learns and draws."""
+    """A model of one linear layer, and a loss that learns, draws and remembers."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    loss = losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0))
-    model.compile(keras.optimizers.SGD(0.1), loss=loss)
+    model.compile(keras.optimizers.SGD(0.1), loss=losses.WeightedSumLoss(parts()))
     return model
+
+
+def parts():
+    """Losses that learn boundaries and proxies, draw pairs and classes, and remember two batches."""
+    proxies = layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), sampled=3, seed=0)
+    return [
+        losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0)),
+        losses.ContrastiveLoss(pairing=layers.Memory(24, warm_up=1)),
+        losses.CosFaceLoss(pairing=proxies, scale=4.0),
+    ]
 
 
 def trained(model, file):

@@ -34,9 +34,9 @@ def remembering():
     return losses.ContrastiveLoss(negative_margin=4.0, pairing=layers.Memory(32, warm_up=1))
 
 
-def over_proxies():
+def over_proxies(**options):
     """A loss with proxies, the same in every model."""
-    return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0)))
+    return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), **options))
 
 
 def build(loss, kind=models.EmbeddingModel, **options):
@@ -92,6 +92,8 @@ SAME = {
     "a learning rate": (plain, SLOW),
     "a memory": (remembering, {}),
     "proxies": (over_proxies, {}),
+    "sampled proxies": (lambda: over_proxies(sampled=3, seed=0), {}),
+    "micro-batches": (remembering, {"micro_batch_size": 4}),
 }
 
 

@@ -134,6 +134,16 @@ def test_a_model_from_a_file_trains_in_micro_batches(tmp_path):
     assert_same_training(model, keras.saving.load_model(tmp_path / "model.keras"), epochs=1)
 
 
+def test_weights_are_regularized_once_and_activities_are_refused():
+    def regularized(**options):
+        begin = keras.initializers.GlorotUniform(seed=0)
+        return in_one_pass(keras.layers.Dense(8, kernel_initializer=begin, kernel_regularizer="l2"), **options)
+
+    assert_same_training(regularized(), regularized(micro_batch_size=SIZE), epochs=1)
+    with pytest.raises(ValueError, match=r"layers dense_\d+ have an activity_regularizer, expected none"):
+        in_one_pass(keras.layers.Dense(8, activity_regularizer="l2"), micro_batch_size=SIZE)
+
+
 def test_a_batch_that_is_not_a_multiple_is_refused():
     with pytest.raises(ValueError, match="Received a batch of 24 rows with micro_batch_size=7, expected a multiple"):
         trained(in_one_pass(micro_batch_size=7))

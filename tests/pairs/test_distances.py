@@ -168,6 +168,14 @@ def of_both_powers(made, x, way):
     return {power: [numbers(part) for part in both] for power, both in found.items()}
 
 
+@pytest.fixture(params=["few near rows", "many near rows"])
+def recomputed(request, monkeypatch):
+    """Near rows are recomputed one by one, or, as if they were many, with all others."""
+    if request.param == "many near rows":
+        monkeypatch.setattr(pairs.distances, "_FEW", 0)
+
+
+@pytest.mark.usefixtures("recomputed")
 @pytest.mark.parametrize(
     ("dim", "way"), [(3, compiled), (512, fast), (1500, compiled)] + [(3, fast)] * (BACKEND == "tensorflow")
 )
@@ -181,6 +189,7 @@ def test_small_distances_within_a_batch_are_right_in_value_and_gradient(dim, way
 
 
 @WAYS
+@pytest.mark.usefixtures("recomputed")
 def test_small_distances_to_other_references_are_right_in_value_and_gradient(way):
     x = near_rows(64)
     anchors, references = x[:14:2], np.concatenate([x[1:14:2], x[14:]])
@@ -203,6 +212,7 @@ def test_small_distances_of_consecutive_rows_are_exact():
         np.testing.assert_allclose(slope, np.concatenate([side for _, *sides in exact for side in sides]), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("recomputed")
 @pytest.mark.parametrize("dim", [3, 512])
 def test_in_float64_small_distances_are_right_to_rounding(dim):
     x = near_rows(dim, "float64")
@@ -282,14 +292,37 @@ def test_small_distances_are_right_among_rows_of_very_different_norms():
     np.testing.assert_allclose(ours[:14, :14], exact[:14, :14], rtol=0.005, atol=1.1e-18)
 
 
+def test_few_near_rows_are_recomputed_alone_and_many_with_all_others(monkeypatch):
+    monkeypatch.setattr(pairs.distances, "_levels", lambda x: [(0 * x, 0 * x)])  # distances 0
+    x = np.array([[1.0], [1.0 + 1e-3], [2.0], [3.0]], dtype="float32")
+    for few, expected in ((8, 1e-6), (0, 0.0)):
+        monkeypatch.setattr(pairs.distances, "_FEW", few)
+        d2 = fast(lambda v: pairs.squared(pairs.all_pairs(np.arange(4), v)))(keras.ops.convert_to_tensor(x))
+        np.testing.assert_allclose(numbers(d2)[0], [0, expected, 1, 4], rtol=1e-2)
+
+
 def test_nothing_is_computed_twice_where_no_rows_are_near_each_other(monkeypatch):
     def refuse(x):
         raise AssertionError("computed again")
 
     x = near_rows(64)
     labels = np.arange(len(x))
+    monkeypatch.setattr(pairs.distances, "_nearest_again", lambda *few: refuse(few))
     monkeypatch.setattr(pairs.distances, "_levels", refuse)
     if keras.backend.backend() == "tensorflow":  # on JAX the second computation is traced in any case
         pairs.euclidean(pairs.all_pairs(labels[14:], x[14:]))
     with pytest.raises(AssertionError, match="computed again"):
         pairs.euclidean(pairs.all_pairs(labels, x))
+
+
+def test_only_near_rows_that_are_a_pair_are_recomputed(monkeypatch):
+    x, itself, recomputed = np.eye(4, dtype="float32"), np.eye(4, dtype=bool), []
+
+    def loop(condition, body, state):
+        recomputed.append(bool(numbers(state[0])))
+        return state
+
+    monkeypatch.setattr(keras.ops, "while_loop", loop)
+    for allowed in (~itself, True):
+        pairs.squared(pairs.pairs_with(np.arange(4), x, np.arange(4), x, allowed=allowed))
+    assert recomputed == [False, True]

@@ -66,6 +66,63 @@ def test_even_rows_stand_against_odd_rows(x):
         pairs.even_against_odd(LABELS[:3], x[:3])
 
 
+def test_labeled_pairs_are_one_column_of_similar_and_dissimilar_pairs(x):
+    made = pairs.labeled_pairs([1, 1, 0, 0, 1, 1], x)
+    np.testing.assert_array_equal(numbers(made.positive), [[1], [0], [1]])
+    np.testing.assert_array_equal(numbers(made.negative), [[0], [1], [0]])
+    expected = np.linalg.norm(x[0::2] - x[1::2], axis=1)[:, None]
+    np.testing.assert_allclose(numbers(pairs.euclidean(made)), expected, rtol=1e-5)
+    equal = numbers(made.anchor_labels)[:, None] == numbers(made.reference_labels)
+    np.testing.assert_array_equal(equal, numbers(made.positive) > 0)
+
+
+def test_triplet_rows_are_an_anchor_against_its_own_positive_and_negative(x):
+    made = pairs.triplet_rows(LABELS, x)
+    np.testing.assert_array_equal(numbers(made.positive), [[1, 0], [1, 0]])
+    np.testing.assert_array_equal(numbers(made.negative), [[0, 1], [0, 1]])
+    anchors = x[[0, 3]]
+    expected = [np.linalg.norm(anchors - others, axis=1) for others in (x[[1, 4]], x[[2, 5]])]
+    np.testing.assert_allclose(numbers(pairs.euclidean(made)), np.transpose(expected), rtol=1e-5)
+    equal = numbers(made.anchor_labels)[:, None] == numbers(made.reference_labels)
+    np.testing.assert_array_equal(equal, numbers(made.positive) > 0)
+
+
+def test_the_first_tower_stands_against_the_second_one(x):
+    stacked, labels = np.stack([x[:3], x[3:]], axis=1), np.array([0, 1, 0])
+    same_classes = pairs.two_towers(labels, stacked)
+    np.testing.assert_array_equal(numbers(same_classes.positive), labels[:, None] == labels)
+    np.testing.assert_array_equal(numbers(same_classes.negative), labels[:, None] != labels)
+    np.testing.assert_allclose(numbers(pairs.dot(same_classes)), x[:3] @ x[3:].T, rtol=1e-5)
+    others = np.array([1, 2, 0])
+    other_classes = pairs.two_towers(np.stack([labels, others], axis=1), stacked)
+    np.testing.assert_array_equal(numbers(other_classes.positive), labels[:, None] == others)
+    np.testing.assert_array_equal(numbers(pairs.two_towers(labels[:, None], stacked).positive), same_classes.positive)
+
+
+@pytest.mark.parametrize("label", [2, -1])
+def test_a_pair_whose_label_is_not_0_or_1_is_an_error_and_nan_where_none_can_be_raised(label, x):
+    labels = np.array([1, 1, label, label, 0, 0])
+    with pytest.raises(ValueError, match=rf"labels {label} and {label} on the rows of pair 1, expected 1 on both rows"):
+        pairs.labeled_pairs(labels, x)
+    made = compiled(lambda labels: pairs.euclidean(pairs.labeled_pairs(labels, x)))(keras.ops.convert_to_tensor(labels))
+    np.testing.assert_array_equal(np.isnan(numbers(made)[:, 0]), [False, True, False])
+
+
+def test_what_is_wrong_with_data_without_classes_or_two_towers_is_said_at_the_call(x):
+    with pytest.raises(ValueError, match="labels 1 and 0 on the rows of pair 2"):
+        pairs.labeled_pairs([1, 1, 0, 0, 1, 0], x)
+    with pytest.raises(ValueError, match="batch of 5 rows for pairs"):
+        pairs.labeled_pairs([1, 1, 0, 0, 1], x[:5])
+    with pytest.raises(ValueError, match="batch of 5 rows for triplets, expected a number divisible by 3"):
+        pairs.triplet_rows(LABELS[:5], x[:5])
+    with pytest.raises(ValueError, match=r"shape \(6, 4\) for two towers, expected \(batch, 2, dim\)"):
+        pairs.two_towers(LABELS, x)
+    with pytest.raises(ValueError, match=r"shape \(3, 2, 4\), expected .* pairing=two_towers"):
+        pairs.all_pairs(LABELS[:3], x.reshape(3, 2, 4))
+    with pytest.raises(ValueError, match="6 labels and 3 embeddings"):
+        pairs.two_towers(LABELS, x.reshape(3, 2, 4))
+
+
 @pytest.mark.parametrize("labels", [None, [5, 5, 5, 5, 5, 5], np.zeros((6, 3))], ids=["none", "one class", "floats"])
 def test_the_other_view_of_an_example_is_its_only_positive_whatever_the_labels(labels, x):
     made = pairs.two_views(labels, x)
@@ -127,6 +184,11 @@ def test_match_works_in_every_pairing(x):
     np.testing.assert_array_equal(numbers(rows.negative)[:, 0], 1 - SHARED[[0, 2, 4], [1, 3, 5]])
     halves = pairs.even_against_odd(TAGS, x, match=share_a_tag)
     np.testing.assert_array_equal(numbers(halves.positive), SHARED[0::2, 1::2])
+    towers = pairs.two_towers(TAGS, np.stack([x, x], axis=1), match=share_a_tag)
+    np.testing.assert_array_equal(numbers(towers.positive), SHARED)
+    both_sides = np.stack([TAGS[:3], TAGS[3:]], axis=1)
+    towers = pairs.two_towers(both_sides, np.stack([x[:3], x[3:]], axis=1), match=share_a_tag)
+    np.testing.assert_array_equal(numbers(towers.positive), SHARED[:3, 3:])
 
 
 def test_match_may_depend_on_the_order_of_its_labels(x):

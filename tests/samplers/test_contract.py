@@ -32,6 +32,7 @@ def planted_centers():
 
 CENTERS = planted_centers()
 SUPER_CLASSES = {label: k // 3 for k in range(11) for label in (k, int(IDS[k]))}
+ENTRIES = np.random.default_rng(3).permutation(90)[:80].reshape(40, 2)
 GROUP = samplers.GroupSampler(classes_per_batch=4, examples_per_class=3, seed=5)
 UNIFORM = samplers.UniformSampler(batch_size=12, seed=5)
 
@@ -50,6 +51,7 @@ class Row(NamedTuple):
         pairing: the pairing that fits its batches.
         by_class: whether a batch is `classes_per_batch` different classes with `examples_per_class` adjacent examples.
         printed: whether the sampler is equal to its repr evaluated, as it holds settings alone.
+        by_row: whether the label of a row in a batch is that of the example, given to `batches`.
     """
 
     sampler: samplers.Sampler
@@ -57,6 +59,7 @@ class Row(NamedTuple):
     pairing: Callable = pairs.all_pairs
     by_class: bool = False
     printed: bool = True
+    by_row: bool = True
 
 
 def by_class(make, **settings):
@@ -87,6 +90,13 @@ SAMPLERS = {
         ),
         printed=False,
     ),
+    "listed": Row(
+        samplers.ListSampler(entries=ENTRIES, labels=np.arange(40) % 2, sampler=samplers.UniformSampler(batch_size=6)),
+        distinct=lambda rows: rows.reshape(-1, 2),
+        pairing=pairs.labeled_pairs,
+        printed=False,
+        by_row=False,
+    ),
     "mined": Row(
         samplers.MinedSampler(anchors_per_batch=4, pairs=samplers.MinedPairs(LABELS), seed=5),
         distinct=lambda rows: [rows[::3]],  # Two anchors may have a positive or a negative in common.
@@ -115,6 +125,7 @@ def parametrized(rows, names="row"):
 every_sampler = parametrized(SAMPLERS)
 every_sampler_of_any_size = parametrized(SAMPLERS | SIZES)
 every_sampler_by_class = parametrized(with_trait(SAMPLERS | SIZES, "by_class"))
+every_sampler_by_row = parametrized(with_trait(SAMPLERS, "by_row"))
 every_printed_sampler = parametrized(with_trait(SAMPLERS, "printed"))
 every_class = parametrized(CLASSES, "make")
 
@@ -199,7 +210,7 @@ def test_a_shard_takes_every_third_batch_from_its_start_on_whatever_the_block(ro
 @every_sampler
 def test_streams_and_loading_are_those_of_the_base_class(row):
     """So what follows for one sampler alone, GROUP, holds for all."""
-    for method in ("index_batches", "batches", "_rows_and_block"):
+    for method in ("index_batches", "_rows_and_block", *(["batches"] if row.by_row else [])):
         assert getattr(type(row.sampler), method) is getattr(samplers.Sampler, method)
 
 
@@ -288,7 +299,7 @@ def test_every_int64_is_a_seed_of_its_own(make):
     assert len(batches) == len(seeds)
 
 
-@every_sampler
+@every_sampler_by_row
 def test_examples_and_labels_are_those_of_the_rows_and_class_ids_keep_every_digit(row):
     dataset = examples(row.sampler)
     assert dataset.element_spec == (tf.TensorSpec((12, 5, 4, 1), tf.uint8), tf.TensorSpec((12,), tf.int64))
@@ -316,7 +327,7 @@ def classifier():
     return model
 
 
-@every_sampler
+@every_sampler_by_row
 def test_fit_trains_on_the_batches(row):
     history = classifier().fit(examples(row.sampler), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
@@ -366,7 +377,7 @@ def test_settings_go_by_their_names(make):
         make(4, 3)
 
 
-@every_sampler
+@every_sampler_by_row
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -14,7 +14,7 @@ from keras import ops
 
 from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis._figure import new_figure
-from tfdml.layers.base import References
+from tfdml.layers.base import References, unchanged
 from tfdml.pairs import all_pairs
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
         negatives that are pushed are above 0.
 
     Raises:
-        ValueError: embeddings that are not a matrix, an embedding of norm 0 or not finite, or a Keras backend other
-            than TensorFlow and JAX.
+        ValueError: embeddings that are not a matrix, an embedding of norm 0 or not finite, a loss that is not a
+            function of inner products, such as `MatryoshkaLoss`, or a Keras backend other than TensorFlow and JAX.
 
     The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
     such embeddings determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's
@@ -60,7 +60,9 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
     x = l2_normalize(embeddings)
     factor = _cholesky_factor(x @ x.T)
     with _float64():
-        gradient = _gradient(_with_fixed_choice(loss, labels, x), factor)
+        function = _with_fixed_choice(loss, labels, x)
+        _require_inner_products(loss, function, x, factor)
+        gradient = _gradient(function, factor)
     # The gradient by embeddings V is (D + D^T) V, with D the derivatives by s = V V^T.
     derivatives = np.linalg.solve(factor.T, gradient.T)
     np.fill_diagonal(derivatives, 0.0)
@@ -122,6 +124,19 @@ def _plot_weights(panel, loss, labels, x):
         ("negative", ~positive, "x", "tab:blue"),
     ):
         panel.plot(similarity[members], share[members], marker, color=color, markersize=3, label=kind)
+
+
+def _require_inner_products(loss, function, x, factor):
+    """Raise a ValueError for a loss with different values of two batches with the same inner products."""
+    values = []
+    for embeddings in (x, factor):
+        with unchanged(getattr(loss, "layers", [])):  # the same random numbers for both
+            values.append(float(function(ops.convert_to_tensor(embeddings))))
+    if not np.allclose(*values, rtol=1e-3, atol=1e-4, equal_nan=True):
+        raise ValueError(
+            f"Received a loss of {values[0]:.6g} and {values[1]:.6g} for embeddings with the same inner products, "
+            "expected a function of inner products. Analyze the base of a loss over some columns."
+        )
 
 
 def _with_fixed_choice(loss, labels, embeddings):

@@ -42,6 +42,8 @@ class ExportBest(keras.callbacks.Callback):
         best: a value to beat in addition to that of the export at `path`; None for no other value.
         start_over: replace an existing export at `path` at the first measured value, or the first that beats `best`.
             Must be False in a run that resumes: `start_over=step == 0`.
+        model: the network to export, if it is not the model in training but has its layers: one of `model.towers`, or
+            `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         **options: options of `tfdml.export.saved_model`, such as `on_error`.
 
     Attributes:
@@ -63,6 +65,7 @@ class ExportBest(keras.callbacks.Callback):
         mode: Literal["max", "min"] = "max",
         best: float | None = None,
         start_over: bool = False,
+        model: keras.Model | None = None,
         **options: Any,
     ):
         super().__init__()
@@ -78,6 +81,7 @@ class ExportBest(keras.callbacks.Callback):
         self.mode = mode
         self.best = best
         self.start_over = start_over
+        self.network = model
         self._seen = self._exported = False
         self._resume()
 
@@ -111,7 +115,7 @@ class ExportBest(keras.callbacks.Callback):
     def _export(self, best):
         record = {"monitor": self.monitor, "mode": self.mode, **best._asdict()}
         extra = {**(self.options.get("assets_extra") or {}), RECORD: json.dumps(record, indent=1).encode()}
-        saved_model(self.model, self.path, **{**self.options, "assets_extra": extra})
+        saved_model(self.network or self.model, self.path, **{**self.options, "assets_extra": extra})
         self.best, self._exported = best.value, True
 
     def _resume(self):

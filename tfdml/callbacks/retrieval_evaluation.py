@@ -21,6 +21,9 @@ class RetrievalEvaluation(Callback):
     `History`, so `EarlyStopping(monitor="val_map@r", mode="max")` and `ExportBest` work after it. Each example is a
     query against all others, by cosine similarity; `tfdml.metrics.retrieval` defines the metrics.
 
+    With `gallery`, each example of `data` is a query against all examples of the gallery. A model with `towers`
+    (`tfdml.models.TwoTowers`) embeds queries with the first tower and the gallery with the second one.
+
     If embeddings are not finite or all equal, nothing can be retrieved: a warning names likely causes, all values are
     0, the minimum, and training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and
     `ModelCheckpoint` would keep NaN as the best value.)
@@ -34,6 +37,9 @@ class RetrievalEvaluation(Callback):
     Args:
         data: a labeled set of `tfdml.datasets`, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of
             batches `(x, labels)`.
+        gallery: the same, to search in; None to search in `data`.
+        model: the network to evaluate, if it is not the model in training but has its layers, such as
+            `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: the ranks of `recall@k`.
         search: "exact", or "scann" for approximate neighbors if exact search takes too long; then
             `val_search_recall@k` is the share of the exact neighbors that were found.
@@ -43,7 +49,9 @@ class RetrievalEvaluation(Callback):
 
     Raises:
         ValueError: data of another form, file names or other text instead of examples, an unknown search, labels and
-            examples of different lengths, float labels, examples with NaN, or a number that is not positive.
+            examples of different lengths, float labels, examples with NaN, a number that is not positive, or queries
+            and a gallery with different class names; at the end of an epoch, a model of several outputs, or of two
+            towers without `gallery`.
 
     Warns:
         UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
@@ -53,6 +61,8 @@ class RetrievalEvaluation(Callback):
         self,
         data: Any,
         *,
+        gallery: Any = None,
+        model: keras.Model | None = None,
         k: int | Sequence[int] = (1, 2, 4, 8),
         search: Literal["exact", "scann"] = "exact",
         every: int = 1,
@@ -65,7 +75,10 @@ class RetrievalEvaluation(Callback):
         self.k = np.atleast_1d(k).tolist()
         for name, value in [("every", every), ("batch_size", batch_size), *(("k", value) for value in self.k)]:
             require_whole(name, value, 1)
+        _require_shared_names(data, gallery)
         self.data = _as_data(data)
+        self.gallery = None if gallery is None else _as_data(gallery)
+        self.network = model
         self.search = search
         self.every = every
         self.batch_size = batch_size
@@ -89,21 +102,30 @@ class RetrievalEvaluation(Callback):
         Raises:
             ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
         """
-        return self._measured(*_embed(model, self.data, self.batch_size))
+        return self._measured(self._embedded(model))
 
-    def _measured(self, embeddings, labels):
+    def _embedded(self, model):
+        """Embeddings and labels of the set, or of queries and gallery."""
+        towers = getattr(model, "towers", None)
+        if self.gallery is None:
+            _require_one_tower(towers)
+            return [_embed(model, self.data, self.batch_size)]
+        sides = zip(towers or (model, model), (self.data, self.gallery), strict=True)
+        return [_embed(tower, data, self.batch_size) for tower, data in sides]
+
+    def _measured(self, sides):
         if self.search == "exact":
-            return metrics.retrieval(embeddings, labels, k=self.k)
-        return _approximate(embeddings, labels, self.k)
+            return metrics.retrieval(*sides[0], **_gallery(sides), k=self.k)
+        return _approximate(sides, self.k)
 
     def _metrics_after(self, epoch):
         """Metrics of the model in training; all 0, with a warning, if nothing can be retrieved."""
-        embeddings, labels = _embed(self.model, self.data, self.batch_size)
-        trouble = _trouble(embeddings)
+        sides = self._embedded(self.network or self.model)
+        trouble = next(filter(None, (_trouble(embeddings) for embeddings, _ in sides)), None)
         if trouble is None:
-            return self._measured(embeddings, labels)
+            return self._measured(sides)
         warnings.warn(f"After epoch {epoch + 1} {trouble} All {self.prefix}* metrics are 0.", stacklevel=2)
-        only = "map" if self.search == "exact" else f"search_recall@{max(self.k) + 1}"
+        only = "map" if self.search == "exact" else f"search_recall@{max(self.k) + (self.gallery is None)}"
         names = [*(f"recall@{k}" for k in self.k), "precision@1", "r_precision", "map@r", "mrr", only]
         return dict.fromkeys(names, 0.0)
 
@@ -190,14 +212,42 @@ def _trouble(embeddings):
     return None
 
 
-def _approximate(embeddings, labels, k, *, num_samples=1_000):
+def _gallery(sides):
+    """The gallery as options of `tfdml.metrics.retrieval`, if there is one."""
+    return dict(zip(("gallery", "gallery_labels"), sides[1], strict=True)) if len(sides) > 1 else {}
+
+
+def _approximate(sides, k, *, num_samples=1_000):
     """Metrics from ScaNN's neighbors, and `search_recall@k`: the share of exact neighbors found, on some queries."""
-    most = max(int(np.unique(labels, return_counts=True)[1].max()), max(k) + 1)  # each query also finds itself
-    neighbors, _ = search.Scann(embeddings).search(embeddings, most)
+    (embeddings, labels), (items, item_labels) = sides[0], sides[-1]
+    itself = len(sides) == 1  # each query also finds itself
+    most = max(int(np.unique(item_labels, return_counts=True)[1].max()), max(k) + itself)
+    neighbors, _ = search.Scann(items).search(embeddings, most)
     some = np.random.default_rng(0).permutation(len(labels))[:num_samples]
-    exact, _ = search.Exact(embeddings).search(embeddings[some], max(k) + 1)
-    recall = search.neighbor_recall(neighbors[some, : max(k) + 1], exact)
-    return metrics.retrieval_from_neighbors(neighbors, labels, k=k) | {f"search_recall@{max(k) + 1}": recall}
+    exact, _ = search.Exact(items).search(embeddings[some], max(k) + itself)
+    recall = search.neighbor_recall(neighbors[some, : max(k) + itself], exact)
+    gallery_labels = None if itself else item_labels
+    found = metrics.retrieval_from_neighbors(neighbors, labels, k=k, gallery_labels=gallery_labels)
+    return found | {f"search_recall@{max(k) + itself}": recall}
+
+
+def _require_shared_names(queries, gallery):
+    """Raise a ValueError for two labeled sets whose labels are not those of the same classes."""
+    names = [part.class_names for part in (queries, gallery) if hasattr(part, "class_names")]
+    if len(names) == 2 and tuple(names[0]) != tuple(names[1]):
+        raise ValueError(
+            f"Received queries of {len(names[0])} classes and a gallery of {len(names[1])} with other class names, "
+            "expected the same names, to which the labels refer. Read both with one call: "
+            'tfdml.datasets.table(source, splits=("query", "gallery")).'
+        )
+
+
+def _require_one_tower(towers):
+    if towers is not None:
+        raise ValueError(
+            "Received a model of two towers without gallery=, expected queries and a gallery: "
+            "RetrievalEvaluation(queries, gallery=products)."
+        )
 
 
 def _with_progress(batches: Iterable[Any], total: int | None, *, patience: float = 5.0) -> Iterator[Any]:

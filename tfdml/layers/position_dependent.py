@@ -58,6 +58,9 @@ class PositionDependentMetric(LossLayer):
         """The similarity of the rows of two tensors, `(...)`."""
         if not self.built:
             self.build(np.shape(x), np.shape(x))
+        dim, received = self.difference[0].shape[0], x.shape[-1]
+        expected = f"dimension {dim}: make a new metric for a network of another dimension"
+        require(received == dim, f"embeddings of dimension {received} for a metric of dimension {dim}", expected)
         return self.call(x, y)
 
     def call(self, x: Tensor, y: Tensor) -> Tensor:

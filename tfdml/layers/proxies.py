@@ -5,18 +5,20 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
+from numpy.typing import ArrayLike
 
-from tfdml._checks import require
+from tfdml._checks import as_ids, require
 from tfdml._serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of
+from tfdml.pairs.class_values import place_among
 from tfdml.pairs.pairings import checked
 
 
 @serializable
 class Proxies(References):
-    """Learned references, `per_class` vectors for each of the classes 0 to classes - 1: a pairing of any loss.
+    """Learned references, `per_class` vectors for each of the classes: a pairing of any loss.
 
     A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. The proxies have
     the dimension of the embeddings: `EmbeddingModel` builds them at `compile`, other code at the first call, which must
@@ -30,11 +32,14 @@ class Proxies(References):
     Example:
 
         loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=10))
+        loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=train.labels))
         loss = tfdml.losses.CosFaceLoss(pairing=tfdml.layers.Proxies(1_000_000, sampled=10_000))
 
     Args:
-        classes: number of classes; labels are 0 to classes - 1.
-        per_class: number of proxies for each class. Rows k * per_class to (k + 1) * per_class - 1 belong to class k.
+        classes: number of classes, whose labels are 0 to classes - 1; or the class ids, any integers, in any order and
+            with repetitions.
+        per_class: number of proxies for each class. Rows k * per_class to (k + 1) * per_class - 1 belong to the class
+            `ids[k]`.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
         seed: seed of the default initializer, and of the samples.
@@ -43,6 +48,8 @@ class Proxies(References):
             class has no pairs. Does not go together with `match`.
 
     Attributes:
+        classes: the number of classes.
+        ids: `(classes,)` int64, their ids in ascending order.
         vectors: the variable `(classes * per_class, dim)`; None before the layer is built.
 
     Raises:
@@ -57,7 +64,7 @@ class Proxies(References):
 
     def __init__(
         self,
-        classes: int,
+        classes: int | ArrayLike,
         *,
         per_class: int = 1,
         initializer: Any = None,
@@ -66,7 +73,8 @@ class Proxies(References):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more")
+        self.ids = _ids_of(classes)
+        self.classes = len(self.ids)
         require(int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class")
         require(
             initializer is None or seed is None or sampled is not None,
@@ -74,11 +82,11 @@ class Proxies(References):
             "one of them: seed the initializer",
         )
         require(
-            sampled is None or (int(sampled) == sampled and 1 <= sampled < classes),
+            sampled is None or (int(sampled) == sampled and 1 <= sampled < self.classes),
             f"sampled={sampled}",
-            f"a number of classes from 1 to {classes - 1}, or None for all {classes}",
+            f"a number of classes from 1 to {self.classes - 1}, or None for all {self.classes}",
         )
-        self.classes, self.per_class, self.seed, self.sampled = int(classes), int(per_class), seed, sampled
+        self.per_class, self.seed, self.sampled = int(per_class), seed, sampled
         if sampled is not None:
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
@@ -103,16 +111,17 @@ class Proxies(References):
     def _pairs_with_a_sample(self, labels, embeddings):
         """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
         labels, embeddings = checked(labels, embeddings)
-        own, others = ops.cast(ops.where(self._known(labels), labels, 0), "int32"), self._sample()
-        ids = ops.repeat(ops.concatenate([own, others]), self.per_class)
-        rows = self.per_class * ids + ops.arange(ops.shape(ids)[0], dtype="int32") % self.per_class
+        own, others = self._places(labels)[0], self._sample()
+        places = ops.repeat(ops.concatenate([own, others]), self.per_class)
+        rows = self.per_class * places + ops.arange(ops.shape(places)[0], dtype="int32") % self.per_class
         is_repeated = ops.concatenate([_repeated(own), ops.any(others[:, None] == own, axis=1)])
+        ids = ops.take(ops.convert_to_tensor(self.labels), rows)
         pairs = pairs_with(labels, embeddings, ids, ops.take(self.vectors, rows, axis=0))
         is_repeated = ops.repeat(is_repeated, self.per_class)
         return pairs.drop(positive=is_repeated, negative=is_repeated)
 
     def _sample(self):
-        """Different classes, `(sampled,)`: a random one of each of `sampled` ranges, which begin at a random class."""
+        """Places of different classes, `(sampled,)`: one of each of `sampled` ranges, which begin at a random class."""
         bounds = np.arange(self.sampled + 1) * self.classes // self.sampled
         sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last range is all classes: where to begin
         u = keras.random.uniform((self.sampled + 1,), dtype="float32", seed=self.seed_generator)
@@ -122,23 +131,44 @@ class Proxies(References):
     @property
     def labels(self) -> np.ndarray:
         """The class id of each proxy, `(classes * per_class,)`."""
-        return np.repeat(np.arange(self.classes, dtype="int32"), self.per_class)
+        ids = self.ids.astype("int32") if np.abs(self.ids).max() <= np.iinfo("int32").max else self.ids
+        return np.repeat(ids, self.per_class)
 
     def _nan_outside(self, pairs):
         """The same pairs, with NaN for anchors whose label is outside the classes, or a ValueError if it is known."""
         labels = pairs.anchor_labels
-        known = self._known(labels)
-        _raise_for_unknown(value_of(labels), value_of(known), self.classes)
+        _, known = self._places(labels)
+        _raise_for_unknown(value_of(labels), value_of(known), self.ids)
         return pairs._replace(anchors=pairs.anchors + _zero_or_nan(known, pairs.anchors.dtype)[:, None])
 
-    def _known(self, labels):
-        return ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
+    def _places(self, labels):
+        """The place of each label among the classes, int32, and whether it is one of them."""
+        if not self._are_numbers:
+            return place_among(self.ids, labels)
+        known = ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
+        return ops.cast(ops.where(known, labels, 0), "int32"), known
+
+    @property
+    def _are_numbers(self):
+        """Whether the ids are 0 to classes - 1."""
+        return self.ids[0] == 0 and self.ids[-1] == self.classes - 1
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
-        own = {name: getattr(self, name) for name in ("classes", "per_class", "seed", "sampled")}
-        return {**super().get_config(), **own, "initializer": initializer}
+        own = {name: getattr(self, name) for name in ("per_class", "seed", "sampled")}
+        classes = self.classes if self._are_numbers else self.ids.tolist()
+        return {**super().get_config(), **own, "classes": classes, "initializer": initializer}
+
+
+def _ids_of(classes):
+    """The ids of a number of classes, or of class ids, in ascending order."""
+    if np.ndim(classes) > 0:
+        ids = np.unique(as_ids(classes, "classes"))
+        require(len(ids) > 0, "classes without an id", "one class or more")
+        return ids.astype("int64")
+    require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more, or their ids")
+    return np.arange(int(classes))
 
 
 def _unit_variance_of_norms(seed):
@@ -155,9 +185,9 @@ def _zero_or_nan(known, dtype):
     return ops.cast(ops.where(known, 0.0, float("nan")), dtype)
 
 
-def _raise_for_unknown(labels, known, classes):
+def _raise_for_unknown(labels, known, ids):
     if known is not None and not known.all():
         raise ValueError(
-            f"Received label {labels[~known].ravel()[0]} for the proxies of {classes} classes, expected class ids 0 to "
-            f"{classes - 1}. Renumber the classes (numpy.unique(labels, return_inverse=True)), or make more proxies."
+            f"Received label {labels[~known].ravel()[0]} for the proxies of {len(ids)} classes, expected one of their "
+            f"ids, which are from {ids[0]} to {ids[-1]}. Pass the labels of the whole training set, classes=labels."
         )

@@ -228,7 +228,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
 
     Args:
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -236,7 +236,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         scale: float = 64.0,
         **options: Unpack[PairOptions],
@@ -256,7 +256,7 @@ class CosFaceLoss(ProxyLoss):
     Args:
         margin: difference of cosines, 0 or more; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -264,7 +264,7 @@ class CosFaceLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: Margin = 0.35,
         scale: float = 64.0,
@@ -287,7 +287,7 @@ class ArcFaceLoss(ProxyLoss):
     Args:
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -295,7 +295,7 @@ class ArcFaceLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: Margin = 0.5,
         scale: float = 64.0,
@@ -317,7 +317,7 @@ class SphereFaceLoss(ProxyLoss):
     Args:
         margin: the whole number that multiplies the angle, 1 or more.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -325,7 +325,7 @@ class SphereFaceLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: int = 4,
         scale: float = 64.0,
@@ -364,7 +364,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
         noisy = loss.outliers(train.labels, embeddings).rows
 
     Args:
-        classes: number of classes; None for another `pairing`.
+        classes: number of classes, or their ids; None for another `pairing`.
         centers: number of proxies for each class, 1 or more.
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
@@ -374,7 +374,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         centers: int = 3,
         margin: Margin = 0.5,
         scale: float = 64.0,
@@ -406,20 +406,21 @@ class SubCenterArcFaceLoss(ProxyLoss):
         require(self.proxies.built, "a loss without proxies yet", "a trained one: compile an EmbeddingModel with it")
         labels, x = np.asarray(labels).reshape(-1), np.asarray(embeddings, "float32")
         classes, centers = self.proxies.classes, self.settings["centers"]
-        inside = bool(((labels >= 0) & (labels < classes)).all())
-        require(inside, "labels outside the classes of the proxies", f"class ids 0 to {classes - 1}")
-        cosines = _cosines_to_own_centers(labels, x, ops.convert_to_numpy(self.proxies.vectors), centers)
+        inside = bool(np.isin(labels, self.proxies.ids).all())
+        require(inside, "labels outside the classes of the proxies", f"one of the ids of {classes} classes")
+        places = np.searchsorted(self.proxies.ids, labels)
+        cosines = _cosines_to_own_centers(places, x, ops.convert_to_numpy(self.proxies.vectors), centers)
         votes = np.zeros((classes, centers), "int64")
-        np.add.at(votes, (labels, cosines.argmax(axis=1)), 1)
+        np.add.at(votes, (places, cosines.argmax(axis=1)), 1)
         dominant = np.where(votes.any(axis=1), votes.argmax(axis=1), -1)
-        far = cosines[np.arange(len(x)), dominant[labels]] < math.cos(math.radians(angle_degrees))
+        far = cosines[np.arange(len(x)), dominant[places]] < math.cos(math.radians(angle_degrees))
         return Outliers(np.flatnonzero(far), dominant)
 
 
-def _cosines_to_own_centers(labels, x, vectors, centers):
+def _cosines_to_own_centers(places, x, vectors, centers):
     """The cosines of each example and the centers of its class, `(examples, centers)`."""
     unit, w = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-15) for rows in (x, vectors))
-    return np.stack([np.einsum("nd,nd->n", unit, w[labels * centers + k]) for k in range(centers)], axis=1)
+    return np.stack([np.einsum("nd,nd->n", unit, w[places * centers + k]) for k in range(centers)], axis=1)
 
 
 @serializable
@@ -435,7 +436,7 @@ class MagFaceLoss(ProxyLoss):
         margins: angles in radians at these norms, from 0 to pi / 2.
         regularization: weight of the term that rewards large norms, 0 or more.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -443,7 +444,7 @@ class MagFaceLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         norms: Sequence[float] = (10.0, 110.0),
         margins: Sequence[float] = (0.45, 0.8),
@@ -470,7 +471,7 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
     Args:
         margin: the whole number that multiplies the angle, 1 or more.
         scale: factor of all logits, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -478,7 +479,7 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: int = 4,
         scale: float = 1.0,

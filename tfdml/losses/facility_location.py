@@ -49,7 +49,7 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     medoids = _augmented_medoids(fixed, same_class, margin, refinements)
     _, assigned = _nearest(fixed, medoids)
     score = -ops.sum(ops.min(_to_medoids(d, medoids), axis=1))
-    augmented = score + margin * _distance_to_classes(assigned[:, None] == assigned, same_class)
+    augmented = score + margin * ops.cast(_distance_to_classes(assigned[:, None] == assigned, same_class), d.dtype)
     return broadcast_to_anchors(ops.maximum(augmented - _class_score(d, same_class), 0.0), pairs)
 
 

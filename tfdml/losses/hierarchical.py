@@ -34,8 +34,8 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
     Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018, without the factor
     of 1/2.
     """
-    extra = ops.stop_gradient(tree(pairs))
     d = squared(normalized(pairs))
+    extra = ops.cast(ops.stop_gradient(tree(pairs)), d.dtype)
     return triplet(pairs, margin=margin, distance=lambda pairs: d - ops.where(pairs.negative > 0, extra, 0.0))
 
 

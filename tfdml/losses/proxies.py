@@ -5,6 +5,7 @@ from typing import Any, Unpack
 
 import numpy as np
 from keras import ops
+from numpy.typing import ArrayLike
 
 from tfdml._checks import require
 from tfdml._serialization import serializable
@@ -201,12 +202,17 @@ class ProxyLoss(PairLoss):
     """
 
     def __init__(
-        self, function: Callable[..., Tensor], *, classes: int | None = None, per_class: int = 1, **options: Any
+        self,
+        function: Callable[..., Tensor],
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        **options: Any,
     ) -> None:
         require(
             (classes is None) == ("pairing" in options),
-            f"classes={classes} and pairing={options.get('pairing')}",
-            "one of them: classes=, the number of classes, or pairing=",
+            f"classes={classes!r} and pairing={options.get('pairing')}",
+            "one of them: classes=, the number of classes or their ids, or pairing=",
         )
         if classes is not None:
             options["pairing"] = Proxies(classes, per_class=per_class)
@@ -235,7 +241,7 @@ class ProxyNCALoss(ProxyLoss):
     Args:
         scale: sharpness of the softmax, above 0.
         positive_in_denominator: add the positive to the denominator, so that the fraction is a probability.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -243,7 +249,7 @@ class ProxyNCALoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         scale: float = 1.0,
         positive_in_denominator: bool = False,
@@ -271,7 +277,7 @@ class ProxyAnchorLoss(ProxyLoss):
     Args:
         margin: slack of both sums, 0 or more.
         alpha: sharpness of the sums, above 0.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
@@ -279,7 +285,7 @@ class ProxyAnchorLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: float = 0.1,
         alpha: float = 32.0,
@@ -299,7 +305,7 @@ class SoftTripleLoss(ProxyLoss):
         loss = tfdml.losses.SoftTripleLoss(classes=98, centers=10)  # trained with an EmbeddingModel
 
     Args:
-        classes: number of classes; None for another `pairing`.
+        classes: number of classes, or their ids; None for another `pairing`.
         centers: number of proxies for each class, 1 or more.
         margin: difference of similarities, 0 or more.
         scale: sharpness of the softmax over classes, above 0.
@@ -311,7 +317,7 @@ class SoftTripleLoss(ProxyLoss):
     def __init__(
         self,
         *,
-        classes: int | None = None,
+        classes: int | ArrayLike | None = None,
         centers: int = 10,
         margin: float = 0.01,
         scale: float = 20.0,
@@ -337,12 +343,14 @@ class P2SGradLoss(ProxyLoss):
         loss = tfdml.losses.P2SGradLoss(classes=870)  # trained with an EmbeddingModel
 
     Args:
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, classes: int | None = None, per_class: int = 1, **options: Unpack[PairOptions]) -> None:
+    def __init__(
+        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
+    ) -> None:
         super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
@@ -359,10 +367,12 @@ class CenterLoss(ProxyLoss):
         loss = tfdml.losses.CenterLoss(classes=870)  # beside a loss that keeps classes apart
 
     Args:
-        classes: number of classes, each with its own proxies; None for another `pairing`.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, classes: int | None = None, per_class: int = 1, **options: Unpack[PairOptions]) -> None:
+    def __init__(
+        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
+    ) -> None:
         super().__init__(center_loss, classes=classes, per_class=per_class, **options)

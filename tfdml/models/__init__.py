@@ -8,10 +8,12 @@ from tfdml.models.ensembles import attention_branches, ensemble
 from tfdml.models.inception import bn_inception
 from tfdml.models.pooling import GeM
 from tfdml.models.pytorch_weights import load_pytorch_weights
+from tfdml.models.two_towers import TwoTowers
 
 __all__ = [
     "EmbeddingModel",
     "GeM",
+    "TwoTowers",
     "attention_branches",
     "bn_inception",
     "embed",

@@ -22,7 +22,7 @@ def embed(model: keras.Model, data: Any, *, batch_size: int = 256) -> np.ndarray
         `(examples, dim)`, in the order of the set.
 
     Raises:
-        ValueError: no examples, or a batch size below 1.
+        ValueError: no examples, a batch size below 1, or a model of other outputs.
     """
     return embed_rows(model, data, np.arange(len(data)), batch_size)
 
@@ -47,7 +47,7 @@ def embed_batches(model: keras.Model, batches: Iterable[tuple[Any, Any]]) -> tup
         `(examples, dim)` embeddings and `(examples,)` labels, in the order of the batches.
 
     Raises:
-        ValueError: no batch.
+        ValueError: no batch, or a model of other outputs.
     """
     parts = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
     if not parts:
@@ -63,4 +63,11 @@ def _embed_batch(model, x, size):
     """
     if keras.backend.backend() != "tensorflow":
         x = keras.tree.map_structure(np.asarray, x)  # other backends do not take the tensors of a tf.data set
-    return model.predict_on_batch(x)[:size]
+    found = model.predict_on_batch(x)
+    if getattr(found, "ndim", None) != 2:
+        shapes = keras.tree.map_structure(np.shape, found)
+        raise ValueError(
+            f"Received a model of outputs {shapes}, expected one (batch, dim). Pass the part of it that embeds: "
+            "keras.Model(model.input, model.output[...]), or one of model.towers."
+        )
+    return found[:size]

@@ -62,11 +62,12 @@ class EmbeddingModel(keras.Model):
                 and updates its averages once per micro-batch. None for the whole batch at a time.
 
         Raises:
-            ValueError: a name that no layer has, a multiplier below 0, or a micro-batch without rows; in training, a
-                batch that is not a multiple of `micro_batch_size`.
+            ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
+                that regularize their activities; in training, a batch that is not a multiple of `micro_batch_size`.
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
+            _require_no_activity_losses(self)
         super().compile(*args, **kwargs)
         self._jit_compile_option = (
             inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
@@ -253,6 +254,16 @@ def _require_usable(x, y=None):
             as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
+
+
+def _require_no_activity_losses(model):
+    """Raise a ValueError for layers that add losses of their outputs, which micro-batches would lose."""
+    names = [layer.name for layer in model._flatten_layers() if getattr(layer, "activity_regularizer", None)]
+    if names:
+        raise ValueError(
+            f"Received micro_batch_size for a model whose layers {', '.join(names)} have an activity_regularizer, "
+            "expected none. Regularize weights instead, or train whole batches."
+        )
 
 
 def _require_whole_executions(steps, per_execution):

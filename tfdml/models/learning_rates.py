@@ -9,22 +9,25 @@ import keras
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
     """The multiplier of each trainable variable, by its id, for multipliers by layer name.
 
-    A layer inside another one counts for itself: its own multiplier replaces that of the outer layer.
+    A layer inside another one counts for itself: its own multiplier replaces that of the outer layer. A name that
+    several layers have, as in two towers, stands for all of them.
 
     Raises:
         ValueError: a name that no layer has, or a multiplier below 0.
     """
-    by_name = {layer.name: layer for layer in layers}
+    layers = list(layers)
+    names = {layer.name for layer in layers}
     for name, multiplier in multipliers.items():
-        if name not in by_name:
+        if name not in names:
             raise ValueError(
                 f"Received learning_rate_multipliers for {name!r}, expected names of layers among "
-                f"{', '.join(sorted(by_name))}."
+                f"{', '.join(sorted(names))}."
             )
         if not multiplier >= 0:
             raise ValueError(f"Received learning_rate_multipliers with {name}={multiplier}, expected 0 or more.")
-    outer_first = sorted(multipliers, key=lambda name: -len(by_name[name].trainable_variables))
-    return {id(variable): multipliers[name] for name in outer_first for variable in by_name[name].trainable_variables}
+    named = [layer for layer in layers if layer.name in multipliers]
+    outer_first = sorted(named, key=lambda layer: -len(layer.trainable_variables))
+    return {id(variable): multipliers[layer.name] for layer in outer_first for variable in layer.trainable_variables}
 
 
 def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:

@@ -16,7 +16,16 @@ from tfdml.pairs.distances import (
     snr,
     squared,
 )
-from tfdml.pairs.pairings import all_pairs, consecutive_pairs, even_against_odd, pairs_with, two_views
+from tfdml.pairs.pairings import (
+    all_pairs,
+    consecutive_pairs,
+    even_against_odd,
+    labeled_pairs,
+    pairs_with,
+    triplet_rows,
+    two_towers,
+    two_views,
+)
 
 __all__ = [
     "DISTANCES",
@@ -29,10 +38,13 @@ __all__ = [
     "dot",
     "euclidean",
     "even_against_odd",
+    "labeled_pairs",
     "normalized",
     "pairs_with",
     "snr",
     "squared",
+    "triplet_rows",
+    "two_towers",
     "two_views",
 ]
 

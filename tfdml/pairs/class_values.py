@@ -41,15 +41,24 @@ def look_up(ids, values, labels, *, source):
     dtype = keras.backend.standardize_dtype(labels.dtype)
     _require_class_ids(labels, dtype, source)
     values = ops.convert_to_tensor(values)
-    representable = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
-    if not representable.all():
-        values = ops.take(values, np.flatnonzero(representable), axis=0)
-    ids_in_dtype = ids[representable].astype(dtype)
-    row = _last_not_above(labels, ids_in_dtype)
-    known = ops.equal(ops.take(ops.convert_to_tensor(ids_in_dtype), row), labels)
+    row, known = place_among(ids, labels)
     _raise_for_unknown(labels, known, source, len(ids))
     found = ops.take(values, row, axis=0)
     return ops.where(ops.reshape(known, (*ops.shape(known), *[1] * (len(values.shape) - 1))), found, float("nan"))
+
+
+def place_among(ids, labels):
+    """The place of each label among class ids, and whether it is one of them; any place where it is not.
+
+    Args:
+        ids: `(classes,)` int64 in ascending order.
+        labels: `(...)` integer class ids.
+    """
+    dtype = keras.backend.standardize_dtype(labels.dtype)
+    representable = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
+    ids_in_dtype = ids[representable].astype(dtype)
+    row = _last_not_above(labels, ids_in_dtype)
+    return row + int(np.argmax(representable)), ops.equal(ops.take(ops.convert_to_tensor(ids_in_dtype), row), labels)
 
 
 def _last_not_above(labels, ids):

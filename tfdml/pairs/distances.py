@@ -14,6 +14,8 @@ from tfdml.pairs.base import Distance, Pairs, Tensor
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
+# Up to this number of small distances per anchor, each is recomputed by itself.
+_FEW = 8
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -65,7 +67,8 @@ def _squared(pairs):
     center = ops.stop_gradient(_center(references))
     if pairs.within:
         return _squared_within(references - center)
-    return _squared_between(_float(pairs.anchors) - center, references - center)
+    is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
+    return _squared_between(_float(pairs.anchors) - center, references - center, is_pair)
 
 
 def _center(x):
@@ -93,12 +96,12 @@ def _squared_within(x):
 
 
 @ops.custom_gradient
-def _squared_between(anchors, references):
+def _squared_between(anchors, references, is_pair):
     """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
-    d2 = _refined(_one_product(anchors, references), True, anchors, references)
+    d2 = _refined(_one_product(anchors, references), is_pair, anchors, references)
 
     def grad(upstream):
-        return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors)
+        return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors), None
 
     return d2, grad
 
@@ -134,18 +137,40 @@ def _form(anchors, references):
 def _refined(d2, others, anchors, references):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
-    Recomputing takes six times the products, so it runs only if one of the `others`, `(A, R)` booleans, is small. It is
+    It runs only if one of the `others`, `(A, R)` booleans, is small. If no anchor has many of them, such as one copy in
+    a memory, only these are recomputed, from differences; otherwise all are, which takes six times the products. It is
     written as a loop of at most one iteration, because XLA passes d2 into a loop without a copy, but not into a
     condition.
     """
     norms = _square_norms(anchors)
     near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
+    few = min(_FEW, d2.shape[1] or 0)
+
+    def everywhere(d2):
+        exact = sum(_form(*sides) for sides in zip(_levels(anchors), _levels(references), strict=True))
+        return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
 
     def again(is_needed, d2):
-        exact = sum(_form(*sides) for sides in zip(_levels(anchors), _levels(references), strict=True))
-        return ops.zeros_like(is_needed), ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
+        is_near = (d2 < near) & others
+        most = ops.max(ops.sum(ops.cast(is_near, "int32"), axis=1))
+        sides = (anchors, references, duplicate)
+        found = ops.cond(most <= few, lambda: _nearest_again(d2, is_near, few, *sides), lambda: everywhere(d2))
+        return ops.zeros_like(is_needed), found
 
     return ops.while_loop(lambda is_needed, _: is_needed, again, (ops.any((d2 < near) & others), d2))[1]
+
+
+def _nearest_again(d2, is_near, few, anchors, references, duplicate):
+    """The same squared distances, recomputed from differences for up to `few` near references of each anchor."""
+    if few == 0:
+        return d2
+    _, places = ops.top_k(ops.where(is_near, -d2, -float("inf")), few)
+    exact = ops.sum(ops.square(anchors[:, None] - ops.take(references, places, axis=0)), axis=-1)
+    exact = ops.where(exact > duplicate, exact, 0.0)
+    before, chosen = (ops.take_along_axis(x, places, axis=1) for x in (d2, is_near))
+    rows = ops.broadcast_to(ops.arange(ops.shape(places)[0], dtype=places.dtype)[:, None], ops.shape(places))
+    indices = ops.reshape(ops.stack([rows, places], axis=-1), (-1, 2))
+    return ops.scatter_update(d2, indices, ops.reshape(ops.where(chosen, exact, before), (-1,)))
 
 
 def _levels(x):

@@ -6,7 +6,7 @@ from keras import ops
 
 from tfdml._checks import as_unmasked, require
 from tfdml._serialization import serializable
-from tfdml.pairs.base import Match, Pairs, Tensor
+from tfdml.pairs.base import Match, Pairs, Tensor, value_of
 
 
 @serializable
@@ -140,6 +140,85 @@ def pairs_with(
     return _weighted(embeddings, references, labels, reference_labels, match, allowed)
 
 
+@serializable
+def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+    """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
+
+    Args:
+        labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
+            the class ids of the two sides. With `match`, labels that it accepts, `(batch, ...)`, or
+            `(batch, 2, ...)` for the two sides.
+        embeddings: `(batch, 2, dim)` floats: `[:, 0]` are the anchors, `[:, 1]` the references.
+        match: as in `all_pairs`.
+
+    Returns:
+        `Pairs` of `batch` anchors and `batch` references; every combination is a pair, also row i with row i.
+
+    Raises:
+        ValueError: embeddings of another shape, labels that are not integers, or not one label per row.
+    """
+    labels, embeddings = usable(labels, embeddings)
+    anchors, references = _sides(ops.convert_to_tensor(embeddings))
+    labels = labels if hasattr(labels, "shape") else np.asarray(labels)
+    sides = (labels[:, 0], labels[:, 1]) if len(labels.shape) > 1 and labels.shape[1] == 2 else (labels, labels)
+    return pairs_with(sides[0], anchors, sides[1], references, match)
+
+
+@serializable
+def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
+    """Row 0 against row 1, row 2 against row 3, and so on, where labels say which pairs are similar.
+
+    Args:
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the label of each pair on both of its rows: 1 for similar, 0
+            for dissimilar.
+        embeddings: `(2 pairs, dim)` floats.
+
+    Returns:
+        `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
+        Examples have no classes here: the label of anchor k is k, that of its reference is k where they are similar.
+
+    Raises:
+        ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair, where labels can be
+            read. In a compiled function, where no error can be raised, the anchor of such a pair is NaN, and so is the
+            loss.
+    """
+    labels, embeddings = checked(labels, embeddings)
+    similar, repeated = _even_and_odd(labels)
+    anchors, references = _even_and_odd(embeddings)
+    valid = ops.equal(similar, repeated) & (ops.equal(similar, 0) | ops.equal(similar, 1))
+    _raise_for_invalid(value_of(similar), value_of(repeated), value_of(valid))
+    anchors = anchors + ops.cast(ops.where(valid, 0.0, float("nan")), anchors.dtype)[:, None]
+    relevant = ops.equal(similar, 1)[:, None]
+    places = ops.arange(ops.shape(similar)[0])[:, None]
+    reference_labels = ops.where(relevant, places, -1 - places)
+    return _by_relevance(anchors, references[:, None], places[:, 0], reference_labels, relevant)
+
+
+@serializable
+def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
+    """Rows 0, 3, 6, ... as anchors, each against its own positive and negative, the two rows that follow it.
+
+    Args:
+        labels: `(3 triplets,)` or `(3 triplets, 1)` integers, which are not used.
+        embeddings: `(3 triplets, dim)` floats: an anchor, its positive, its negative, and so on.
+
+    Returns:
+        `Pairs` of two columns, a positive and a negative: `triplets` anchors, and `references` of shape
+        `(triplets, 2, dim)`. Examples have no classes here: the label of anchor k and of its positive is k.
+
+    Raises:
+        ValueError: a number of rows that is not divisible by 3.
+    """
+    _, embeddings = checked(labels, embeddings)
+    rows = embeddings.shape[0]
+    require(rows is None or rows % 3 == 0, f"a batch of {rows} rows for triplets", "a number divisible by 3")
+    anchors, positives, negatives = _every_nth(embeddings, 3)
+    places = ops.arange(ops.shape(anchors)[0])[:, None]
+    relevant = ops.broadcast_to(np.array([[True, False]]), (ops.shape(anchors)[0], 2))
+    references, reference_labels = ops.stack([positives, negatives], axis=1), ops.where(relevant, places, -1 - places)
+    return _by_relevance(anchors, references, places[:, 0], reference_labels, relevant)
+
+
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """The labels and embeddings of a batch, checked to convert to tensors without loss.
 
@@ -199,9 +278,14 @@ def _matched(match, anchor_labels, reference_labels):
 
 
 def _even_and_odd(rows):
-    """Rows 0, 2, 4, ... and rows 1, 3, 5, ..., without strides, whose gradient is slow."""
+    """Rows 0, 2, 4, ... and rows 1, 3, 5, ..."""
     _require_even(rows)
-    return ops.unstack(ops.reshape(rows, (-1, 2, *rows.shape[1:])), axis=1)
+    return _every_nth(rows, 2)
+
+
+def _every_nth(rows, n):
+    """Rows 0, n, 2n, ..., rows 1, n + 1, ..., and so on, without strides, whose gradient is slow."""
+    return ops.unstack(ops.reshape(rows, (-1, n, *rows.shape[1:])), num=n, axis=1)
 
 
 def _require_even(rows):
@@ -226,7 +310,7 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     if len(embeddings.shape) != 2:
         raise ValueError(
             f"Received embeddings of shape {tuple(embeddings.shape)}, expected (batch, dim). "
-            "Pool or flatten the model's output to one vector per example."
+            "Pool or flatten the model's output to one vector per example; for two towers pass pairing=two_towers."
         )
     labels = _unaveraged(labels)
     labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
@@ -242,6 +326,26 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
             f"Received {labels.shape[0]} labels and {embeddings.shape[0]} embeddings, expected one label per embedding."
         )
     return labels, embeddings
+
+
+def _sides(embeddings):
+    """The embeddings of the two towers, each `(batch, dim)`."""
+    if len(embeddings.shape) != 3 or embeddings.shape[1] != 2:
+        raise ValueError(
+            f"Received embeddings of shape {tuple(embeddings.shape)} for two towers, expected (batch, 2, dim). Build "
+            "the model as tfdml.models.TwoTowers(query, gallery)."
+        )
+    return ops.unstack(embeddings, num=2, axis=1)
+
+
+def _raise_for_invalid(similar, repeated, valid):
+    """Raise a ValueError for labels of pairs that are known and not 0 or 1 on both rows."""
+    if valid is not None and not valid.all():
+        pair = int(np.argmin(valid))
+        raise ValueError(
+            f"Received the labels {similar[pair]} and {repeated[pair]} on the rows of pair {pair}, expected 1 on both "
+            "rows of a similar pair and 0 on both rows of a dissimilar one. For class ids use consecutive_pairs."
+        )
 
 
 def _unaveraged(labels):

@@ -5,10 +5,12 @@ from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
 from tfdml.samplers.hard_class import ClassCenters, HardClassSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
+from tfdml.samplers.listed import ListSampler
 from tfdml.samplers.mined import MinedPairs, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
+from tfdml.samplers.two_sets import TwoSetSampler
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [
@@ -17,12 +19,14 @@ __all__ = [
     "GroupSampler",
     "HardClassSampler",
     "HierarchicalSampler",
+    "ListSampler",
     "MinedPairs",
     "MinedSampler",
     "MixedSampler",
     "PKSampler",
     "PairSampler",
     "Sampler",
+    "TwoSetSampler",
     "UniformSampler",
 ]
 

@@ -1,0 +1,108 @@
+"""Two networks with one embedding space: queries through the first, a gallery through the second."""
+
+from typing import Any
+
+import keras
+
+from tfdml._checks import require
+from tfdml._serialization import serializable
+from tfdml.models.embedding_model import EmbeddingModel
+
+
+@serializable
+class TwoTowers(EmbeddingModel):
+    """Two networks in one `EmbeddingModel`: sketches and photos, questions and products, faces and drawings of faces.
+
+    Its input is a pair `(queries, gallery)`, its output both embeddings, `(batch, 2, dim)`; losses take the pairing
+    `tfdml.pairs.two_towers`. The towers may have separate weights, whole layers in common, or all of them: pass one
+    model twice. `.keras` files keep what is shared. `towers` are the networks to evaluate and to export.
+
+    Example:
+
+        model = tfdml.models.TwoTowers(sketch_network, photo_network)
+        model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
+        model.fit(tfdml.samplers.TwoSetSampler(classes_per_batch=32).batches(sketches, photos), steps_per_epoch=200)
+        tfdml.export.saved_model(model.towers[1], "savedmodels/photos")
+
+    Args:
+        query, gallery: functional Keras models of one output `(batch, dim)`, of the same dim. Their layers, and so
+            their weights, become those of this model.
+        name: name of the model.
+
+    Raises:
+        ValueError: models that are not functional, outputs of another shape, different dimensions, or weights that are
+            shared inside layers that are not.
+    """
+
+    def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:
+        query, gallery = _tower(query, "query"), _tower(gallery, "gallery")
+        _require_one_space(query, gallery)
+        _require_whole_layers(query, gallery)
+        inputs = _fresh_inputs(query), _fresh_inputs(gallery)
+        outputs = keras.ops.stack([query(inputs[0]), gallery(inputs[1])], axis=1)
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+
+    @property
+    def towers(self) -> tuple[keras.Model, keras.Model]:
+        """The networks of the queries and of the gallery, each from its input to `(batch, dim)`."""
+        return self.get_layer("query"), self.get_layer("gallery")
+
+    def get_config(self) -> dict[str, Any]:
+        """Both networks, and the names of the layers that they share."""
+        query, gallery = self.towers
+        parts = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
+        shared = [layer.name for layer in _shared(query, gallery)]
+        frozen = super().get_config()["frozen"]
+        return {"name": self.name, **parts, "shared": shared, "frozen": frozen}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "TwoTowers":
+        """The model of a config, with the same layers shared."""
+        query = keras.saving.deserialize_keras_object(config["query"], custom_objects)
+        gallery = keras.saving.deserialize_keras_object(config["gallery"], custom_objects)
+        options = {name: value for name, value in config.items() if name != "shared"}
+        gallery = _sharing(query, gallery, config["shared"])
+        return super().from_config({**options, "query": query, "gallery": gallery}, custom_objects)
+
+
+def _tower(model, name):
+    """The network of a model, with the same layers."""
+    functional = isinstance(model, keras.Model) and bool(getattr(model, "inputs", None))
+    require(functional, f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
+    shapes = [tuple(output.shape) for output in model.outputs]
+    one = len(shapes) == 1 and len(shapes[0]) == 2
+    require(one, f"{name} of outputs {shapes}", "one output (batch, dim): keras.Model(model.input, embedding)")
+    return keras.Model(model.input, model.outputs[0], name=name)
+
+
+def _require_one_space(query, gallery):
+    dims = query.output.shape[1], gallery.output.shape[1]
+    expected = "the same dimension. End both with a layer of the same size"
+    require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)
+
+
+def _require_whole_layers(query, gallery):
+    """Raise a ValueError for weights in common that do not belong to layers in common."""
+    known = {id(variable) for layer in _shared(query, gallery) for variable in layer.variables}
+    of_query = {id(variable) for variable in query.variables} - known
+    inside = [variable.path for variable in gallery.variables if id(variable) in of_query]
+    expected = "towers that share whole layers. Use the same layer, or the same inner model, in both"
+    require(not inside, f"towers that share {inside[:1]} inside different layers", expected)
+
+
+def _shared(query, gallery):
+    """The layers that both networks have, apart from inputs."""
+    of_query = {id(layer) for layer in query.layers if not isinstance(layer, keras.layers.InputLayer)}
+    return [layer for layer in gallery.layers if id(layer) in of_query]
+
+
+def _sharing(query, gallery, names):
+    """The second network with the named layers of the first one instead of its own."""
+    layers = {name: query.get_layer(name) for name in names}
+    return keras.models.clone_model(gallery, clone_function=lambda layer: layers.get(layer.name, layer))
+
+
+def _fresh_inputs(model):
+    return keras.tree.map_structure(
+        lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype), model.input
+    )
