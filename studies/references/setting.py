@@ -107,7 +107,7 @@ def fitted(run, training):
         keras.optimizers.Adam(rate),
         loss=loss,
         learning_rate_multipliers={layer.name: run.multiplier for layer in loss.layers},
-        steps_per_execution=min(run.steps // 10, 50),
+        steps_per_execution=max(1, min(run.steps // 10, 50)),
         jit_compile=False,
     )
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
