@@ -37,6 +37,16 @@ ARROWS = {
     "export": {"_atomic", "_checks", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
     "analysis": {"layers", "miners", "pairs"},
+    "evaluation": {
+        "_atomic",
+        "_checks",
+        "_environment",
+        "analysis",
+        "datasets",
+        "metrics",
+        "models",
+        "search",
+    },
     "callbacks": {
         "_atomic",
         "_checks",

@@ -17,6 +17,8 @@ __all__ = [
     "callbacks",
     "datasets",
     "environment",
+    "evaluate",
+    "evaluation",
     "export",
     "importance",
     "layers",
@@ -31,6 +33,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "evaluate":
+        return importlib.import_module("tfdml.evaluation").evaluate
     if name in __all__:
         return importlib.import_module(f"tfdml.{name}")
     raise AttributeError(f"module 'tfdml' has no attribute {name!r}; it has {', '.join(__all__)}.")
