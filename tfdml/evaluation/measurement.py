@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfdml import metrics
-from tfdml._checks import require_seed, require_whole
+from tfdml._checks import require, require_seed, require_whole
 from tfdml._environment import environment
 from tfdml.evaluation.curves import drawn_queries, precision_recall_curve, recall_curve, similarity_histograms
 from tfdml.evaluation.findings import Neighbors, confusions, hardest_queries, label_suspects, near_duplicates
@@ -89,7 +89,13 @@ def evaluate(
 def _values(queries, items, k):
     """Metrics per query: dict of `(queries,)`, with NaN for a query without a relevant item."""
     other = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
-    return metrics.retrieval(queries.vectors, queries.labels, k=k, **other, full_map=False, per_query=True)
+    values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, full_map=False, per_query=True)
+    require(
+        not np.isnan(values["mrr"]).all(),
+        f"{len(queries.labels)} queries without a relevant item",
+        "labels that are the same ids in queries and gallery, and classes of two examples",
+    )
+    return values
 
 
 def _measured(values, labels, seed):

@@ -1,0 +1,183 @@
+"""What `tfdml.evaluate` finds, by arithmetic on points whose neighbors can be seen."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.datasets import LabeledSet
+
+NAMES = ("cat", "dog", "fox")
+
+
+def at(*degrees):
+    """Points of the unit circle."""
+    angles = np.radians(degrees)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32")
+
+
+# Cats near 0 degrees, dogs near 90, foxes near 180. Row 4 is called a cat and lies among the dogs. Row 9 is the last
+# fox, and lies among the dogs, too: its nearest ones are 8, 7 (dogs), 4 (called a cat) and 6, 5 (dogs), then a fox.
+POINTS = at(0, 2, 5, 9, 93, 90, 92, 95, 99, 101, 178, 180, 183)
+LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
+ANIMALS = LabeledSet(images=POINTS[:, None, :, None], labels=LABELS, class_names=NAMES)
+
+
+def random_set(examples=120, classes=12, dim=8):
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(classes), examples // classes)
+    return (random.normal(size=(classes, dim))[labels] + random.normal(size=(examples, dim))).astype("float32"), labels
+
+
+def test_the_metrics_are_those_of_retrieval_with_their_bootstrap_intervals():
+    x, labels = random_set()
+    found = tfdml.evaluate(x, labels, k=(1, 5))
+    means = tfdml.metrics.retrieval(x, labels, k=(1, 5), full_map=False)
+    values = tfdml.metrics.retrieval(x, labels, k=(1, 5), full_map=False, per_query=True)
+    assert list(found.metrics) == ["recall@1", "recall@5", "precision@1", "r_precision", "map@r", "mrr"]
+    for name, (value, low, high) in found.metrics.items():
+        assert value == pytest.approx(means[name], abs=1e-12)
+        assert (low, high) == tfdml.metrics.bootstrap(values[name], labels)
+    assert (found.queries, found.skipped, found.items, found.classes) == (120, 0, 120, 12)
+    at_five = found.recall.y[np.flatnonzero(found.recall.x == 5)]
+    assert at_five == pytest.approx(means["recall@5"])
+
+
+def test_the_hardest_query_is_the_one_whose_first_relevant_item_ranks_last():
+    found = tfdml.evaluate(POINTS, ANIMALS, k=1)
+    second, first = found.hardest[:2]  # of equal rank, in the order of their rows
+    assert (first.query.row, first.query.class_name, first.rank) == (9, "fox", 6)
+    assert [each.example.row for each in first.neighbors] == [8, 7, 4, 6, 5, 10, 11, 12]
+    assert [each.relevant for each in first.neighbors] == [False] * 5 + [True] * 3
+    assert first.neighbors[0].similarity == pytest.approx(np.cos(np.radians(2)), abs=1e-6)
+    assert (second.query.row, second.rank) == (4, 6)  # 6, 7, 5, 8 and 9 are nearer than the other cats
+    assert found.hardest[2].rank == 2
+    assert all(each.rank > 1 for each in found.hardest)
+
+
+def test_label_suspects_are_those_whose_neighbors_agree_on_another_class():
+    found = tfdml.evaluate(POINTS, ANIMALS, k=1)
+    (suspect,) = found.label_suspects
+    assert (suspect.query.row, suspect.query.class_name, suspect.suggested, suspect.agreeing) == (4, "cat", "dog", 4)
+    assert found.suspects == 1
+
+
+def test_confusions_count_the_wrong_first_neighbors_of_each_class():
+    found = tfdml.evaluate(POINTS, ANIMALS, k=1)
+    pairs = {(each.class_name, each.other): (each.errors, each.queries) for each in found.confusions}
+    # 5, 6 and 7 have each other and the false cat around them: 92 and 95 degrees are nearest to 93, 90 to 92.
+    assert pairs == {("dog", "cat"): (2, 4), ("cat", "dog"): (1, 5), ("fox", "dog"): (1, 4)} | {("dog", "fox"): (1, 4)}
+    assert found.confusions[0].errors == 2
+
+
+def test_near_duplicates_are_the_nearest_pairs_and_each_is_listed_once():
+    x = np.concatenate([at(0, 50, 50, 120, 200), 3 * at(120)])
+    with pytest.warns(UserWarning, match="ties"):
+        found = tfdml.evaluate(x, np.array([0, 1, 1, 0, 1, 1]), k=1, shown=2).near_duplicates
+    assert [(each.query.row, each.neighbor.example.row, each.neighbor.relevant) for each in found] == [
+        (1, 2, True),
+        (3, 5, False),
+    ]
+    assert [each.neighbor.similarity for each in found] == [1.0, 1.0]
+
+
+def test_a_query_with_more_copies_than_neighbors_never_finds_itself():
+    x = np.concatenate([np.ones((20, 2)), at(0, 180)])
+    with pytest.warns(UserWarning, match="ties"):
+        found = tfdml.evaluate(x, np.arange(22) // 2, k=1, shown=22)
+    assert found.hardest
+    assert all(each.query.row not in [near.example.row for near in each.neighbors] for each in found.hardest)
+
+
+def test_queries_search_in_a_gallery_from_which_nothing_is_removed():
+    queries = LabeledSet(images=np.zeros((2, 4, 4, 1), "uint8"), labels=[0, 1], class_names=NAMES)
+    items = LabeledSet(images=np.zeros((3, 4, 4, 1), "uint8"), labels=[1, 0, 1], class_names=NAMES)
+    options = {"gallery": items, "gallery_embeddings": at(0, 40, 90), "k": (1, 2)}
+    found = tfdml.evaluate(at(0, 91), queries, **options)
+    assert found.protocol == "own-data/query-gallery/exact-cosine/v1"
+    assert (found.items, found.queries) == (3, 2)
+    assert [found.metrics[f"recall@{k}"].value for k in (1, 2)] == [0.5, 1.0]
+    (hard,) = found.hardest
+    assert (hard.query.row, hard.neighbors[0].example.class_name) == (0, "dog")
+    assert hard.neighbors[0].similarity == 1.0
+
+
+def test_a_model_embeds_the_set_and_each_tower_its_own_side():
+    inputs = keras.Input((1, 2, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    by_model = tfdml.evaluate(model, ANIMALS, k=1)
+    assert by_model.as_dict() == tfdml.evaluate(POINTS, ANIMALS, k=1).as_dict()
+    mirrored = keras.Model(inputs, keras.ops.flip(keras.layers.Flatten()(inputs), axis=1))
+    towers = tfdml.models.TwoTowers(model, mirrored)
+    mirror = LabeledSet(images=ANIMALS.images[:, :, ::-1], labels=LABELS, class_names=NAMES)
+    found = tfdml.evaluate(towers, ANIMALS, gallery=mirror, k=1)
+    assert found.metrics["recall@1"].value == 1.0  # each point finds itself in the mirror, mirrored back
+
+
+def test_queries_without_a_relevant_item_are_counted_and_in_no_mean():
+    found = tfdml.evaluate(np.concatenate([POINTS, at(270)]), np.append(LABELS, 7), k=1)
+    assert (found.queries, found.skipped, found.items, found.classes) == (13, 1, 14, 3)
+    assert found.metrics["recall@1"] == tfdml.evaluate(POINTS, LABELS, k=1).metrics["recall@1"]
+
+
+def test_it_prints_as_a_table_with_the_protocol():
+    _, test = tfdml.datasets.glyphs()
+    x = np.random.default_rng(0).normal(size=(len(test), 4))
+    lines = str(tfdml.evaluate(x[:60], ANIMALS.take(np.arange(60) % 13), k=1)).splitlines()
+    assert lines[:2] == [
+        "protocol      own-data/leave-one-out/exact-cosine/v1",
+        "queries       60 of 3 classes",
+    ]
+    named = LabeledSet(images=ANIMALS.images, labels=LABELS, class_names=NAMES, protocol=test.protocol)
+    found = tfdml.evaluate(POINTS, named, k=1)
+    assert str(found).startswith("protocol      glyphs/class-disjoint/exact-cosine/v1\n")
+    assert f"recall@1         {100 * found.metrics['recall@1'].value:.1f}  " in str(found)
+
+
+def test_the_file_holds_every_number_and_the_same_call_writes_the_same_file(tmp_path):
+    found = tfdml.evaluate(POINTS, ANIMALS, k=1)
+    path = found.save(tmp_path / "a.json")
+    kept = json.loads(path.read_text())
+    assert kept == found.as_dict()
+    assert kept["protocol"] == found.protocol
+    assert kept["metrics"]["recall@1"]["value"] == found.metrics["recall@1"].value
+    assert kept["hardest"][0]["neighbors"][0]["example"] == {"row": 6, "name": "6", "class_name": "dog"}
+    assert "cores" in kept["environment"]["hardware"]
+    again = tfdml.evaluate(POINTS, ANIMALS, k=1).save(tmp_path / "b.json")
+    assert again.read_text() == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "data", "options", "message"),
+    [
+        (np.where(np.eye(13, 2), np.nan, 1), LABELS, {}, "NaN"),
+        (np.ones((13, 2)), LABELS, {}, "all the same"),
+        (POINTS, LABELS[1:], {}, r"labels of shape \(12,\)"),
+        (POINTS, LABELS / 2, {}, "expected integers"),
+        (POINTS, LABELS, {"k": 13}, "12 candidates"),
+        (POINTS, np.arange(13), {}, "13 queries without a relevant item"),
+        (POINTS, np.zeros(13, int), {}, "values of 1 classes"),
+        (POINTS, LABELS, {"gallery": LABELS}, "a gallery and no gallery_embeddings"),
+        (POINTS, LABELS, {"gallery_embeddings": POINTS}, "no gallery and gallery_embeddings"),
+        (POINTS, LABELS, {"gallery_embeddings": POINTS[:0], "gallery": LABELS[:0]}, "0 gallery items|no vectors"),
+        (POINTS, LABELS, {"shown": -1}, "shown=-1"),
+        (POINTS, LABELS, {"seed": 0.5}, "seed=0.5"),
+    ],
+)
+def test_wrong_input_is_an_error_of_the_call(embeddings, data, options, message):
+    with pytest.raises(ValueError, match=message):
+        tfdml.evaluate(embeddings, data, **{"k": 1, **options})
+
+
+def test_a_gallery_of_other_classes_and_a_model_without_a_set_are_refused():
+    other = LabeledSet(images=ANIMALS.images, labels=LABELS, class_names=("a", "b", "c"))
+    with pytest.raises(ValueError, match="other class names"):
+        tfdml.evaluate(POINTS, ANIMALS, gallery=other, gallery_embeddings=POINTS)
+    inputs = keras.Input((1, 2, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    with pytest.raises(ValueError, match="data of type ndarray"):
+        tfdml.evaluate(model, LABELS)
+    with pytest.raises(ValueError, match="two towers without gallery="):
+        tfdml.evaluate(tfdml.models.TwoTowers(model, model), ANIMALS)
