@@ -134,9 +134,7 @@ def test_small_images_are_shown_pixel_by_pixel(tmp_path):
 
 def test_only_the_files_on_the_page_are_read_and_large_ones_are_reduced(tmp_path):
     paths = [tmp_path / f"{row}.png" for row in range(60)]
-    found = tfdml.evaluate(
-        VECTORS, small_set(images=None, paths=np.array(paths, str), load=read_png), k=1, shown=1
-    )
+    found = tfdml.evaluate(VECTORS, small_set(images=None, paths=np.array(paths, str), load=read_png), k=1, shown=1)
     listed = [(found.hardest[0].query, *(each.example for each in found.hardest[0].neighbors))]
     listed += [(each.query, each.neighbor.example) for each in found.near_duplicates]
     listed += [(each.query, *(near.example for near in each.neighbors)) for each in found.label_suspects]

@@ -58,7 +58,7 @@ def evaluate(
     require_whole("shown", shown, 0)
     require_seed(seed)
     queries, items = sides_of(model, data, gallery, gallery_embeddings, batch_size)
-    values = _values(queries, items, k)
+    values = values_per_query(queries, items, k)
     ranks = np.rint(1 / values["mrr"])
     counted = ~np.isnan(ranks)
     drawn = drawn_queries(ranks, seed)
@@ -66,7 +66,7 @@ def evaluate(
     suspects, number = label_suspects(neighbors, shown)
     return Evaluation(
         protocol=_protocol(queries, items),
-        metrics={name: _measured(value, queries.labels, seed) for name, value in values.items()},
+        metrics={name: measured(value, queries.labels, seed) for name, value in values.items()},
         queries=int(counted.sum()),
         skipped=int((~counted).sum()),
         items=len(items.labels),
@@ -86,7 +86,7 @@ def evaluate(
     )
 
 
-def _values(queries, items, k):
+def values_per_query(queries, items, k):
     """Metrics per query: dict of `(queries,)`, with NaN for a query without a relevant item."""
     other = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
     values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, full_map=False, per_query=True)
@@ -98,7 +98,8 @@ def _values(queries, items, k):
     return values
 
 
-def _measured(values, labels, seed):
+def measured(values, labels, seed):
+    """The mean of values per query, NaN left out, as a `Measured`."""
     return Measured(float(np.nanmean(values)), *metrics.bootstrap(values, labels, seed=seed))
 
 

@@ -60,7 +60,11 @@ def _curves(evaluation):
     figures = (
         (draw_recall, "Recall@k over k: share of the queries with a correct item among the first k.", _recall_text),
         (draw_precision_recall, "Interpolated precision over recall, a mean over queries.", _precision_text),
-        (draw_similarities, "Similarities of positive and of negative pairs: the less overlap, the better.", _pairs_text),
+        (
+            draw_similarities,
+            "Similarities of positive and negative pairs: less overlap is better.",
+            _pairs_text,
+        ),
     )
     return '<div class="figures">' + "".join(_figure(evaluation, *each) for each in figures) + "</div>\n"
 

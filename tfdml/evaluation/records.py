@@ -155,7 +155,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """All attributes but the sets as dicts, lists, numbers and text, as in the file that `save` writes."""
         saved = [each.name for each in fields(self) if each.metadata.get("saved", True)]
-        return {name: _plain(getattr(self, name)) for name in saved}
+        return {name: plain(getattr(self, name)) for name in saved}
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write all attributes but the sets as JSON, in one step.
@@ -198,12 +198,12 @@ class Evaluation:
         return Path(path).expanduser()
 
 
-def _plain(value):
+def plain(value):
     """A value as JSON holds it."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: plain(part) for name, part in value.items()}
     if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+        return plain(value._asdict())
+    return [plain(part) for part in value] if isinstance(value, tuple) else value

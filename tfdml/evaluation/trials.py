@@ -1,0 +1,54 @@
+"""The trials of a search, kept as one JSON file each."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tfdml._atomic import atomic_write
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One trial of a search.
+
+    Attributes:
+        number: from 0.
+        settings: what was trained with.
+        folds: of each fold that is finished, the metrics on its validation classes; with `problem`, a text, and no
+            metrics where the embeddings were not finite or all the same.
+        value: the mean of the metric of the search over all folds, a fold with a problem counted as 0; None for a trial
+            with folds to come.
+        suggested: what Optuna needs to know of the trial: its parameters, and their distributions as JSON.
+    """
+
+    number: int
+    settings: Mapping[str, Any]
+    folds: tuple[Mapping[str, Any], ...]
+    value: float | None
+    suggested: Mapping[str, Any]
+
+    @property
+    def problem(self) -> str:
+        """The first problem of a fold; empty where there was none."""
+        return next((fold["problem"] for fold in self.folds if "problem" in fold), "")
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """All trials of a folder, by number."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("trial-*.json"))]
+    return [Trial(**{**each, "folds": tuple(each["folds"])}) for each in found]
+
+
+def write_trial(folder: Path, trial: Trial) -> None:
+    """Keep a trial; its earlier version is replaced."""
+    write_json(folder / f"trial-{trial.number:04}.json", asdict(trial))
+
+
+def write_json(path: str | os.PathLike, content: Any) -> None:
+    """Write JSON, in one step."""
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    with atomic_write(path) as new:
+        new.write_text(text, encoding="utf-8")
