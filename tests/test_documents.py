@@ -86,8 +86,9 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
-    if page.name == "photos.md":
+    if page.name in ("photos.md", "evaluation.md"):
         own_photos(tmp_path)
+    if page.name == "photos.md":
         monkeypatch.setattr(keras.applications, "ResNet50", without_download(keras.applications.ResNet50))
     names = {}
     for block in blocks(page):
@@ -154,7 +155,7 @@ def test_the_tables_of_a_paper_are_those_of_its_runs(paper, line):
     assert studies.filled(page, paper, module.STUDIES, pages.RESULTS / paper) == page
 
 
-@pytest.mark.parametrize("room", ["losses", "miners", "samplers", "callbacks", "layers", "addons"])
+@pytest.mark.parametrize("room", ["losses", "miners", "samplers", "callbacks", "layers", "evaluation", "addons"])
 def test_every_public_class_of_a_room_is_in_a_page(room):
     text = "\n".join(page.read_text() for page in PAGES)
     module = getattr(tfdml, room)

@@ -70,6 +70,18 @@ def environment(trained):
     assert f"tensorflow {tf.__version__}" in tfdml.environment()["versions"]
 
 
+def evaluate(trained):
+    found = tfdml.evaluate(trained.model, tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef"))
+    assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
+    assert "data:image/png" in found.html(trained.folder / "report.html").read_text()
+
+
+def evaluation(trained):
+    data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef")
+    held_out = [name for _, validation in tfdml.evaluation.class_folds(data, 2) for name in validation.class_names]
+    assert sorted(held_out) == list("abcdef")
+
+
 def export(trained):
     # Which epoch was the best is not known here, so another export is made.
     folder = tfdml.export.saved_model(trained.model, trained.folder / "another")

@@ -124,7 +124,9 @@ def test_a_trial_is_the_mean_over_the_validation_classes_of_all_folds(finished):
         assert trial.value == pytest.approx(np.mean(values))
     assert finished.best.value == max(trial.value for trial in finished.trials)
     assert finished.settings == finished.best.settings
-    assert str(finished).splitlines()[1].startswith(f"{finished.best.number:5}{100 * finished.best.value:13.1f}  weight=")
+    assert (
+        str(finished).splitlines()[1].startswith(f"{finished.best.number:5}{100 * finished.best.value:13.1f}  weight=")
+    )
 
 
 def test_a_search_finds_the_settings_that_help(tmp_path):

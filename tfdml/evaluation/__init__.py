@@ -1,41 +1,12 @@
-"""Reports about a model and a set, and cross-validated comparisons: metrics put together."""
+"""Reports about a model and a set, and cross-validated search: metrics put together."""
 
 from tfdml.evaluation.cross_validation import CrossValidation, cross_validate
 from tfdml.evaluation.folds import class_folds
 from tfdml.evaluation.measurement import evaluate
 from tfdml.evaluation.opening import TestResult
-from tfdml.evaluation.records import (
-    Confusion,
-    Curve,
-    Evaluation,
-    Example,
-    HardQuery,
-    LabelSuspect,
-    Measured,
-    NearDuplicate,
-    Neighbor,
-    Similarities,
-)
-from tfdml.evaluation.trials import Trial
+from tfdml.evaluation.records import Evaluation
 
-__all__ = [
-    "Confusion",
-    "CrossValidation",
-    "Curve",
-    "Evaluation",
-    "Example",
-    "HardQuery",
-    "LabelSuspect",
-    "Measured",
-    "NearDuplicate",
-    "Neighbor",
-    "Similarities",
-    "TestResult",
-    "Trial",
-    "class_folds",
-    "cross_validate",
-    "evaluate",
-]
+__all__ = ["CrossValidation", "Evaluation", "TestResult", "class_folds", "cross_validate", "evaluate"]
 
 
 def __dir__():

@@ -123,8 +123,9 @@ def cross_validate(
         print(search.open_test(test_set))
 
     Each trial trains one model per fold, which takes `trials * folds` trainings in all. Every fold is written to
-    `folder` when it is finished: after a kill, the same call resumes with the next fold, and finds the settings that an
-    uninterrupted search would have found. A call with more `trials` adds to them.
+    `folder` when it is finished: after a kill, the same call resumes with the next fold. Draws depend on the seed and
+    the trials before, so that an interrupted search proposes what an uninterrupted one would. A call with more `trials`
+    adds to them.
 
     Args:
         train: function of settings, a labeled set and a seed that trains and returns a model. The seed is that of the
