@@ -47,7 +47,7 @@ def scaled(settings, training, seed):
 
 
 def search_in(folder, train=scaled, **options):
-    return cross_validate(train, TRAINING, space, folder, **{"folds": 3, "trials": 4, **options})
+    return cross_validate(train, TRAINING, space, folder, **{"folds": 2, "trials": 3, **options})
 
 
 def files(folder):
@@ -114,7 +114,7 @@ def test_sets_that_cannot_be_divided_are_refused(data, folds, message):
 
 
 def test_a_trial_is_the_mean_over_the_validation_classes_of_all_folds(finished):
-    assert len(finished.trials) == 4
+    assert len(finished.trials) == 3
     for trial in finished.trials:
         values = []
         for fold, (training, validation) in enumerate(finished.folds):
@@ -136,11 +136,11 @@ def test_a_search_finds_the_settings_that_help(tmp_path):
     assert len(set(weights)) == 8
 
 
-@pytest.mark.parametrize("count", [0, 4, 6])  # before the first fold, inside the second trial, between two trials
+@pytest.mark.parametrize("count", [0, 3, 4])  # before the first fold, inside the second trial, between two trials
 def test_a_search_that_was_killed_resumes_and_ends_as_if_it_had_not_been(tmp_path, finished, count):
     with pytest.raises(Killed):
         search_in(tmp_path, killed_after(count))
-    remaining = killed_after(12 - count)  # no fold is trained twice
+    remaining = killed_after(6 - count)  # no fold is trained twice
     resumed = search_in(tmp_path, remaining)
     assert resumed.settings == finished.settings
     assert files(tmp_path) == {name: text for name, text in files(finished.folder).items() if "opening" not in name}
@@ -154,13 +154,13 @@ def test_more_trials_are_added_to_those_that_are_kept(tmp_path, finished):
 
 def test_a_folder_of_another_search_is_refused(tmp_path):
     search_in(tmp_path, trials=1)
-    for options, name in (({"seed": 1}, "seed, folds"), ({"folds": 2}, "folds"), ({"metric": "mrr"}, "metric")):
+    for options, name in (({"seed": 1}, "seed, folds"), ({"folds": 3}, "folds"), ({"metric": "mrr"}, "metric")):
         with pytest.raises(ValueError, match=f"a search with other {name}"):
             search_in(tmp_path, **options)
     with pytest.raises(Killed):
         search_in(tmp_path, killed_after(1), trials=2)
     with pytest.raises(ValueError, match="was begun with"):
-        cross_validate(scaled, TRAINING, lambda trial: {"weight": 3.0}, tmp_path, folds=3, trials=2)
+        cross_validate(scaled, TRAINING, lambda trial: {"weight": 3.0}, tmp_path, folds=2, trials=2)
 
 
 def test_a_model_that_has_diverged_counts_as_zero_and_the_search_goes_on(tmp_path):
@@ -189,7 +189,7 @@ def test_wrong_options_and_settings_are_refused_before_anything_is_trained(tmp_p
 
 def test_the_test_numbers_are_those_of_single_models_and_of_their_embeddings_side_by_side(finished):
     found = finished.open_test(TEST, k=1)
-    seeds = [tfdml.evaluation.training.derived_seed(0, 1, fold) for fold in range(3)]
+    seeds = [tfdml.evaluation.training.derived_seed(0, 1, fold) for fold in range(2)]
     x = [tfdml.models.embed(scaled(finished.settings, None, seed), TEST) for seed in seeds]
     single = [tfdml.metrics.retrieval(each, TEST.labels, k=1, full_map=False) for each in x]
     unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in x]
@@ -234,9 +234,9 @@ def test_an_opening_is_recorded_before_the_test_set_is_read(tmp_path):
 def test_runs_have_seeds_of_their_own_and_a_deviation(tmp_path):
     search = search_in(tmp_path, trials=1)
     found = search.open_test(TEST, runs=3, k=1)
-    assert len(found.models) == 9
+    assert len(found.models) == 6
     assert len({model["map@r"] for model in found.models}) > 3
-    by_run = np.reshape([model["map@r"] for model in found.models], (3, 3)).mean(axis=1)
+    by_run = np.reshape([model["map@r"] for model in found.models], (3, 2)).mean(axis=1)
     assert found.deviations["separated"]["map@r"] == pytest.approx(by_run.std(ddof=1))
     assert "±" in str(found)
 

@@ -61,8 +61,8 @@ class CrossValidation:
     def open_test(self, test: Any, *, runs: int = 1, k: Any = (1, 2, 4, 8)) -> TestResult:
         """Train with the chosen settings, and measure on the test classes, which counts as an opening.
 
-        1. For each run and fold, a model is trained on the training part of the fold, with its own seed. Models are kept
-           in `folder`, and found there by the next call.
+        1. For each run and fold, a model is trained on the training part of the fold, with its own seed. Models are
+           kept in `folder`, and found there by the next call.
         2. The opening is recorded in `folder`, with its number.
         3. The test set is embedded by every model. Separated: the mean of the metrics of the single models.
            Concatenated: the metrics of their embeddings side by side, each of norm 1, so that a cosine is the mean of

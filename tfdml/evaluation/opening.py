@@ -85,9 +85,9 @@ def open_test(search: Any, test: Any, runs: int, k: Any) -> TestResult:
     """See `CrossValidation.open_test`."""
     require_whole("runs", runs, 1)
     require_disjoint(search.data, test)
-    ensembles = [[_model(search, run, fold) for fold in range(len(search.folds))] for run in range(1, runs + 1)]
+    files = [[_trained(search, run, fold) for fold in range(len(search.folds))] for run in range(1, runs + 1)]
     opening, earlier = _recorded(search, test)
-    embedded = [[models.embed(model, test) for model in ensemble] for ensemble in ensembles]
+    embedded = [[models.embed(keras.saving.load_model(file), test) for file in each] for each in files]
     joined = [np.concatenate([l2_normalize(x) for x in each], axis=1) for each in embedded]
     single = [[_values(x, test, k) for x in each] for each in embedded]
     means = {"separated": [_mean(each) for each in single], "concatenated": [_values(x, test, k) for x in joined]}
@@ -109,15 +109,14 @@ def open_test(search: Any, test: Any, runs: int, k: Any) -> TestResult:
     return result
 
 
-def _model(search, run, fold):
-    """The model of a run and fold with the chosen settings, from its file or trained now."""
+def _trained(search, run, fold):
+    """The file of the model of a run and fold with the chosen settings, which is trained where there is none."""
     path = search.folder / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
-    if path.exists():
-        return keras.saving.load_model(path)
-    model = trained(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))
-    with atomic_write(path) as new:
-        model.save(new)
-    return model
+    if not path.exists():
+        model = trained(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))
+        with atomic_write(path) as new:
+            model.save(new)
+    return path
 
 
 def _recorded(search, test):

@@ -123,7 +123,9 @@ def _duplicates(evaluation, pictures):
         _row("same class" if found.neighbor.relevant else "other class", found.query, [found.neighbor], pictures)
         for found in evaluation.near_duplicates
     ]
-    text = "The nearest pairs. An exact copy has the similarity 1; with another class, one of the labels is wrong."
+    text = (
+        "The nearest pairs. The similarity of exact copies is 1; if their classes differ, one of the labels is wrong."
+    )
     return _rows(text, rows, "pairs")
 
 
@@ -150,7 +152,7 @@ def _row(note, query, neighbors, pictures):
 def _neighbor_tile(neighbor, pictures):
     kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
     name = escape(neighbor.example.class_name)
-    caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {name}<br>{neighbor.similarity:.3f}'
+    caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
     return _tile(kind, neighbor.example, caption, pictures)
 
 
