@@ -54,6 +54,14 @@ class Sides:
         """Whether queries and gallery rows have the same class, `(m,)` booleans, regardless of exclusion."""
         return self._codes[rows] == self._gallery_codes[columns]
 
+    def listed_grades(self, rows, listed, last):
+        """Relevance of listed gallery rows `(rows, n)`, regardless of exclusion, and the number of relevant items.
+
+        Returns:
+            `(rows, n)` booleans, `(rows,)` integers, and None for the highest grades: all grades are 1.
+        """
+        return self.gallery_labels[listed] == self.labels[rows, None], self.counts[rows], None
+
     def excluded(self, row):
         """Gallery rows that are not candidates for a query: its group, or in leave-one-out the query itself."""
         if self.groups is not None:
