@@ -74,7 +74,7 @@ class Matched(Sides):
             self._gallery_given = label_rows(gallery_labels, "gallery_labels", items)
 
     def grades(self, rows):
-        """Grades of the gallery for a slice of queries: `(rows, items)` numbers, 0 for items that are not candidates."""
+        """Grades of the gallery for a slice of queries: `(rows, items)`, 0 for items that are not candidates."""
         found = np.array(self._match(self._given[rows], self._gallery_given))
         expected = (len(self._given[rows]), len(self._gallery_given))
         right = found.shape == expected and found.dtype.kind in "biuf" and bool((found >= 0).all())

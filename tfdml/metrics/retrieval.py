@@ -61,10 +61,10 @@ def retrieval(
     """Exact retrieval metrics of embeddings.
 
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
-    by row number, so duplicates stay. With `gallery`, nothing is removed. With `queries` and `in_gallery`, some rows are
-    queries, some are in the gallery, and some are both; a query is removed from its gallery where it is in it. Queries
-    without a relevant item are excluded from the means and counted. The docstring of this module and docs/metrics.md
-    hold the definitions.
+    by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
+    and some are both; those are removed from their own gallery, also by row number. With `gallery`, nothing is removed.
+    Queries without a relevant item are excluded from the means and counted. The docstring of this module and
+    docs/metrics.md hold the definitions.
 
     The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
     threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
@@ -97,9 +97,9 @@ def retrieval(
         progress: show a progress bar.
 
     Returns:
-        dict of floats: `recall@k` for each k, those of `extra`, `precision@1`, `r_precision`, `map@r`, with `full_map` also `map`, `mrr`;
-        and of integers: `queries`, the number of queries in the means, and `skipped`, the number without a relevant
-        item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
+        dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
+        `full_map` also `map`, `mrr`; and of integers: `queries`, the number of queries in the means, and `skipped`, the
+        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
 
     Raises:
         ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
@@ -165,8 +165,8 @@ def retrieval_from_neighbors(
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
         k: ranks of recall@k, an integer or several.
         extra: names of more metrics, as in `retrieval`.
-        gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery (leave-one-out), and a query's own row
-            is removed from its list, at any place.
+        gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
+            (leave-one-out), and a query's own row is removed from its list, at any place.
         groups: `(queries,)` integers. Items of the query's group are removed from its list. Where some queries are in
             the gallery, the ids of the examples as groups remove each query from its own list.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
@@ -180,8 +180,8 @@ def retrieval_from_neighbors(
         therefore a lower bound.
 
     Raises:
-        ValueError: a list with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant items;
-            numbers that are not rows of the gallery, or that repeat within a list; labels as in `retrieval`.
+        ValueError: a list with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant
+            items; numbers that are not rows of the gallery, or that repeat within a list; other errors of `retrieval`.
     """
     require_average(average)
     neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
