@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_unmasked, require
+from tfdml._checks import require
 from tfdml.metrics.measures import last_of, values_of_ranks
-from tfdml.metrics.relevance import Sides
+from tfdml.metrics.ranks.counting import falling
+from tfdml.metrics.relevance import Sides, label_rows, require_classes
 from tfdml.metrics.ties import expected_values
 
 Match = Callable[[np.ndarray, np.ndarray], Any]
@@ -94,19 +95,22 @@ class Matched(Sides):
         return np.take_along_axis(grades, listed, axis=1), np.count_nonzero(grades, axis=1), best
 
 
-def label_rows(labels, name, count):
-    """Labels of any form as an array with one entry per row."""
-    array = np.asarray(as_unmasked(labels, name))
-    shape = array.shape[:1]
-    require(shape == (count,), f"{name} of shape {array.shape}", f"({count}, ...): one entry per row")
-    return array
+def sides_of(match, average, **about):
+    """Relevance and exclusion, by classes or by `match`."""
+    if match is None:
+        sides = Sides(**about)
+        require_classes(sides)
+        return sides
+    if average == "macro":
+        raise ValueError("Received average='macro' with match, expected 'micro', because the queries have no classes.")
+    return Matched(match, **about)
 
 
 def values_of_grades(scores, grades, cutoffs, ties):
     """Metrics of one query from the scores and grades of its gallery.
 
     Args:
-        scores: `(items,)` floats, -inf for items that are not candidates.
+        scores: `(items,)` float32, -inf for items that are not candidates.
         grades: `(items,)` numbers, 0 for items that are not relevant, and not all 0.
         cutoffs: `Cutoff`s of `tfdml.metrics.measures`.
         ties: "index" or "expected".
@@ -114,14 +118,15 @@ def values_of_grades(scores, grades, cutoffs, ties):
     Returns:
         dict of floats, and whether the best relevant score is also that of an item that is not relevant.
     """
-    order = np.argsort(-scores, kind="stable")
-    falling = -scores[order]
-    hits = np.flatnonzero(grades[order])
-    gains = grades[order[hits]].astype(np.float64)
-    above = np.searchsorted(falling, falling[hits], "left")
-    equal = np.searchsorted(falling, falling[hits], "right") - above
+    order = falling(scores)
+    scores, grades = scores[order], grades[order]
+    hits = np.flatnonzero(grades)
+    gains = grades[hits].astype(np.float64)
     best = -np.sort(-gains)[: last_of(cutoffs)]
-    is_tied = equal[0] > np.count_nonzero(above == above[0])
+    is_tied = not grades[scores == scores[hits[0]]].all()
     if ties == "expected":
+        above = np.searchsorted(-scores, -scores[hits], "left")
+        equal = np.searchsorted(-scores, -scores[hits], "right") - above
         return expected_values(above, equal, len(hits), cutoffs, gains, best), is_tied
-    return values_of_ranks(hits[None] + 1, np.array([len(hits)]), cutoffs, gains[None], best[None]), is_tied
+    values = values_of_ranks(hits[None] + 1, np.array([len(hits)]), cutoffs, gains[None], best[None])
+    return {name: value.item() for name, value in values.items()}, is_tied

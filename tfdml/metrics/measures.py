@@ -41,6 +41,11 @@ def last_of(cutoffs: Sequence[Cutoff]) -> int:
     return max(cutoff.k for cutoff in cutoffs)
 
 
+def depth_of(cutoffs: Sequence[Cutoff]) -> int:
+    """The number of first places of which all relevant items are needed, at least 1; recall@k needs the best one."""
+    return max((cutoff.k for cutoff in cutoffs if cutoff.measure != "recall"), default=1)
+
+
 def _as_names(extra):
     if isinstance(extra, str):
         raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
@@ -72,6 +77,7 @@ def values_of_ranks(ranks, counts, cutoffs, gains=1.0, best=None):
         dict of `(queries,)` float64.
     """
     total = np.maximum(counts, 1)
+    best = best if best is None else np.where(counts[:, None] > 0, best, 1)
     precision = np.arange(1, ranks.shape[1] + 1) / ranks
     within = ranks <= counts[:, None]
     at_k = {

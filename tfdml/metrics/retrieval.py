@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids, as_unmasked, as_vectors, require_metric
+from tfdml._checks import as_unmasked, as_vectors, require_metric
 from tfdml.metrics.confidence import mean_over_queries, require_average
-from tfdml.metrics.match import Match, Matched, label_rows, values_of_grades
-from tfdml.metrics.measures import as_cutoffs, empty_values, last_of, values_of_ranks
+from tfdml.metrics.match import Match, sides_of, values_of_grades
+from tfdml.metrics.measures import as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
 from tfdml.metrics.ranks import ranks_of_relevant
-from tfdml.metrics.relevance import Sides
+from tfdml.metrics.relevance import by_flags
 from tfdml.metrics.ties import expected_values
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.scores import Gallery
@@ -99,7 +99,8 @@ def retrieval(
     Returns:
         dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
         `full_map` also `map`, `mrr`; and of integers: `queries`, the number of queries in the means, and `skipped`, the
-        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
+        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was
+        skipped; no counts.
 
     Raises:
         ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
@@ -117,14 +118,8 @@ def retrieval(
     require_average(average)
     if ties not in ("index", "expected"):
         raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
-    vectors = as_vectors(embeddings, "embeddings")
-    gallery = None if gallery is None else as_vectors(gallery, "gallery")
     about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
-    if queries is not None or in_gallery is not None:
-        vectors, gallery, about = _by_flags(vectors, gallery, about, queries, in_gallery)
-    items, size = (vectors, None) if gallery is None else (gallery, len(gallery))
-    _require_same_dim(vectors, items)
-    sides = _sides(match, average, **about, queries=len(vectors), items=size)
+    vectors, items, sides = _arranged(embeddings, gallery, queries, in_gallery, match, average, about)
     cutoffs = as_cutoffs(k, extra, sides.candidates)
     measure = _exact_values if match is None else _matched_values
     values, tie_rate = measure(vectors, items, sides, cutoffs, metric, ties, full_map, memory, progress)
@@ -191,7 +186,7 @@ def retrieval_from_neighbors(
         )
     items = None if gallery_labels is None else len(np.asarray(gallery_labels))
     about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
-    sides = _sides(match, average, **about, queries=len(neighbors), items=items)
+    sides = sides_of(match, average, **about, queries=len(neighbors), items=items)
     cutoffs = as_cutoffs(k, extra, sides.candidates)
     values = empty_values(cutoffs, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
     step = max(1, 2**20 // max(1, neighbors.shape[1] if match is None else len(sides.gallery_labels)))
@@ -218,43 +213,15 @@ def _values_of_lists(listed, rows, sides, cutoffs, at_r):
     return values_of_ranks(ranks, counts, cutoffs, gains, best)
 
 
-def _sides(match, average, **about):
-    """Relevance and exclusion, by classes or by `match`."""
-    if match is None:
-        sides = Sides(**about)
-        _require_classes(sides)
-        return sides
-    if average == "macro":
-        raise ValueError("Received average='macro' with match, expected 'micro', because the queries have no classes.")
-    return Matched(match, **about)
-
-
-def _by_flags(vectors, gallery, about, queries, in_gallery):
-    """Vectors of queries and gallery, and the dict of their labels and groups, from one set with flags.
-
-    Without groups, each row is its own group, so that a query is removed from its gallery.
-    """
-    for name, given in (("gallery", gallery), *about.items()):
-        if "gallery" in name and given is not None:
-            raise ValueError(f"Received {name} with queries or in_gallery. Pass one set with flags, or two sets.")
-    count = len(vectors)
-    rows = {"": _flagged("queries", queries, count), "gallery_": _flagged("in_gallery", in_gallery, count)}
-    columns = {
-        "labels": label_rows(about["labels"], "labels", count),
-        "groups": np.arange(count) if about["groups"] is None else as_ids(about["groups"], "groups", count),
-    }
-    sides = {side + name: column[rows[side]] for side in rows for name, column in columns.items()}
-    return vectors[rows[""]], vectors[rows["gallery_"]], sides
-
-
-def _flagged(name, flags, count):
-    """The flags of all rows as booleans; None for all of them."""
-    flags = np.ones(count, bool) if flags is None else np.asarray(as_unmasked(flags, name))
-    if flags.dtype != bool or flags.shape != (count,):
-        raise ValueError(
-            f"Received {name} of shape {flags.shape}, {flags.dtype}, expected ({count},) booleans: one flag per row."
-        )
-    return flags
+def _arranged(embeddings, gallery, queries, in_gallery, match, average, about):
+    """Vectors of queries and gallery, and their `Sides`; `about` holds labels and groups of both."""
+    vectors = as_vectors(embeddings, "embeddings")
+    gallery = None if gallery is None else as_vectors(gallery, "gallery")
+    if queries is not None or in_gallery is not None:
+        vectors, gallery, about = by_flags(vectors, gallery, about, queries, in_gallery)
+    items, size = (vectors, None) if gallery is None else (gallery, len(gallery))
+    _require_same_dim(vectors, items)
+    return vectors, items, sides_of(match, average, **about, queries=len(vectors), items=size)
 
 
 def _scores(queries, items, sides, metric):
@@ -294,7 +261,7 @@ def _exact_values(queries, items, sides, cutoffs, metric, ties, full_map, memory
     counts = sides.counts
     values = empty_values(cutoffs, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
-    depth = np.full(len(queries), len(items)) if full_map else np.maximum(last_of(cutoffs), counts)
+    depth = np.full(len(queries), len(items)) if full_map else np.maximum(depth_of(cutoffs), counts)
     measure = partial(_in_order, width=max(1, counts.max())) if ties == "index" else _in_expectation
 
     def evaluate(rows, block):
@@ -369,15 +336,6 @@ def _require_varied(items):
         raise ValueError(
             "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
             "its loss, its learning rate, and whether its inputs reach it."
-        )
-
-
-def _require_classes(sides):
-    first = sides.labels[0]
-    if (sides.labels == first).all() and (sides.gallery_labels == first).all():
-        raise ValueError(
-            f"Received labels of one class, {first}, so every item is relevant to every query and all metrics are 1. "
-            "Evaluate at least two classes."
         )
 
 
