@@ -77,7 +77,7 @@ def test_too_few_neighbors_are_an_error_for_every_metric_that_needs_more():
     lists, options = [[0, 1]], {"k": 1, "gallery_labels": [1, 0, 1, 1]}
     with pytest.raises(ValueError, match="at least 3, the larger of k and its number of relevant items"):
         retrieval_from_neighbors(lists, [1], **options)
-    with pytest.raises(ValueError, match="Received 2 neighbors .* at least 4"):
+    with pytest.raises(ValueError, match=r"Received 2 neighbors .* at least 4"):
         retrieval_from_neighbors(lists, [1], **options, at_r=False, extra=("ndcg@4",))
     found = retrieval_from_neighbors(lists, [1], **options, at_r=False, extra=("map@2", "precision@2", "ndcg@2"))
     assert (found["map@2"], found["precision@2"]) == (1 / 3, 1 / 2)
@@ -85,8 +85,8 @@ def test_too_few_neighbors_are_an_error_for_every_metric_that_needs_more():
 
 
 def test_a_query_is_removed_by_its_row_and_not_by_its_rank():
-    # Rows 0 and 1 are the same photograph under two classes. The list of row 1 is 0, 1, 2, 3: without its first item, the
-    # query would find itself. Rankings: 1 2 3, 0 2 3, 0 1 3, 2 0 1.
+    # Rows 0 and 1 are the same photograph under two classes. The list of row 1 is 0, 1, 2, 3: without its first item
+    # the query would find itself. Rankings: 1 2 3, 0 2 3, 0 1 3, 2 0 1.
     x = [[1.0, 0.0], [1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]
     found = quiet(x, [0, 1, 0, 1], k=1, per_query=True)
     np.testing.assert_allclose(found["mrr"], [1 / 2, 1 / 3, 1, 1 / 3])
@@ -142,7 +142,7 @@ def test_ties_are_ranked_by_position_or_averaged():
 
 @pytest.mark.parametrize("broken", [np.full((4, 2), np.nan), np.ones((4, 2)), np.zeros((4, 2))])
 def test_a_collapsed_or_diverged_model_is_an_error_and_no_score(broken):
-    with pytest.raises(ValueError, match="NaN|all the same"):
+    with pytest.raises(ValueError, match=r"NaN|all the same"):
         retrieval(broken, [0, 0, 1, 1], k=1)
 
 
