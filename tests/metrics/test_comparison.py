@@ -1,6 +1,7 @@
 """Paired comparisons, intervals over seeds, Holm's correction, and tables per class."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,6 +101,16 @@ def test_a_comparison_reads_as_a_sentence():
     assert str(Comparison(low=-0.02, high=-0.012, **of)) == f"small is better than large by 1.2 to 2.0 points {about}"
     expected = f"large and small cannot be told apart: large - small is -0.3 to 2.0 points {about}"
     assert str(Comparison(low=-0.003, high=0.02, **of)) == expected
+
+
+def test_a_comparison_that_many_others_stand_beside_claims_less():
+    of = {"names": ("A", "B"), "difference": 0.016, "confidence": 0.95, "queries": 600, "classes": 100}
+    alone = Comparison(low=0.012, high=0.02, p=0.03, **of)
+    assert "A is better than B by 1.2 to 2.0 points (95% interval, p = 0.03," in str(alone)
+    (adjusted, _) = holm([alone.p, 0.4])
+    assert "cannot be told apart: A - B is 1.2 to 2.0 points (95% interval, p = 0.06," in str(
+        replace(alone, p=adjusted)
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ _ROUNDING = 1e-12  # Two sums of the same differences in another order are close
 class Comparison:
     """The difference of two models on the same queries. `print` shows it as a sentence.
 
+    The sentence calls one model better if the interval does not contain 0 and p is at most 1 - confidence. For one of
+    several comparisons, replace p by the adjusted value: `dataclasses.replace(comparison, p=adjusted)`, see `holm`.
+
     Attributes:
         names: names of the two models.
         difference: mean of the first model minus that of the second.
@@ -40,12 +43,12 @@ class Comparison:
         first, second = self.names
         interval = f"{100 * self.confidence:g}% interval"
         about = f"({interval}, p = {self.p:.2g}, {self.queries} queries of {self.classes} classes)"
+        if self.p > 1 - self.confidence or self.low <= 0 <= self.high:
+            difference = f"{first} - {second} is {_points(self.low, self.high)}"
+            return f"{first} and {second} cannot be told apart: {difference} {about}."
         if self.low > 0:
             return f"{first} is better than {second} by {_points(self.low, self.high)} {about}."
-        if self.high < 0:
-            return f"{second} is better than {first} by {_points(-self.high, -self.low)} {about}."
-        difference = f"{first} - {second} is {_points(self.low, self.high)}"
-        return f"{first} and {second} cannot be told apart: {difference} {about}."
+        return f"{second} is better than {first} by {_points(-self.high, -self.low)} {about}."
 
 
 def _points(low, high):
@@ -75,7 +78,8 @@ def paired_comparison(
     or the share of all 2^C signs with |T'| >= |T|, where C classes have no more than `samples` signs.
 
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
-    each, see `seed_interval`.
+    each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow; the p-value holds for any
+    number, and cannot be below 2 / 2^C.
 
     Args:
         a, b: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]` of two models on the same set. NaN

@@ -21,7 +21,7 @@ def bootstrap(
 
     Queries of one class share their relevant items, so they are not independent; classes nearly are. Each sample draws
     C of the C classes with replacement and takes the mean over the queries of the drawn classes. The interval covers
-    the middle `confidence` of these means (percentile bootstrap).
+    the middle `confidence` of these means (percentile bootstrap). With fewer than about 20 classes it is too narrow.
 
     Args:
         values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
