@@ -291,6 +291,7 @@ NONE = np.zeros(40, bool)
         ({"match": lambda a, b: a == a[0]}, r"a matrix of shape \(40,\), bool, from match, expected"),
         ({"match": lambda a, b: np.subtract.outer(a, b)}, "grades of at least 0"),
         ({"match": lambda a, b: np.full((len(a), len(b)), np.nan)}, "grades of at least 0"),
+        ({"match": lambda a, b: np.full((len(a), len(b)), np.inf)}, "finite grades of at least 0"),
         ({"match": lambda a, b: np.full((len(a), len(b)), "x")}, "grades of at least 0"),
         ({"match": lambda a, b: np.zeros((len(a), len(b)))}, "None of the 40 queries"),
         ({"match": shared_labels, "labels": TAGS[1:]}, r"labels of shape \(39, 6\), expected \(40, ...\)"),

@@ -66,7 +66,7 @@ class Matched(Sides):
     def __init__(self, match, labels, gallery_labels, groups, gallery_groups, queries, items):
         """Checks the labels and groups; `items` is None for leave-one-out."""
         require(callable(match), f"match={match!r}", "a function of two arrays of labels, or None")
-        one_class = None if gallery_labels is None else np.zeros(items or len(np.asarray(gallery_labels)), int)
+        one_class = None if gallery_labels is None else np.zeros(items or 0, int)
         super().__init__(np.zeros(queries, int), one_class, groups, gallery_groups, queries, items)
         self._match = match
         self._given = label_rows(labels, "labels", queries)
@@ -77,13 +77,7 @@ class Matched(Sides):
     def grades(self, rows):
         """Grades of the gallery for a slice of queries: `(rows, items)`, 0 for items that are not candidates."""
         found = np.array(self._match(self._given[rows], self._gallery_given))
-        expected = (len(self._given[rows]), len(self._gallery_given))
-        right = found.shape == expected and found.dtype.kind in "biuf" and bool((found >= 0).all())
-        require(
-            right,
-            f"a matrix of shape {found.shape}, {found.dtype}, from match",
-            f"(queries, items) = {expected} booleans or grades of at least 0",
-        )
+        _require_grades(found, (len(self._given[rows]), len(self._gallery_given)))
         for query, row in enumerate(found, rows.start):
             row[self.excluded(query)] = 0
         return found
@@ -93,6 +87,12 @@ class Matched(Sides):
         grades = self.grades(rows)
         best = -np.sort(-grades.astype(np.float64), axis=1)[:, :last]
         return np.take_along_axis(grades, listed, axis=1), np.count_nonzero(grades, axis=1), best
+
+
+def _require_grades(found, shape):
+    right = found.shape == shape and found.dtype.kind in "biuf" and bool(((found >= 0) & (found < np.inf)).all())
+    received = f"a matrix of shape {found.shape}, {found.dtype}, from match"
+    require(right, received, f"(queries, items) = {shape} booleans or finite grades of at least 0")
 
 
 def sides_of(match, average, **about):
