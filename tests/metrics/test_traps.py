@@ -128,14 +128,20 @@ def test_the_mean_is_one_division_and_not_the_mean_of_blocks():
 def test_ties_are_ranked_by_position_or_averaged():
     # Two items share the highest score, one of them relevant; R = 2, and the other relevant item is third.
     gallery, labels = [[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]], [0, 1, 1]
-    options = {"k": 1, "gallery": gallery, "gallery_labels": labels, "extra": ("precision@2", "ndcg@2", "map@2")}
+    options = {
+        "k": 1,
+        "gallery": gallery,
+        "gallery_labels": labels,
+        "extra": ("precision@1", "precision@3", "ndcg@2", "map@2"),
+    }
     with pytest.warns(UserWarning, match=r"For 100\.0% of the queries"):
         first = retrieval(QUERY, [1], **options)
     last = quiet(QUERY, [1], **{**options, "gallery_labels": [1, 0, 1]})
     mean = retrieval(QUERY, [1], ties="expected", **options)
     assert (first["mrr"], last["mrr"], mean["mrr"]) == (1 / 2, 1, 3 / 4)
     assert (first["map@2"], last["map@2"], mean["map@2"]) == (1 / 4, 1 / 2, 3 / 8)
-    assert first["precision@2"] == last["precision@2"] == mean["precision@2"] == 1 / 2
+    assert (first["precision@1"], last["precision@1"], mean["precision@1"]) == (0, 1, 1 / 2)
+    assert first["precision@3"] == last["precision@3"] == mean["precision@3"] == 2 / 3
     assert mean["ndcg@2"] == pytest.approx((first["ndcg@2"] + last["ndcg@2"]) / 2)
     assert mean["ndcg@2"] == pytest.approx((0.63093 + 1) / 2 / 1.63093, abs=1e-5)
 
