@@ -158,7 +158,7 @@ def test_the_file_holds_every_number_and_the_same_call_writes_the_same_file(tmp_
         (POINTS, LABELS / 2, {}, "expected integers"),
         (POINTS, LABELS, {"k": 13}, "12 candidates"),
         (POINTS, np.arange(13), {}, "13 queries without a relevant item"),
-        (POINTS, np.zeros(13, int), {}, "values of 1 classes"),
+        (POINTS, np.zeros(13, int), {}, "one class"),
         (POINTS, LABELS, {"gallery": LABELS}, "a gallery and no gallery_embeddings"),
         (POINTS, LABELS, {"gallery_embeddings": POINTS}, "no gallery and gallery_embeddings"),
         (POINTS, LABELS, {"gallery_embeddings": POINTS[:0], "gallery": LABELS[:0]}, "0 gallery items|no vectors"),

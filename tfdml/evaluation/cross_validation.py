@@ -146,8 +146,8 @@ def cross_validate(
         ValueError: an option out of range, a set that cannot be divided, or a folder of another search.
         TypeError: settings that JSON cannot hold.
 
-    Source: Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. There the folds are consecutive
-    classes, and the search is Bayesian optimization; here folds are random, and the search is Optuna's TPE.
+    Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
+    dealt to folds at random, and the search is Optuna's tree-structured Parzen estimator.
     """
     require(metric in METRICS, f"metric={metric!r}", f"one of {', '.join(METRICS)}")
     require_whole("trials", trials, 1)
