@@ -1,8 +1,8 @@
 """Export of models as SavedModels for serving."""
 
-from tfdml.export.saved_model import saved_model
+from tfdml.export.saved_model import load_threshold, saved_model
 
-__all__ = ["saved_model"]
+__all__ = ["load_threshold", "saved_model"]
 
 
 def __dir__():

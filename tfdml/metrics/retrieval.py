@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_unmasked, as_vectors, require_metric
+from tfdml._checks import as_unmasked, as_vectors, require_metric, require_varied
 from tfdml.metrics.confidence import mean_over_queries, require_average
 from tfdml.metrics.ranks import ranks_of_relevant
 from tfdml.metrics.relevance import Sides
@@ -187,7 +187,7 @@ def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, pro
     """Values per query, and the share of queries whose first relevant item ties with one that is not relevant."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out else queries)
-    _require_varied(gallery.form if metric == "cosine" else items)
+    require_varied(gallery.form if metric == "cosine" else items)
     counts = sides.counts
     values = _empty_values(ks, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
@@ -300,14 +300,6 @@ def _as_ranks(k, candidates):
 def _require_same_dim(queries, items):
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
-
-
-def _require_varied(items):
-    if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
-        raise ValueError(
-            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
-            "its loss, its learning rate, and whether its inputs reach it."
-        )
 
 
 def _require_listed(listed, items, start):
