@@ -44,7 +44,7 @@ def test_four_examples_by_hand():
 
 def test_the_expected_information_is_the_mean_over_all_permutations():
     labels, clusters = [0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 1, 1]
-    found = [mutual_info_score(labels, permuted) for permuted in itertools.permutations(clusters)]
+    found = [mutual_info_score(labels, permuted) for permuted in set(itertools.permutations(clusters))]
     assert module.expected_mutual_information([3, 2, 1], [2, 4]) == pytest.approx(np.mean(found))
 
 

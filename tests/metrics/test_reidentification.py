@@ -229,16 +229,17 @@ def test_wrong_settings_of_reranking_are_errors(settings):
 
 
 def test_one_random_image_per_identity_has_the_mean_over_all_galleries():
-    x, labels = np.array([[1.0, 0.0], [0.2, 1.0], [0.0, 1.0], [1.0, 0.3], [0.6, 0.6]]), np.array([0, 0, 1, 1, 2])
+    angles, labels = np.radians([0, 40, 50, 90, 70]), np.array([0, 0, 1, 1, 2])
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     found = []
     for gallery in itertools.product([0, 1], [2, 3], [4]):
         queries = [row for row in range(5) if row not in gallery]
         scores = normalized(x)[queries] @ normalized(x)[list(gallery)].T
         found.append(np.mean(labels[list(gallery)][scores.argmax(axis=1)] == labels[queries]))
-    got = random_gallery(x, labels, k=1, repeats=400)
-    assert got["cmc@1"] == pytest.approx(np.mean(found), abs=4 * np.std(found) / 20)
+    got = random_gallery(x, labels, k=1, repeats=64)
+    assert got["cmc@1"] == pytest.approx(np.mean(found), abs=4 * np.std(found) / 8)
     assert 0 < got["cmc@1"] < 1
-    assert {name: got[name] for name in ("queries", "gallery", "repeats")} == {"queries": 2, "gallery": 3, "repeats": 400}
+    assert [got[name] for name in ("queries", "gallery", "repeats")] == [2, 3, 64]
 
 
 def test_map_of_one_relevant_item_is_its_inverse_rank():
