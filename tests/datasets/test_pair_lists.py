@@ -79,5 +79,5 @@ def test_a_list_of_another_form_is_an_error_that_names_the_line(old, new, messag
 
 def test_pairs_in_another_order_are_an_error(written):
     lines = LIST.splitlines()
-    with pytest.raises(ValueError, match="line 2 .* expected a matched pair"):
+    with pytest.raises(ValueError, match=r"line 2 .* expected a matched pair"):
         lfw_pairs(written("\n".join([lines[0], lines[2], lines[1], *lines[3:]])))

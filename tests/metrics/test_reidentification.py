@@ -221,7 +221,7 @@ def test_reranking_finds_persons_whose_neighbors_agree():
 
 @pytest.mark.parametrize("settings", [{"k1": 0}, {"k2": 0}, {"k1": 4, "k2": 6}, {"weight": 1.5}, {"k1": 2.0}])
 def test_wrong_settings_of_reranking_are_errors(settings):
-    with pytest.raises(ValueError, match="Received (k1|k2|weight)="):
+    with pytest.raises(ValueError, match=r"Received (k1|k2|weight)="):
         KReciprocal(**settings)
 
 
@@ -252,7 +252,7 @@ def test_map_of_one_relevant_item_is_its_inverse_rank():
 
 @pytest.mark.parametrize("labels", [np.zeros(9, int), np.arange(9)])
 def test_a_random_gallery_needs_identities_and_queries(labels):
-    with pytest.raises(ValueError, match="9 images of [19] identities"):
+    with pytest.raises(ValueError, match=r"9 images of [19] identities"):
         random_gallery(np.eye(9), labels)
 
 

@@ -1,5 +1,7 @@
 """Verification numbers against loops over thresholds, scikit-learn, and examples done by hand."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def in_folds(folds=10, of_each=40, seed=0, step=None):
 def thresholds_of(scores):
     """None accepted, then halfway between neighboring scores, then all accepted."""
     ordered = sorted(set(scores.tolist()), reverse=True)
-    return [np.inf, *[(high + low) / 2 for high, low in zip(ordered, ordered[1:], strict=False)], ordered[-1]]
+    return [np.inf, *[(high + low) / 2 for high, low in itertools.pairwise(ordered)], ordered[-1]]
 
 
 def rates_by_loops(scores, same):
@@ -67,8 +69,8 @@ def test_seven_pairs_by_hand():
 def test_the_threshold_of_a_fold_is_chosen_on_the_others():
     scores, same = [0.9, 0.4, 0.25, 0.1, 0.8, 0.35, 0.45, 0.3], [1, 1, 0, 0, 1, 1, 0, 0]
     got = verification_from_scores(scores, same, folds=[0, 0, 0, 0, 1, 1, 1, 1])
-    # The second fold decides 3 of its 4 pairs at 0.625 and at 0.325; the middle one of two is the lower. There the first
-    # fold has 4 of 4. The first decides all at 0.325, where the second has 3 of 4.
+    # The second fold decides 3 of its 4 pairs at 0.625 and at 0.325; the middle one of two is the lower. There the
+    # first fold has 4 of 4. The first decides all at 0.325, where the second has 3 of 4.
     assert got["accuracy"] == pytest.approx((1 + 3 / 4) / 2)
     assert got["accuracy_se"] == pytest.approx(np.sqrt((0.125**2 + 0.125**2) / 1) / np.sqrt(2))
 
@@ -108,7 +110,7 @@ def test_at_the_equal_error_rate_both_errors_are_equal_on_the_curve(step):
     scores, same, _ = in_folds(step=step)
     eer = verification_from_scores(scores, same)["eer"]
     rates = rates_by_loops(scores, same)
-    for (far, tar), (next_far, next_tar) in zip(rates, rates[1:], strict=False):
+    for (far, tar), (next_far, next_tar) in itertools.pairwise(rates):
         if far <= 1 - tar and next_far >= 1 - next_tar:
             part = (1 - tar - far) / ((next_far - far) + (next_tar - tar))
             assert eer == pytest.approx(far + part * (next_far - far))

@@ -71,7 +71,9 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     _require_all_pairs(path, len(lines), folds or 1, matched)
     same = np.tile(np.repeat([True, False], matched), folds or 1)
     read = {True: _matched, False: _mismatched}
-    pairs = [read[kind](path, number, line) for number, (kind, line) in enumerate(zip(same.tolist(), lines, strict=True), 2)]
+    pairs = [
+        read[kind](path, number, line) for number, (kind, line) in enumerate(zip(same.tolist(), lines, strict=True), 2)
+    ]
     names, places = np.unique(np.array(pairs), return_inverse=True)
     first, second = places.reshape(-1, 2).T
     return PairList(names, first, second, same, np.repeat(np.arange(folds), 2 * matched) if folds else None)

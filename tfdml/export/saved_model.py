@@ -52,7 +52,7 @@ def saved_model(
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
-        threshold: similarity from which two embeddings match, such as `tfdml.metrics.calibrated_threshold(...)`, written
+        threshold: similarity from which two embeddings match, as found by `tfdml.metrics.calibrated_threshold`, written
             to `assets.extra/threshold.json`; `load_threshold` reads it.
         on_error: "fail": an invalid image fails its request; "mark": it is only marked.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
@@ -62,8 +62,8 @@ def saved_model(
 
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
-            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, or a folder
-            at `path` that holds something other than a SavedModel.
+            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, or a
+            folder at `path` that holds something other than a SavedModel.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
@@ -82,7 +82,9 @@ def saved_model(
     archive = _archive(model, shape, preprocessing, on_error)
     with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", {**_descriptions(preprocessing, class_names, threshold), **(assets_extra or {})})
+        _write_extra(
+            partial / "assets.extra", {**_descriptions(preprocessing, class_names, threshold), **(assets_extra or {})}
+        )
     return folder
 
 

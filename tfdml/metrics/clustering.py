@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from tfdml._checks import as_ids, as_vectors, require, require_varied, require_whole
 from tfdml.metrics.packages import evaluation_package
 from tfdml.search.scores import l2_normalize
 
-_MINI_BATCH_ABOVE = 100_000_000  # Examples times clusters.
-_BATCH = 4096  # Examples in a mini-batch.
+_MINI_BATCH_ABOVE = 2_000_000_000  # Examples times clusters.
+_BATCH = 4096  # Examples in a mini-batch; at least one per cluster.
 _ROUNDING = 1e-9  # Of an entropy, relative.
 
 
@@ -41,8 +42,8 @@ def clustering(
         labels: `(n,)` integer class ids, any int64.
         seed: seed of k-means, 0 or more.
         restarts: number of runs of k-means from other starts; the one with the smallest inertia counts.
-        mini_batch: True for mini-batch k-means, False for k-means; None: mini-batch above 100,000,000 examples times
-            classes.
+        mini_batch: True for mini-batch k-means, False for k-means; None: mini-batch above 2,000,000,000 examples times
+            classes. Where classes are small, mini-batch k-means finds worse clusters: do not compare it with k-means.
         metric: "cosine", which normalizes the embeddings, or "euclidean".
 
     Returns:
@@ -63,12 +64,16 @@ def clustering(
     labels = as_ids(labels, "labels", len(x))
     clusters = len(np.unique(labels))
     require(
-        1 < clusters < len(x), f"{len(x)} examples of {clusters} classes", "two classes, and one of them with two examples"
+        1 < clusters < len(x),
+        f"{len(x)} examples of {clusters} classes",
+        "two classes, and one of them with two examples",
     )
     require_varied(x)
     mini_batch = clusters * len(x) > _MINI_BATCH_ABOVE if mini_batch is None else mini_batch
     algorithm = _mini_batch_k_means if mini_batch else _k_means
-    found = algorithm(l2_normalize(x) if metric == "cosine" else x, clusters, restarts, seed)
+    with threadpool_limits(1, "blas"):  # The start makes many small products, between which BLAS threads would wait.
+        x = l2_normalize(x) if metric == "cosine" else x
+        found = algorithm(x, clusters, n_init=restarts, random_state=seed)
     return {
         **clustering_scores(labels, found),
         "clusters": clusters,
@@ -78,14 +83,13 @@ def clustering(
     }
 
 
-def _k_means(x, clusters, restarts, seed):
-    k_means = evaluation_package("sklearn.cluster").KMeans
-    return k_means(clusters, n_init=restarts, random_state=seed).fit_predict(x)
+def _k_means(x, clusters, **options):
+    return evaluation_package("sklearn.cluster").KMeans(clusters, **options).fit_predict(x)
 
 
-def _mini_batch_k_means(x, clusters, restarts, seed):
-    k_means = evaluation_package("sklearn.cluster").MiniBatchKMeans
-    return k_means(clusters, n_init=restarts, random_state=seed, batch_size=_BATCH).fit_predict(x)
+def _mini_batch_k_means(x, clusters, **options):
+    options["batch_size"] = max(_BATCH, clusters)
+    return evaluation_package("sklearn.cluster").MiniBatchKMeans(clusters, **options).fit_predict(x)
 
 
 def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:
@@ -116,7 +120,7 @@ def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[st
     clusters = as_ids(clusters, "clusters", len(labels))
     a, b, n = _counts(labels, clusters)
     require(len(a) > 1, "labels of one class", "at least two classes")
-    h_a, h_b, total = _entropy(a), _entropy(b), len(labels)
+    h_a, h_b = _entropy(a), _entropy(b)
     information = h_a + h_b - _entropy(n)
     expected = expected_mutual_information(a, b)
     one_cluster = len(b) == 1

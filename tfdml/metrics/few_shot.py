@@ -31,8 +31,8 @@ def few_shot(
         accuracy = mean over episodes
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
-    The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of classes:
-    report several seeds as well.
+    The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
+    classes: report several seeds as well.
 
     Args:
         embeddings: `(n, dim)` floats.
@@ -78,14 +78,16 @@ def few_shot(
 def _members(labels, ways, shots, queries):
     """Rows of each class: `(classes, size of the largest class)` int64, -1 after the last."""
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    require(len(classes) >= ways, f"ways={ways} and labels of {len(classes)} classes", "a class for each way. Lower ways")
+    require(
+        len(classes) >= ways, f"ways={ways} and labels of {len(classes)} classes", "a class for each way. Lower ways"
+    )
     short = np.flatnonzero(counts < shots + queries)
     if len(short):
         worst = short[counts[short].argmin()]
         raise ValueError(
             f"Received labels with {len(short)} of {len(classes)} classes of fewer than shots + queries = "
-            f"{shots} + {queries} examples (class {classes[worst]} has {counts[worst]}), expected as many in each. Lower "
-            "one of the two, or leave these classes out."
+            f"{shots} + {queries} examples (class {classes[worst]} has {counts[worst]}), expected that number in each. "
+            "Lower one of the two, or leave these classes out."
         )
     members = np.full((len(classes), counts.max()), -1)
     members[np.arange(counts.max()) < counts[:, None]] = np.argsort(codes, kind="stable")

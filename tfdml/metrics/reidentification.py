@@ -67,8 +67,8 @@ def reidentification(
     Warns:
         UserWarning: where many queries have ties, see `retrieval`.
 
-    Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. Their program
-    takes the area under the precision-recall curve by trapezoids, which gives a slightly other map.
+    Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
+    program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
     """
     require(exclude in _RULES, f"exclude={exclude!r}", f"one of {', '.join(map(repr, _RULES))}")
     _require_all_or_none(gallery, gallery_labels, gallery_cameras)
@@ -138,7 +138,9 @@ def random_gallery(
 def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
     parts = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
     given = [name for name, part in parts.items() if part is not None]
-    require(len(given) in (0, 3), " and ".join(given) + " alone", "gallery, gallery_labels and gallery_cameras, or none")
+    require(
+        len(given) in (0, 3), " and ".join(given) + " alone", "gallery, gallery_labels and gallery_cameras, or none"
+    )
 
 
 class _Side(NamedTuple):

@@ -58,7 +58,7 @@ def verification(
         same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
         folds: `(pairs,)` integers, the fold of each pair; see `verification_from_scores` for None.
         metric: "cosine", "dot" or "euclidean".
-        far: false accept rates at which the true accept rate is returned, one or several, between 0 and 1.
+        far: false accept rates at which the true accept rate is returned, one, several or none, between 0 and 1.
 
     Returns:
         dict of floats, as `verification_from_scores`.
@@ -94,7 +94,7 @@ def verification_from_scores(
         same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
         folds: `(pairs,)` integers, the fold of each pair. None: ten folds, each with a tenth of the matched and a tenth
             of the mismatched pairs, in their order. For the pairs of LFW in the order of its list, these are its folds.
-        far: false accept rates, one or several, between 0 and 1.
+        far: false accept rates, one, several or none, between 0 and 1.
 
     Returns:
         dict of floats: `accuracy`, `accuracy_se`, `auc`, `eer`, `tar@far=x` for each rate x, `fpr95`. `tar@far=x` is
@@ -111,17 +111,17 @@ def verification_from_scores(
     Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
-    scores, same = _as_pairs(scores, same)
-    numbers = _as_folds(folds, same)
+    values, is_same = _as_pairs(scores, same)
+    numbers = _as_folds(folds, is_same)
     rates = _as_rates(far)
-    curve = _roc(scores, same)
-    correct = [_fold_accuracy(scores, same, numbers == fold) for fold in np.unique(numbers)]
+    curve = _roc(values, is_same)
+    correct = [_fold_accuracy(values, is_same, numbers == fold) for fold in np.unique(numbers)]
     return {
         "accuracy": float(np.mean(correct)),
         "accuracy_se": float(np.std(correct, ddof=1) / np.sqrt(len(correct))),
         "auc": float(np.trapezoid(curve.tar, curve.far)),
         "eer": float(np.interp(0, curve.far + curve.tar - 1, curve.far)),
-        **{f"tar@far={rate:g}": _tar_at(curve, rate, (~same).sum()) for rate in rates},
+        **{f"tar@far={rate:g}": _tar_at(curve, rate, (~is_same).sum()) for rate in rates},
         "fpr95": float(curve.far[np.argmax(curve.tar >= 0.95)]),
     }
 
@@ -141,10 +141,11 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
         ValueError: different shapes, or values that are not finite.
     """
     require_metric(metric)
-    a, b = as_vectors(a, "a"), as_vectors(b, "b")
-    require(a.shape == b.shape, f"a of shape {a.shape} and b of shape {b.shape}", "the same shape, one row per pair")
-    rows = np.arange(len(a))
-    return Gallery(b, metric).scores(a).exact(rows, rows) if len(a) else np.empty(0, np.float32)
+    first, second = as_vectors(a, "a"), as_vectors(b, "b")
+    shapes = f"a of shape {first.shape} and b of shape {second.shape}"
+    require(first.shape == second.shape, shapes, "the same shape, one row per pair")
+    rows = np.arange(len(first))
+    return Gallery(second, metric).scores(first).exact(rows, rows) if len(rows) else np.empty(0, np.float32)
 
 
 def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
@@ -198,12 +199,12 @@ def calibrated_threshold(
     require(len(given) == 1, f"{given or 'no rate'}", "exactly one of precision, far and frr")
     ((name, rate),) = given.items()
     _as_rates(rate, name)
-    scores, same = _as_pairs(scores, same)
-    curve = _roc(scores, same)
-    place = _PLACES[name](curve, rate, same.sum(), (~same).sum())
+    values, is_same = _as_pairs(scores, same)
+    curve = _roc(values, is_same)
+    place = _PLACES[name](curve, rate, is_same.sum(), (~is_same).sum())
     require(
         0 < place < len(curve.thresholds),
-        f"{name}={rate}, which no threshold reaches on these {len(same)} pairs",
+        f"{name}={rate}, which no threshold reaches on these {len(values)} pairs",
         "a rate within reach: plot tfdml.metrics.roc(scores, same)",
     )
     return float(curve.thresholds[place])
@@ -234,7 +235,7 @@ def _roc(scores, same):
     far, tar, lowest = roc_curve(same, scores, drop_intermediate=False)
     below = np.append(lowest[2:], lowest[-1])
     middle = below + (lowest[1:] - below) / 2
-    return Roc(far, tar, np.append(np.inf, np.where((middle > below), middle, lowest[1:])))
+    return Roc(far, tar, np.append(np.inf, np.where(middle > below, middle, lowest[1:])))
 
 
 def _fold_accuracy(scores, same, held_out):
