@@ -135,9 +135,9 @@ def _encoded(x, neighbors, largest, k1):
 
 
 def _reciprocal(neighbors, k):
-    """R(i, k) for all i, as a sparse matrix of ones; it always holds i."""
-    near = _members(neighbors[:, : k + 1]) + evaluation_package("scipy.sparse").eye_array(len(neighbors), format="csr")
-    return near.multiply(near.T).sign().tocsr()
+    """R(i, k) for all i, as a sparse matrix of ones."""
+    near = _members(neighbors[:, : k + 1])
+    return near.multiply(near.T).tocsr()
 
 
 def _expanded(near, half):
