@@ -11,6 +11,7 @@ With N examples, n_ij of them of class i in cluster j, a_i = sum_j n_ij and b_j 
 f1 is that of pairs of examples: a pair is predicted to have the same class if it is in one cluster.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -146,10 +147,13 @@ def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
     """
     total = int(np.sum(a))
     log_factorial = evaluation_package("scipy.special").gammaln(np.arange(1, total + 2))
-    sizes = [np.stack(np.unique(each, return_counts=True), axis=1).tolist() for each in (a, b)]
-    return sum(
-        many * more * _expected_of_sizes(a, b, total, log_factorial) for a, many in sizes[0] for b, more in sizes[1]
-    )
+    pairs = itertools.product(_distinct(a), _distinct(b))
+    return sum(m * n * _expected_of_sizes(size, other, total, log_factorial) for (size, m), (other, n) in pairs)
+
+
+def _distinct(sizes):
+    """Distinct sizes, each with the number of times it occurs."""
+    return np.stack(np.unique(sizes, return_counts=True), axis=1).tolist()
 
 
 def _expected_of_sizes(a, b, total, log_factorial):

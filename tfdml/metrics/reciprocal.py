@@ -70,7 +70,7 @@ class KReciprocal:
             queries: `(queries, dim)` floats.
             gallery: `(items, dim)` floats; None: the queries are the gallery.
             metric: "cosine", which normalizes the vectors, or "euclidean".
-            memory: bytes for the blocks, in addition to the sparse encodings.
+            memory: about the bytes of the blocks, in addition to the sparse encodings.
 
         Yields:
             slice of some of the queries, and their distances to the gallery, `(rows, items)` float64.
@@ -87,9 +87,8 @@ class KReciprocal:
         encoded = _averaged(_encoded(x, neighbors, largest, self.k1), neighbors[:, : self.k2])
         items = encoded[start:].tocsc()
         original = Gallery(x[start:], "euclidean").scores(x)
-        num_queries = start or len(x)
         step = max(1, memory // (_BYTES_PER_DISTANCE * items.shape[0]))
-        for rows in _slices(num_queries, step):
+        for rows in _slices(start or len(x), step):
             d = original.exact_block(rows, np.empty((rows.stop - rows.start, items.shape[0]), np.float32))
             d = np.square(d, dtype=np.float64) / largest[rows, None]
             yield rows, (1 - self.weight) * _jaccard(encoded[rows], items) + self.weight * d
