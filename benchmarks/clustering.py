@@ -2,7 +2,7 @@
 
 The largest set has the size of the test part of Stanford Online Products.
 
-    python benchmarks/clustering.py            # a quarter of an hour on two cores
+    python benchmarks/clustering.py            # seven minutes of processor time
     python benchmarks/clustering.py --quick    # small sizes
 """
 
