@@ -35,7 +35,7 @@ def dot(pairs: Pairs) -> Tensor:
 
 def cosine(pairs: Pairs) -> Tensor:
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
-    if pairs.within or len(pairs.references.shape) == 3:
+    if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
     return _cosines_between(normalized_rows(_float(pairs.anchors)), _float(pairs.references))
 
