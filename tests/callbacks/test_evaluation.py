@@ -42,6 +42,29 @@ def test_a_function_of_embeddings_and_set_gives_the_numbers_of_each_epoch():
     assert callbacks.Evaluation(PART, spread).evaluate(model) == {"spread": history["val_spread"][-1]}
 
 
+def pairs_of_neighbors(embeddings, part):
+    others = np.roll(embeddings, 2, axis=0)
+    same = part.labels == np.roll(part.labels, 2)
+    return metrics.verification(embeddings, others, same)
+
+
+@pytest.mark.parametrize(
+    "function, names",
+    [
+        (lambda x, part: metrics.clustering(x, part.labels), {"nmi", "ami", "f1", "clusters", "seed", "restarts"}),
+        (lambda x, part: metrics.few_shot(x, part.labels, queries=2, episodes=9), {"accuracy", "interval"}),
+        (lambda x, part: metrics.reidentification(x, part.labels, LABELS % 2 + np.arange(60) % 2, k=1), {"cmc@1", "map"}),
+        (pairs_of_neighbors, {"accuracy", "auc", "eer", "fpr95"}),
+    ],
+    ids=["clustering", "few-shot", "re-identification", "verification"],
+)
+@pytest.mark.filterwarnings("ignore:Received:UserWarning")  # far of few pairs
+def test_every_kind_of_metric_is_measured_inside_fit(function, names):
+    history = fit(make(), callbacks.Evaluation(PART, function), epochs=1)
+    assert {f"val_{name}" for name in names} <= set(history)
+    assert all(np.isfinite(history[f"val_{name}"][0]) for name in names)
+
+
 def test_two_sets_and_several_functions_in_one_fit_lose_nothing():
     train, test = PART.take(slice(40)), PART.take(slice(40, None))
     model = make()

@@ -38,7 +38,8 @@ class Evaluation(Scheduled):
     Args:
         data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a part of a
             large set by `test.take(rows)`.
-        function: function of the embeddings `(examples, dim)` and of `data` that returns a dict of numbers.
+        function: function of the embeddings `(examples, dim)` and of `data` that returns a dict of numbers. Text, such
+            as the algorithm of `clustering`, is left out of the logs.
         model: the network to evaluate, if it is not the model in training but has its layers.
         every: number of epochs between two evaluations.
         share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
@@ -93,6 +94,6 @@ class Evaluation(Scheduled):
 
     def _measured(self, embeddings):
         found = self.function(embeddings, self.data)
-        numbers = isinstance(found, Mapping) and all(np.isscalar(value) for value in found.values())
-        require(numbers, f"a function that returns {found!r}", "a dict of numbers")
-        return {name: float(value) for name, value in found.items()}
+        is_flat = isinstance(found, Mapping) and all(np.isscalar(value) for value in found.values())
+        require(is_flat, f"a function that returns {found!r}", "a dict of numbers")
+        return {name: float(value) for name, value in found.items() if not isinstance(value, str)}
