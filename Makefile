@@ -58,6 +58,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/caches.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/micro_batches.py

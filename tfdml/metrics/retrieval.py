@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_unmasked, as_vectors, require_metric
+from tfdml._checks import as_unmasked, as_vectors, require_metric, require_varied
 from tfdml.metrics.confidence import mean_over_queries, require_average
 from tfdml.metrics.match import Match, sides_of, values_of_grades
 from tfdml.metrics.measures import as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
@@ -228,7 +228,7 @@ def _scores(queries, items, sides, metric):
     """`Scores` of all queries; raises `ValueError` if all items are the same."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out else queries)
-    _require_varied(gallery.form if metric == "cosine" else items)
+    require_varied(gallery.form if metric == "cosine" else items)
     return scores
 
 
@@ -329,14 +329,6 @@ def _progress_bar(target):
 def _require_same_dim(queries, items):
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
-
-
-def _require_varied(items):
-    if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
-        raise ValueError(
-            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
-            "its loss, its learning rate, and whether its inputs reach it."
-        )
 
 
 def _require_listed(listed, items, start):
