@@ -10,7 +10,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 PYTHONS := python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python)
 NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(sys.executable)" 2>/dev/null)))
 
-.PHONY: demo check row test smoke lint bench studies lock
+CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chrome,$(shell command -v $(p))))
+
+.PHONY: demo check row test browser smoke lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -34,6 +36,14 @@ test: .venv/installed
 	$(PYTEST) $(addprefix --ignore=,$(LOSSES) $(PAGES))
 	KERAS_BACKEND=jax $(PYTEST) -m backends $(LOSSES)
 	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore=$(LOSSES)
+
+# Pages as Chromium shows them, where it is installed.
+browser: .venv/installed
+ifeq ($(CHROMIUM),)
+	@echo "Chromium is not installed: no browser looks at the pages."
+else
+	$(BIN)/python -m pytest -m browser tests/evaluation
+endif
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
 smoke:

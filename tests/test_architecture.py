@@ -60,7 +60,7 @@ ARROWS = {
         "samplers",
         "search",
     },
-    "cli": {"_checks", "datasets", "export", "metrics", "models", "search"},
+    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search"},
     "__main__": {"cli"},
 }
 

@@ -17,9 +17,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets, export, metrics, models, search
+from tfdml import datasets, evaluation, export, models, search
 from tfdml._checks import require
-from tfdml.metrics.default_ranks import default_ranks
 from tfdml.models.bulk_embedding import embed_loadable
 
 GOOD, FAILED, USAGE = 0, 1, 2
@@ -76,35 +75,11 @@ def evaluate(options: argparse.Namespace) -> int:
     part = open_set(options, view)
     embeddings, rows, skipped = embed_loadable(model, part, options.batch_size)
     _say_skipped(skipped)
-    record = _evaluation(embeddings, part.take(rows))
-    head = f"{record['queries']:,} queries, {record['without a match']:,} more without a match"
-    _print(options, {**record, "skipped": _as_records(skipped)}, [head, *_table(record["metrics"])])
+    found = evaluation.evaluate(embeddings, part.take(rows))
+    if options.html is not None:
+        found.html(options.html)
+    _print(options, {**found.as_dict(), "skipped_examples": _as_records(skipped)}, [str(found)])
     return FAILED if skipped else GOOD
-
-
-def _evaluation(embeddings, part):
-    """The metrics of a set as a record for JSON. The only place where the command line measures."""
-    values = metrics.retrieval(embeddings, part.labels, k=default_ranks(len(part) - 1), per_query=True)
-    scored = ~np.isnan(values["mrr"])
-    require(bool(scored.any()), f"{len(part)} examples of which no two have the same class", "at least one such pair")
-    several = len(np.unique(part.labels[scored])) > 1  # classes, which the bootstrap draws
-    found = {
-        name: {
-            "value": float(values[name][scored].mean()),
-            "interval": metrics.bootstrap(values[name], part.labels) if several else None,
-        }
-        for name in values
-    }
-    return {"queries": int(scored.sum()), "without a match": int((~scored).sum()), "metrics": found}
-
-
-def _table(found):
-    """Lines of a table of metrics with their intervals."""
-    lines = [f"{'metric':<14}{'value':>7}  95% interval"]
-    for name, measured in found.items():
-        low_high = "" if measured["interval"] is None else "{:.4f} to {:.4f}".format(*measured["interval"])
-        lines.append(f"{name:<14}{measured['value']:>7.4f}  {low_high}".rstrip())
-    return lines
 
 
 def find(options: argparse.Namespace) -> int:
@@ -308,6 +283,7 @@ def _evaluate_options(parser):
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _set_options(parser)
     _model_options(parser)
+    parser.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
 
 
 def _find_options(parser):

@@ -172,23 +172,22 @@ def test_broken_and_missing_files_are_skipped_and_listed(run, here):
     assert [problem["name"] for problem in problems] == ["missing.png", "broken.png"]
 
 
-def test_evaluate_prints_the_metrics_with_their_intervals(run):
+def test_evaluate_prints_the_metrics_with_their_intervals_and_writes_a_page(run, here):
     code, printed, errors = run("evaluate model photos --json")
     assert (code, errors) == (0, "")
     record = json.loads(printed)
     labels = np.arange(24) // 4
     expected = metrics.retrieval(embedded(), labels)
     per_query = metrics.retrieval(embedded(), labels, per_query=True)
-    assert (record["queries"], record["without a match"]) == (24, 0)
-    assert set(record["metrics"]) == set(expected) - {"queries", "skipped"}
+    assert (record["queries"], record["skipped"], record["skipped_examples"]) == (24, 0, [])
     for name, found in record["metrics"].items():
         assert found["value"] == pytest.approx(expected[name])
-        assert found["interval"] == pytest.approx(metrics.bootstrap(per_query[name], labels))
-    code, printed, _ = run("evaluate model photos")
-    assert printed.splitlines()[0] == "24 queries, 0 more without a match"
+        assert [found["low"], found["high"]] == pytest.approx(metrics.bootstrap(per_query[name], labels))
+    code, printed, _ = run("evaluate model photos --html report.html")
     line = next(line for line in printed.splitlines() if line.startswith("map@r"))
-    low, high = record["metrics"]["map@r"]["interval"]
-    assert line.split() == ["map@r", f"{expected['map@r']:.4f}", f"{low:.4f}", "to", f"{high:.4f}"]
+    low, high = (record["metrics"]["map@r"][name] for name in ("low", "high"))
+    assert line.split() == ["map@r", f"{100 * expected['map@r']:.1f}", f"{100 * low:.1f}", "to", f"{100 * high:.1f}"]
+    assert (here / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.slow
@@ -306,7 +305,7 @@ def test_one_image_per_class_is_an_error_in_evaluate(run, here):
         target.write_bytes(Path(f"photos/class-{row}/{4 * row:02}.png").read_bytes())
     code, _, errors = run("evaluate model single")
     assert code == 1
-    assert "2 examples of which no two have the same class" in errors
+    assert "2 queries without a relevant item" in errors
 
 
 @pytest.mark.slow

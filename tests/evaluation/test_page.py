@@ -191,7 +191,7 @@ def test_numbers_of_any_range_become_gray_levels_and_other_examples_have_no_pict
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "light"), [("light", True), ("dark", False)])
 def test_a_browser_shows_the_page_in_light_and_in_dark(tmp_path, scheme, light):
     path = tfdml.evaluate(VECTORS, small_set(), k=1, shown=2).html(tmp_path / "page.html")

@@ -12,6 +12,7 @@ from tfdml.evaluation.curves import drawn_queries, precision_recall_curve, recal
 from tfdml.evaluation.findings import Neighbors, confusions, hardest_queries, label_suspects, near_duplicates
 from tfdml.evaluation.records import Evaluation, Measured
 from tfdml.evaluation.sides import sides_of
+from tfdml.metrics.default_ranks import default_ranks
 
 
 def evaluate(
@@ -20,7 +21,7 @@ def evaluate(
     *,
     gallery: Any = None,
     gallery_embeddings: Any = None,
-    k: int | Sequence[int] = (1, 2, 4, 8),
+    k: int | Sequence[int] | None = None,
     shown: int = 20,
     batch_size: int = 256,
     seed: int = 0,
@@ -41,7 +42,7 @@ def evaluate(
         data: a labeled set of `tfdml.datasets`; with embeddings also `(examples,)` integer class ids.
         gallery: the same, to search in; None to search in `data`.
         gallery_embeddings: `(items, dim)`, with embeddings and `gallery`.
-        k: ranks of recall@k.
+        k: ranks of recall@k; None for those of 1, 2, 4 and 8 that a query has candidates for.
         shown: number of hardest queries, confusions, near-duplicates and label suspects to keep, each.
         batch_size: number of examples embedded at the same time.
         seed: seed of the bootstrap, of the pairs in the histograms and of the queries in the precision-recall curve.
@@ -58,7 +59,8 @@ def evaluate(
     require_whole("shown", shown, 0)
     require_seed(seed)
     queries, items = sides_of(model, data, gallery, gallery_embeddings, batch_size)
-    values = values_per_query(queries, items, k)
+    candidates = len(items.labels) - (queries is items)
+    values = values_per_query(queries, items, default_ranks(candidates) if k is None else k)
     ranks = np.rint(1 / values["mrr"])
     counted = ~np.isnan(ranks)
     drawn = drawn_queries(ranks, seed)
@@ -71,7 +73,7 @@ def evaluate(
         skipped=int((~counted).sum()),
         items=len(items.labels),
         classes=len(np.unique(queries.labels[counted])),
-        recall=recall_curve(ranks, len(items.labels) - (queries is items)),
+        recall=recall_curve(ranks, candidates),
         precision_recall=precision_recall_curve(queries, items, drawn),
         curve_queries=len(drawn),
         similarities=similarity_histograms(queries, items, seed),
