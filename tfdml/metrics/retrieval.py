@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from tfdml._checks import as_unmasked, as_vectors, require_metric
 from tfdml.metrics.confidence import mean_over_queries, require_average
-from tfdml.metrics.ranks import ranks_of_relevant
+from tfdml.metrics.ranks import for_ranks
 from tfdml.metrics.relevance import Sides
 from tfdml.metrics.ties import expected_values
-from tfdml.search.blocks import MEMORY, for_blocks
+from tfdml.search.blocks import MEMORY
 from tfdml.search.scores import Gallery
 
 _TIE_RATE = 0.01
@@ -191,22 +191,20 @@ def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, pro
     counts = sides.counts
     values = _empty_values(ks, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
-    depth = np.full(len(queries), len(items)) if full_map else np.maximum(ks[-1], counts)
+    depth = np.full(len(queries), len(items)) if full_map else np.maximum(1, counts)
     measure = partial(_in_order, width=max(1, counts.max())) if ties == "index" else _in_expectation
 
-    def evaluate(rows, block):
-        for some, ranks in ranks_of_relevant(scores, sides, depth, rows, block):
-            tied[some] = _tied_at_the_best(ranks, some.stop - some.start)
-            found = measure(ranks, counts[some], ks)
-            for name in values:
-                values[name][some] = found[name]
+    def use(some, ranks):
+        tied[some] = _tied_at_the_best(ranks, len(some))
+        found = measure(ranks, counts[some], ks)
+        for name in values:
+            values[name][some] = found[name]
 
     bar = _progress_bar(len(queries)) if progress else None
-    thread_bytes = (64 if ties == "index" else 128) * len(items)
-    needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": thread_bytes}
-    for done in for_blocks(evaluate, len(queries), len(items), **needs):
+    needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": 128 * len(items)}
+    for done in for_ranks(use, scores, sides, depth, **needs):
         if bar:
-            bar.add(done)
+            bar.add(min(done, len(queries) - bar._seen_so_far))
     return values, tied.sum() / max(1, np.count_nonzero(counts))
 
 
