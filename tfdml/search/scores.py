@@ -46,16 +46,25 @@ def l2_normalize(vectors):
 
 
 def center_of(vectors):
-    """Mean of the rows, `(dim,)` float32, independent of their order.
+    """Mean of the rows, `(dim,)` float32, independent of their order."""
+    return center_of_blocks(lambda: (vectors[part] for part in row_chunks(len(vectors), vectors.shape[1])))
+
+
+def center_of_blocks(blocks):
+    """Mean of the rows of all blocks, `(dim,)` float32, independent of their order.
 
     Each column is rounded to a grid on which float64 adds it without error.
+
+    Args:
+        blocks: function that returns an iterator over the blocks, `(n, dim)` float32; called twice.
     """
-    largest = np.maximum(vectors.max(axis=0), -vectors.min(axis=0)).astype(np.float64)
-    digits = np.ceil(np.log2(np.where(largest > 0, largest, 1))) + np.ceil(np.log2(len(vectors)))
+    extremes = [(len(block), block.max(axis=0), block.min(axis=0)) for block in blocks()]
+    counts, highest, lowest = zip(*extremes, strict=True)
+    largest = np.maximum(np.max(highest, axis=0), -np.min(lowest, axis=0)).astype(np.float64)
+    digits = np.ceil(np.log2(np.where(largest > 0, largest, 1))) + np.ceil(np.log2(sum(counts)))
     step = 2.0 ** (digits - 51)
-    parts = (vectors[part].astype(np.float64) for part in row_chunks(len(vectors), vectors.shape[1]))
-    sums = sum(np.rint(part / step).sum(axis=0) for part in parts)
-    return (sums * (step / len(vectors))).astype(np.float32)
+    sums = sum(np.rint(block.astype(np.float64) / step).sum(axis=0) for block in blocks())
+    return (sums * (step / sum(counts))).astype(np.float32)
 
 
 class Gallery:
@@ -68,14 +77,16 @@ class Gallery:
     Args:
         vectors: `(n, dim)` float32.
         metric: one of `METRICS`.
+        center: `(dim,)` float32, for euclidean; by default the mean of the vectors.
 
     Attributes:
         form: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
         center: `(dim,)` float32, None unless the metric is euclidean.
     """
 
-    def __init__(self, vectors, metric):
-        center = center_of(vectors) if metric == "euclidean" else None
+    def __init__(self, vectors, metric, center=None):
+        if metric == "euclidean" and center is None:
+            center = center_of(vectors)
         self._take(_form_of(vectors, metric, center), metric, center)
 
     @classmethod
