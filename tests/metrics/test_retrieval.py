@@ -228,7 +228,7 @@ def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels
     for depth in (1, 8, 500, 3000):
         used = []
         needs = {"memory": 2**24, "row_bytes": 0, "thread_bytes": 0}
-        for _ in ranks.for_ranks(lambda *x: used.append(x), products, sides, np.array([depth]), **needs):
+        for _ in ranks.for_ranks(lambda *x, used=used: used.append(x), products, sides, np.array([depth]), **needs):
             pass
         ((queries, found),) = [(queries, found) for queries, found in used if len(queries)]
         count = len(found.above)
@@ -329,6 +329,7 @@ def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, mon
 @pytest.mark.parametrize("method", ["tile", "compare", "sort", "count"])
 def test_near_ties_rank_by_the_scores_of_pairs_and_then_by_position(metric, classes, method, monkeypatch):
     monkeypatch.setattr(scores, "product", unsteady)
+    monkeypatch.setattr(ranks.tiling, "_COLUMNS", 50)
     monkeypatch.setattr(ranks, "_method", lambda *arguments: getattr(ranks, method))
     x, labels = with_near_ties(classes, seed=1)
     some = np.arange(0, len(x), 7)

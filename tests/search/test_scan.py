@@ -71,8 +71,8 @@ def test_metrics_from_a_scan_are_those_of_retrieval(files):
 
 def test_one_block_of_rows_is_read_at_a_time(files):
     blocks = blocks_of(files, 64)
-    assert [block.count for block in blocks] == [64, 64, 64, 8, 64, 6, 64, 6, 64, 6, 10, 64, 16]
-    assert [block.start for block in blocks] == np.cumsum([0, *(block.count for block in blocks[:-1])]).tolist()
+    assert [block.length for block in blocks] == [64, 64, 64, 8, 64, 6, 64, 6, 64, 6, 10, 64, 16]
+    assert [block.start for block in blocks] == np.cumsum([0, *(block.length for block in blocks[:-1])]).tolist()
     np.testing.assert_array_equal(np.concatenate([block.read(6) for block in blocks]), vectors())
 
 

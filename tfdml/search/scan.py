@@ -61,20 +61,20 @@ def scan(
     if size < 1 or rows < 1 <= len(queries):
         raise ValueError(f"Received memory={memory} bytes, which is too little for a block of vectors. Raise it.")
     blocks = blocks_of(shards, size)
-    total = blocks[-1].start + blocks[-1].count
+    total = blocks[-1].start + blocks[-1].length
     require_whole("k", k, 1, total)
     center = center_of_blocks(lambda: _vectors(blocks, queries.shape[1])) if metric == "euclidean" else None
 
     def search(block):
         return _search(
-            Gallery(block.read(queries.shape[1]), metric, center), queries, min(k, block.count), max(1, rows)
+            Gallery(block.read(queries.shape[1]), metric, center), queries, min(k, block.length), max(1, rows)
         )
 
     found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
     for block, (column, score) in zip(blocks, in_threads(search, blocks), strict=True):
         found, values = _merged(found, values, block.start + column, score, k)
         if progress:
-            progress(block.start + block.count, total)
+            progress(block.start + block.length, total)
     return found, -values if metric == "euclidean" else values
 
 

@@ -1,4 +1,4 @@
-"""Shards of vectors: arrays, memory maps, `.npy` files and Parquet files, of which one block of rows is read at a time."""
+"""Shards of vectors: arrays, `.npy` files and Parquet files, of which one block of rows is read at a time."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -17,18 +17,18 @@ class Block(NamedTuple):
 
     Attributes:
         start: number of the first row, counted over all shards.
-        count: number of rows.
+        length: number of rows.
         name: name of the shard, for error messages.
-        load: function that returns the rows, `(count, dim)` numbers.
+        load: function that returns the rows, `(length, dim)` numbers.
     """
 
     start: int
-    count: int
+    length: int
     name: str
     load: Callable[[], Any]
 
     def read(self, dim: int) -> np.ndarray:
-        """The rows as float32, `(count, dim)`.
+        """The rows as float32, `(length, dim)`.
 
         Raises:
             ValueError: they cannot be read, are not finite, or have another dim.
@@ -38,7 +38,7 @@ class Block(NamedTuple):
         except Exception as error:  # Every format fails in its own way.
             raise _damaged(self.name, error) from error
         vectors = as_vectors(vectors, f"{self.name}, rows from {self.start} on,")
-        if vectors.shape != (self.count, dim):
+        if vectors.shape != (self.length, dim):
             raise ValueError(
                 f"Received {self.name} with vectors of dim {vectors.shape[1]}, expected {dim} as in queries."
             )
@@ -57,7 +57,7 @@ def blocks_of(shards: Shards, size: int) -> list[Block]:
     found: list[Block] = []
     for number, shard in enumerate(shards):
         for count, name, load in _parts(shard, number, size):
-            found.append(Block(found[-1].start + found[-1].count if found else 0, count, name, load))
+            found.append(Block(found[-1].start + found[-1].length if found else 0, count, name, load))
     if not found:
         raise ValueError("Received shards without a vector, expected at least one.")
     return found

@@ -47,7 +47,7 @@ def for_ranks(use, scores, sides, depth, *, memory, row_bytes, thread_bytes):
     """
     method, left = _method(scores, sides, depth), np.arange(len(scores))
     if method is tile:
-        left, method = (yield from tile(use, scores, sides, depth, memory)), count
+        left, method = (yield from tile(use, scores, sides, depth, memory, row_bytes)), count
 
     def rank(rows, block):
         for queries, ranks in _ranks_of_rows(method, scores, sides, depth, left[rows], block):

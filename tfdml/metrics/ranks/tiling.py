@@ -13,17 +13,20 @@ import numpy as np
 
 from tfdml.metrics.ranks.base import ranks_of_counts
 from tfdml.metrics.ranks.tiles import compare_tile
-from tfdml.search.blocks import for_blocks, in_threads
+from tfdml.search.blocks import for_blocks, in_threads, thread_count
 
-_ROWS, _COLUMNS = 256, 1024  # The matrix product is fast, and a tile stays in the cache while it is compared.
+_ROWS, _COLUMNS = 512, 1024  # The matrix product is fast, and a tile stays in the cache while it is compared.
 _CLOSE = 32  # Number of items of a tile close to a relevant one, above which its query is left to exact scores.
 _SPARSE = 64  # A query whose last item has at most one in this many items above it is compared in lists.
 _ITEM_BYTES = 160  # of each relevant item
 _TILE_BYTES = 12  # of each score, for selected rows and for comparisons
 
 
-def tile(use, scores, sides, depth, memory):
+def tile(use, scores, sides, depth, memory, row_bytes):
     """Calls `use(queries, ranks)` with the numbers `(m,)` of some queries, ascending, and their `Ranks`.
+
+    Args:
+        use, scores, sides, depth, memory, row_bytes: as in `tfdml.metrics.ranks.for_ranks`.
 
     Yields:
         the number of queries of each finished part.
@@ -31,11 +34,11 @@ def tile(use, scores, sides, depth, memory):
     Returns:
         `(m,)` the queries that have too many close items, for which nothing was called.
     """
-    left = []
+    left, step = [], min(4 * _ROWS, memory // (2 * thread_count() * (row_bytes + 1)))
     for part in _parts(sides.counts, memory // 4):
         tiling = _Tiling(scores, sides, depth, part)
         yield from tiling.run(memory // 2)
-        for _ in in_threads(lambda some, tiling=tiling: use(*tiling.ranks(some)), tiling.steps()):
+        for _ in in_threads(lambda some, tiling=tiling: use(*tiling.ranks(some)), _slices(0, len(tiling.open), step)):
             pass
         left.append(part.start + np.flatnonzero(tiling.open))
     return np.concatenate(left)
@@ -88,10 +91,8 @@ class _Tiling:
     def run(self, memory):
         """Counts the items above all relevant ones; yields the number of queries of each finished part."""
         columns = min(_COLUMNS, len(self.scores.gallery))
-        for done in for_blocks(
-            self._count, len(self.open), columns, memory=memory, row_bytes=_TILE_BYTES * columns, rows=_ROWS
-        ):
-            yield done
+        needs = {"memory": memory, "row_bytes": _TILE_BYTES * columns, "rows": _ROWS}
+        yield from for_blocks(self._count, len(self.open), columns, **needs)
 
     def _count(self, rows, buffer):
         """Counts for a slice of the queries; in leave-one-out also for the items of their tiles as queries."""
@@ -147,7 +148,7 @@ class _Tiling:
             self.seen[queries] += tile.shape[1]
 
     def _compare_exact(self, item, column):
-        """Items `(m,)` with the columns that they are close to, of which those with a higher, equal or earlier score."""
+        """Those of the items `(m,)` whose close item has a higher score, the same, and the same and an earlier row."""
         exact = self.scores.exact(self.start + self.query[item], column)
         equal = exact == self.exact[item]
         return item[exact > self.exact[item]], item[equal], item[equal & (column < self.column[item])]
@@ -169,10 +170,6 @@ class _Tiling:
         self.active[items[beyond]] = False
         kept = items[~beyond]
         self.last[self.query[kept]] = kept
-
-    def steps(self):
-        """Slices of the queries, so that few relevant items are ranked at the same time."""
-        return list(_slices(0, len(self.open), 4 * _ROWS))
 
     def ranks(self, some):
         """The queries of a slice that are not open, and their `Ranks`."""
