@@ -51,7 +51,7 @@ def sum_of_products(x):
 
 @partial(jax.jit, static_argnames="n")
 def ranks_of_relevant(x, relevant, n):
-    """Ranks of the relevant items of each row, `(rows, most)`, infinity where there are fewer; n rows are no padding."""
+    """Ranks of the relevant items of each row, `(rows, most)`, infinity where there are fewer; n rows count."""
 
     def of_block(start):
         s = jnp.where(jnp.arange(len(x)) < n, scores_of(x, start), -2.0)
