@@ -23,15 +23,16 @@ ARROWS = {
     "_serialization": set(),
     "_memory_maps": set(),
     "_backends": set(),
+    "_progress": set(),
     "_loading": {"_checks", "_memory_maps"},
     "pairs": {"_checks", "_serialization"},
     "layers": {"_checks", "_serialization", "pairs"},
     "importance": {"_checks", "_serialization", "pairs"},
     "losses": {"_checks", "_serialization", "layers", "miners", "pairs"},
     "miners": {"_checks", "_serialization", "layers", "pairs", "search"},
-    "models": {"_backends", "_checks", "_serialization", "layers", "pairs"},
+    "models": {"_atomic", "_backends", "_checks", "_progress", "_serialization", "layers", "pairs"},
     "samplers": {"_checks", "_loading", "importance", "miners", "pairs"},
-    "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_serialization"},
+    "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_progress", "_serialization"},
     "search": {"_atomic", "_checks"},
     "metrics": {"_checks", "search"},
     "export": {"_atomic", "_checks", "datasets"},
@@ -49,6 +50,8 @@ ARROWS = {
         "samplers",
         "search",
     },
+    "cli": {"_checks", "datasets", "export", "metrics", "models", "search"},
+    "__main__": {"cli"},
 }
 
 

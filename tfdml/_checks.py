@@ -146,6 +146,15 @@ def _require_finite(array, name):
         )
 
 
+def require_varied(vectors: np.ndarray) -> None:
+    """Raise a ValueError if all rows of a matrix are the same, but for rounding; one row alone is not an error."""
+    if len(vectors) > 1 and np.ptp(vectors, axis=0).max() <= 1e-6 * np.abs(vectors).max():
+        raise ValueError(
+            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
+            "its loss, its learning rate, and whether its inputs reach it."
+        )
+
+
 def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:
     """Integer ids of classes, groups or items as int64.
 

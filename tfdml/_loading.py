@@ -201,6 +201,18 @@ def in_order(data: Any, load: Callable[..., Any] | None, labels: np.ndarray, *, 
     return batches.apply(tf.data.experimental.assert_cardinality(len(rows))).with_options(stream_options())
 
 
+def loadable(
+    data: Any, load: Callable[..., Any] | None, length: int, *, batch_size: int, start: int
+) -> tf.data.Dataset:
+    """`(examples, rows)` of the rows from `start` that can be loaded, in order: see `LabeledSet.loadable`."""
+    numbers = np.arange(length)
+    rows = tf.data.Dataset.range(start, length).batch(batch_size)
+    if load is None and not is_source(data):
+        return gathered(rows, arrays(data, length), on_host(numbers), prefetch=_BATCHES_AHEAD, max_batches=1)
+    loader = _loader(data, _load_function(load, None), numbers, None, None, fixed=load is None)
+    return rows.flat_map(loader.loadable).prefetch(_BATCHES_AHEAD).with_options(stream_options())
+
+
 def stream_options() -> tf.data.Options:
     """Options that prevent a second copy of the data, and sharding by `tf.distribute` on top of ours."""
     options = tf.data.Options()
@@ -235,6 +247,10 @@ class _Loader:
         row_by_row = self._row_by_row(rows, seeds, tf.range(tf.size(rows)), shapes="")
         labels = tf.data.Dataset.from_tensors(tf.gather(self.labels, rows))
         return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
+
+    def loadable(self, rows):
+        """Dataset of one `(examples, rows)`, of the rows that can be loaded; empty if their shapes differ."""
+        return self._in_parallel(rows, None).map(lambda places, examples: (examples, tf.gather(rows, places)))
 
     def records(self, rows):
         """Dataset of the records of `rows` `(n,)`, each in a tuple of one, because a record may itself be a tuple."""

@@ -6,14 +6,12 @@ of 64 dimensions, 1,000 batches of 4 examples of each of 32 classes.
 """
 
 import functools
-import statistics
 import time
 from dataclasses import asdict, dataclass, replace
 
 import keras
 import numpy as np
 from keras import layers
-from scipy import stats
 
 import tfdml
 from studies import characters, runner
@@ -174,8 +172,5 @@ def rows_of(results):
 
 
 def interval(values):
-    """The mean of values, and half of its 95% interval by Student's t; 0 for one value."""
-    mean = statistics.mean(values)
-    if len(values) == 1:
-        return mean, 0.0
-    return mean, stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    """`tfdml.metrics.seed_interval`; of one value, that of a quick run, the value and 0."""
+    return tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], 0.0)

@@ -37,6 +37,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("photo_loading", [], {"images_per_second", "over_tf_data"}),
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
+        ("clustering", [], {"seconds", "nmi", "ami", "f1"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
         ("scan", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),

@@ -8,9 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
+from tfdml.datasets import LabeledSet
 
 X = np.random.default_rng(0).standard_normal((40, 6)).astype("float32")
 LABELS = np.arange(40) // 5
+PART = LabeledSet(images=X, labels=LABELS, class_names=tuple("abcdefgh"))
 DATASET = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(8)
 
 
@@ -20,6 +22,8 @@ def every(folder):
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=2)
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
+        "Evaluation": callbacks.Evaluation(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
+        "Projector": callbacks.Projector(folder / "projector", PART),
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
         "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
         "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
@@ -48,7 +52,10 @@ def test_copies_work_before_and_after_a_run(tmp_path):
     assert set(again) == set(history)
 
 
-@pytest.mark.parametrize("name", ["RetrievalEvaluation", "PairDiagnostics", "RefreshCenters", "RefreshMinedPairs"])
+HOLD_DATA = ["RetrievalEvaluation", "Evaluation", "Projector", "PairDiagnostics", "RefreshCenters", "RefreshMinedPairs"]
+
+
+@pytest.mark.parametrize("name", HOLD_DATA)
 def test_a_copy_shares_data_and_nothing_that_changes(tmp_path, name):
     original = every(tmp_path)[name]
     other = copy.deepcopy(original)

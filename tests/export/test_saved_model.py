@@ -350,3 +350,21 @@ def test_models_of_another_form_are_refused(tmp_path):
         export.saved_model(keras.Model(vector, keras.layers.Dense(2)(vector)), tmp_path / "vector")
     with pytest.raises(ValueError, match="not a functional model of one input"):
         export.saved_model(keras.Sequential(), tmp_path / "empty")
+
+
+def test_a_threshold_is_kept_with_the_model(model, folder, tmp_path):
+    path = export.saved_model(model, tmp_path / "model", threshold=np.float32(0.625))
+    assert export.load_threshold(path) == 0.625
+    assert json.loads((path / "assets.extra" / "threshold.json").read_text()) == 0.625
+    with pytest.raises(ValueError, match=r"without a number in assets\.extra/threshold\.json"):
+        export.load_threshold(folder)
+    (path / "assets.extra" / "threshold.json").write_text('"0.625')
+    with pytest.raises(ValueError, match=r"saved_model\(\.\.\., threshold=\)"):
+        export.load_threshold(path)
+
+
+@pytest.mark.parametrize("threshold", [np.nan, np.inf, "0.5", True])
+def test_a_threshold_that_is_not_a_number_is_an_error(threshold, model, tmp_path):
+    with pytest.raises(ValueError, match=r"threshold=.*, expected a finite number or None"):
+        export.saved_model(model, tmp_path / "model", threshold=threshold)
+    assert not (tmp_path / "model").exists()

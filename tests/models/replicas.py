@@ -65,13 +65,16 @@ def whole_story(strategy, folder):
         model = build(learned_and_mined())
     begin, file = state(model), folder / "state.keras"
     evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), k=1, batch_size=10)
-    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
+    rows = callbacks.Evaluation(TEST, lambda x, _: {"rows": len(x), "sum": x.sum()}, batch_size=10)
+    watch = [evaluation, rows, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
     fit(model, epochs=1, callbacks=watch)
     with strategy.scope():
         resumed = keras.saving.load_model(file)
     first = model.steps
     fit(resumed, start=resumed.steps, initial_epoch=1, epochs=2)
-    recall = fit(model, start=first, initial_epoch=1, epochs=2, callbacks=[evaluation]).history["val_recall@1"][-1]
+    seen = fit(model, start=first, initial_epoch=1, epochs=2, callbacks=[evaluation, rows]).history
+    models.write_embeddings(model, TEST, folder / "embeddings", batch_size=10)
+    x = model.predict(TEST, batch_size=23, verbose=0)
     served = tf.saved_model.load(str(folder / "export")).signatures["serving_default"]
     kernel, bias = keras.saving.load_model(file).get_layer("embedding").get_weights()
     return {
@@ -79,8 +82,12 @@ def whole_story(strategy, folder):
         "begin": begin,
         "state": state(model),
         "resumed": state(resumed),
-        "recall": recall,
-        "by hand": metrics.retrieval(model.predict(TEST, batch_size=23, verbose=0), TEST_LABELS, k=1)["recall@1"],
+        "recall": seen["val_recall@1"][-1],
+        "by hand": metrics.retrieval(x, TEST_LABELS, k=1)["recall@1"],
+        "rows and sum": [seen["val_rows"][-1], seen["val_sum"][-1]],
+        "rows and sum by hand": [23, float(x.sum())],
+        "embedded": models.read_embeddings(folder / "embeddings").embeddings.tolist(),
+        "embedded by hand": x.tolist(),
         "served": served(images=tf.constant(TEST))["embedding"].numpy().tolist(),
         "of the checkpoint": (TEST.reshape(23, 6) / 64 @ kernel + bias).tolist(),
     }

@@ -64,7 +64,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(found):
 
 @pytest.mark.slow
 def test_evaluation_sees_each_row_once(found):
-    assert found["whole story"]["recall"] == pytest.approx(found["whole story"]["by hand"])
+    story = found["whole story"]
+    assert story["recall"] == pytest.approx(story["by hand"])
+    assert story["rows and sum"] == pytest.approx(story["rows and sum by hand"], rel=1e-5)
+    np.testing.assert_allclose(story["embedded"], story["embedded by hand"], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -1,15 +1,19 @@
-"""Keras callbacks: measure retrieval and pairs during training, export the best model, resume interrupted runs."""
+"""Keras callbacks: measure and show embeddings during training, export the best model, resume interrupted runs."""
 
+from tfdml.callbacks.evaluation import Evaluation
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
+from tfdml.callbacks.projector import Projector
 from tfdml.callbacks.refresh_centers import RefreshCenters
 from tfdml.callbacks.refresh_mined_pairs import RefreshMinedPairs
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
 __all__ = [
+    "Evaluation",
     "ExportBest",
     "PairDiagnostics",
+    "Projector",
     "RefreshCenters",
     "RefreshMinedPairs",
     "RetrievalEvaluation",

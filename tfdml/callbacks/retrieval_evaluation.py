@@ -9,12 +9,14 @@ import keras
 import numpy as np
 
 from tfdml import metrics, search
-from tfdml._checks import as_ids, is_labeled_set, require_whole
-from tfdml.callbacks._base import Callback
+from tfdml._checks import as_ids, is_labeled_set, require, require_whole
+from tfdml.callbacks._scheduled import Scheduled
+from tfdml.callbacks._trouble import trouble_with
+from tfdml.metrics.default_ranks import default_ranks
 from tfdml.models.bulk_embedding import embed_batches
 
 
-class RetrievalEvaluation(Callback):
+class RetrievalEvaluation(Scheduled):
     """Embed a labeled set after an epoch, and write its retrieval metrics into the logs.
 
     `val_recall@1`, `val_precision@1`, `val_r_precision`, `val_map@r`, `val_mrr` reach every later callback and the
@@ -24,6 +26,16 @@ class RetrievalEvaluation(Callback):
     With `gallery`, each example of `data` is a query against all examples of the gallery. A model with `towers`
     (`tfdml.models.TwoTowers`) embeds queries with the first tower and the gallery with the second one.
 
+    Queries without a relevant item are left out of the means. If there are any, or `sample` is given, the logs also
+    have `val_queries`, the number of queries in the means, and `val_skipped`, the number that was left out.
+
+    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With `share`, epochs
+    between the first and the last are left out while evaluation would take more than this share of the time of `fit`
+    so far, as long as the previous one took. `val_time_share` in the logs of every epoch is the share that it took.
+
+    Several evaluations, such as of the training and of the validation set, work in one `fit`; give them different
+    prefixes. `Evaluation` is the callback for any other metrics.
+
     If embeddings are not finite or all equal, nothing can be retrieved: a warning names likely causes, all values are
     0, the minimum, and training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and
     `ModelCheckpoint` would keep NaN as the best value.)
@@ -32,6 +44,7 @@ class RetrievalEvaluation(Callback):
 
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
             tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
+            tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, share=0.05, prefix="train_"),
             keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
 
     Args:
@@ -40,18 +53,21 @@ class RetrievalEvaluation(Callback):
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
-        k: the ranks of `recall@k`.
+        k: the ranks of `recall@k`; None for those of 1, 2, 4 and 8 that a query has candidates for.
         search: "exact", or "scann" for approximate neighbors if exact search takes too long; then
             `val_search_recall@k` is the share of the exact neighbors that were found.
-        every: evaluate after the first epoch, every `every` epochs, and after the last epoch.
+        sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is still
+            searched in the whole set or gallery, so the metrics estimate those of all queries.
+        every: number of epochs between two evaluations.
+        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time; that of a `tf.data.Dataset` is its own.
         prefix: prefix of each metric's name.
 
     Raises:
         ValueError: data of another form, file names or other text instead of examples, an unknown search, labels and
-            examples of different lengths, float labels, examples with NaN, a number that is not positive, or queries
-            and a gallery with different class names; at the end of an epoch, a model of several outputs, or of two
-            towers without `gallery`.
+            examples of different lengths, float labels, examples with NaN, an option out of range, a rank above the
+            number of candidates, queries of which none has a relevant item, or queries and a gallery with different
+            class names; at the end of an epoch, a model of several outputs, or of two towers without `gallery`.
 
     Warns:
         UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
@@ -63,38 +79,29 @@ class RetrievalEvaluation(Callback):
         *,
         gallery: Any = None,
         model: keras.Model | None = None,
-        k: int | Sequence[int] = (1, 2, 4, 8),
+        k: int | Sequence[int] | None = None,
         search: Literal["exact", "scann"] = "exact",
+        sample: int | None = None,
         every: int = 1,
+        share: float | None = None,
         batch_size: int = 256,
         prefix: str = "val_",
     ) -> None:
-        super().__init__()
+        super().__init__(every=every, share=share, prefix=prefix)
         if search not in ("exact", "scann"):
             raise ValueError(f"Received search={search!r}, expected 'exact' or 'scann'.")
-        self.k = np.atleast_1d(k).tolist()
-        for name, value in [("every", every), ("batch_size", batch_size), *(("k", value) for value in self.k)]:
+        self.k = None if k is None else np.atleast_1d(k).tolist()
+        given = [("k", rank) for rank in self.k or ()] + [("sample", sample)] * (sample is not None)
+        for name, value in [("batch_size", batch_size), *given]:
             require_whole(name, value, 1)
         _require_shared_names(data, gallery)
         self.data = _as_data(data)
         self.gallery = None if gallery is None else _as_data(gallery)
+        _require_candidates(self.data, self.gallery, self.k or [1])
         self.network = model
         self.search = search
-        self.every = every
+        self.sample = sample
         self.batch_size = batch_size
-        self.prefix = prefix
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Reset the state of an earlier run."""
-        self._first = True
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Evaluate after the epochs that `every` selects."""
-        due = self._first or (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs")
-        self._first = False
-        if due and logs is not None:
-            values = self._metrics_after(epoch)
-            logs.update({f"{self.prefix}{name}": values[name] for name in values if name not in ("queries", "skipped")})
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
@@ -114,20 +121,31 @@ class RetrievalEvaluation(Callback):
         return [_embed(tower, data, self.batch_size) for tower, data in sides]
 
     def _measured(self, sides):
+        queries, labels, gallery = _queries_in_gallery(sides, self.sample)
         if self.search == "exact":
-            return metrics.retrieval(*sides[0], **_gallery(sides), k=self.k)
-        return _approximate(sides, self.k)
+            return metrics.retrieval(queries, labels, **gallery, k=self._ranks(sides))
+        return _approximate(queries, labels, gallery, self._ranks(sides))
 
-    def _metrics_after(self, epoch):
+    def _ranks(self, sides):
+        """The ranks of recall@k."""
+        return default_ranks(len(sides[-1][1]) - (self.gallery is None)) if self.k is None else self.k
+
+    def _values_after(self, epoch):
         """Metrics of the model in training; all 0, with a warning, if nothing can be retrieved."""
         sides = self._embedded(self.network or self.model)
-        trouble = next(filter(None, (_trouble(embeddings) for embeddings, _ in sides)), None)
+        trouble = next(filter(None, (trouble_with(embeddings) for embeddings, _ in sides)), None)
         if trouble is None:
-            return self._measured(sides)
+            return self._logged(self._measured(sides))
         warnings.warn(f"After epoch {epoch + 1} {trouble} All {self.prefix}* metrics are 0.", stacklevel=2)
-        only = "map" if self.search == "exact" else f"search_recall@{max(self.k) + (self.gallery is None)}"
-        names = [*(f"recall@{k}" for k in self.k), "precision@1", "r_precision", "map@r", "mrr", only]
+        ks = self._ranks(sides)
+        only = "map" if self.search == "exact" else f"search_recall@{max(ks) + (self.gallery is None)}"
+        names = [*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", only]
         return dict.fromkeys(names, 0.0)
+
+    def _logged(self, found):
+        """The metrics, with the numbers of queries where these are not all examples."""
+        left_out = () if self.sample is not None or found["skipped"] else ("queries", "skipped")
+        return {name: value for name, value in found.items() if name not in left_out}
 
 
 def _as_data(data: Any) -> Any:
@@ -193,42 +211,57 @@ def _embed(model, data, batch_size):
     return embed_batches(model, _with_progress(*_batches(data, batch_size)))
 
 
-def _trouble(embeddings):
-    """The reason why embeddings cannot be ranked, with likely causes, or None."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        embeddings = np.asarray(embeddings, "float32")
-    broken = 1.0 - np.isfinite(embeddings).all(axis=1).mean()
-    if broken > 0:
-        return (
-            f"{broken:.1%} of the embeddings are not finite. Likely causes: a learning rate that is too high, half "
-            "precision without loss scaling, inputs that are not finite."
-        )
-    if len(embeddings) > 1 and np.ptp(embeddings, axis=0).max() <= 1e-6 * np.abs(embeddings).max():
-        return (
-            "all embeddings are the same: the model has collapsed. Likely causes: averages of BatchNormalization that "
-            "lag during the first hundreds of steps (wait, or lower their momentum to 0.9), a learning rate that is "
-            "too high, inputs that do not reach the output."
-        )
-    return None
+def _queries_in_gallery(sides, sample):
+    """Embeddings and labels of the queries, all or a sample, and the gallery as options of `metrics.retrieval`."""
+    (embeddings, labels), itself = sides[0], len(sides) == 1
+    options = {} if itself else dict(zip(("gallery", "gallery_labels"), sides[1], strict=True))
+    rows = np.flatnonzero(_has_match(labels, None if itself else sides[1][1]))
+    if sample is None or sample >= len(rows):
+        return embeddings, labels, options
+    some = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
+    if itself:  # Each row is its own group, so that a query does not find itself.
+        groups = {"groups": some, "gallery_groups": np.arange(len(labels))}
+        options = {"gallery": embeddings, "gallery_labels": labels, **groups}
+    return embeddings[some], labels[some], options
 
 
-def _gallery(sides):
-    """The gallery as options of `tfdml.metrics.retrieval`, if there is one."""
-    return dict(zip(("gallery", "gallery_labels"), sides[1], strict=True)) if len(sides) > 1 else {}
+def _has_match(labels, gallery_labels):
+    """Whether each query has a relevant item, `(queries,)`; without a gallery, another one of its class."""
+    if gallery_labels is not None:
+        return np.isin(labels, gallery_labels)
+    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return counts[place] > 1
 
 
-def _approximate(sides, k, *, num_samples=1_000):
+def _approximate(queries, labels, gallery, k, *, num_samples=1_000):
     """Metrics from ScaNN's neighbors, and `search_recall@k`: the share of exact neighbors found, on some queries."""
-    (embeddings, labels), (items, item_labels) = sides[0], sides[-1]
-    itself = len(sides) == 1  # each query also finds itself
+    items, item_labels = gallery.get("gallery", queries), gallery.get("gallery_labels", labels)
+    itself = "gallery" not in gallery or "groups" in gallery  # each query also finds itself
     most = max(int(np.unique(item_labels, return_counts=True)[1].max()), max(k) + itself)
-    neighbors, _ = search.Scann(items).search(embeddings, most)
+    neighbors, _ = search.Scann(items).search(queries, most)
     some = np.random.default_rng(0).permutation(len(labels))[:num_samples]
-    exact, _ = search.Exact(items).search(embeddings[some], max(k) + itself)
+    exact, _ = search.Exact(items).search(queries[some], max(k) + itself)
     recall = search.neighbor_recall(neighbors[some, : max(k) + itself], exact)
-    gallery_labels = None if itself else item_labels
-    found = metrics.retrieval_from_neighbors(neighbors, labels, k=k, gallery_labels=gallery_labels)
+    options = {name: value for name, value in gallery.items() if name != "gallery"}
+    found = metrics.retrieval_from_neighbors(neighbors, labels, k=k, **options)
     return found | {f"search_recall@{max(k) + itself}": recall}
+
+
+def _require_candidates(data, gallery, ranks):
+    """Raise a ValueError if no query has a relevant item, or a rank exceeds the number of candidates."""
+    sides = [_labels(side) for side in (data, gallery) if side is not None]
+    if any(labels is None for labels in sides):
+        return
+    received = f"{len(sides[0])} queries of which none has a relevant item"
+    require(_has_match(sides[0], None if gallery is None else sides[1]).any(), received, "examples of the same classes")
+    candidates = len(sides[-1]) - (gallery is None)
+    received = f"k={max(ranks)} and {candidates} candidates per query"
+    require(max(ranks) <= candidates, received, "ranks up to that number")
+
+
+def _labels(data):
+    """The labels of a set, None where they are known only when it is read."""
+    return data[1] if isinstance(data, tuple) else getattr(data, "labels", None)
 
 
 def _require_shared_names(queries, gallery):

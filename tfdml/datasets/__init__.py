@@ -4,6 +4,7 @@ from tfdml.datasets.augmentation import RandomCrop, RandomResizedCrop, chain
 from tfdml.datasets.benchmarks import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.glyph_set import Glyphs, glyphs
 from tfdml.datasets.image_folder import folder
+from tfdml.datasets.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
@@ -15,6 +16,7 @@ from tfdml.datasets.tfds_set import tfds
 __all__ = [
     "Glyphs",
     "LabeledSet",
+    "PairList",
     "PhotoPatches",
     "Preprocessing",
     "RandomCrop",
@@ -26,6 +28,7 @@ __all__ = [
     "folder",
     "glyphs",
     "in_shop",
+    "lfw_pairs",
     "motorcycle_stereo",
     "photo_patches",
     "require_disjoint",

@@ -15,10 +15,10 @@ import numpy as np
 
 from tfdml._atomic import atomic_write, recovered
 from tfdml._checks import require
-from tfdml.datasets.progress import show_progress
+from tfdml._progress import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
-_COMPARED = 4  # examples that are loaded again to see whether a cache is that of its set
+_COMPARED = 4  # examples that are compared to see whether a cache is that of its set
 
 
 def cached(part: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:
@@ -53,7 +53,7 @@ def _is_cache_of(part, key, path, images):
     """Whether a cache has the key of a set, and some of its images are what the set loads now."""
     if json.loads((recovered(path) / _KEY).read_text()) != key or len(images) != len(part):
         return False
-    rows = np.unique(np.linspace(0, len(part) - 1, _COMPARED).astype(int))
+    rows = _some_rows(len(part))
     return np.array_equal(part.take(rows).examples(), images[rows])
 
 
@@ -66,6 +66,34 @@ def _key(part):
     if getattr(part.load, "boxes", False):
         checksum.update(np.ascontiguousarray(part.boxes).tobytes())
     return {"files": checksum.hexdigest(), "load": _settings(part.load)}
+
+
+def fingerprint(part: Any) -> str:
+    """The checksum of a set, see `LabeledSet.fingerprint`."""
+    checksum = hashlib.sha256(repr((len(part), part.class_names, _settings(part.load))).encode())
+    checksum.update(np.ascontiguousarray(part.labels).tobytes())
+    for path in [] if part.paths is None else part.paths.tolist():
+        checksum.update(f"{os.path.abspath(path)} {_state(path)}\n".encode())
+    for array in (_some_of(part.images), part.boxes):
+        checksum.update(b"" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return checksum.hexdigest()
+
+
+def _state(path):
+    """Size and modification time of a file, or that it is missing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return "missing"
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def _some_of(images):
+    return None if images is None or not len(images) else np.asarray(images[_some_rows(len(images))])
+
+
+def _some_rows(number):
+    return np.unique(np.linspace(0, number - 1, _COMPARED).astype(int))
 
 
 def _settings(load):

@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from tfdml._checks import require_whole
+from tfdml._progress import show_progress
 from tfdml.datasets import distortion, selection, typefaces
 from tfdml.datasets.array_cache import cache_folder, cached, digest
-from tfdml.datasets.progress import show_progress
 from tfdml.datasets.records import COLUMN, LabeledSet
 
 VERSION = "v1"  # covers the manifest, the drawing and the distortion

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from tfdml._progress import show_progress
 from tfdml.datasets import photo_views, photographs, places
 from tfdml.datasets.array_cache import cache_folder, cached, digest
-from tfdml.datasets.progress import show_progress
 from tfdml.datasets.records import COLUMN, LabeledSet
 
 VERSION = "v1"  # of the manifest and the views together

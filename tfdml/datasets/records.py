@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tfdml._checks import as_ids, require_whole
 from tfdml._memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import splits
-from tfdml.datasets.cache import cached
+from tfdml.datasets.cache import cached, fingerprint
 from tfdml.datasets.description import Description, describe
-from tfdml.datasets.verification import Verification, verify
+from tfdml.datasets.verification import Verification, broken, verify
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -109,10 +109,29 @@ class LabeledSet:
         """
         from tfdml import _loading
 
-        require_whole("batch_size", batch_size, 1)
-        if not len(self):
-            raise ValueError("Received a set without examples, expected at least one. Check the rows or classes taken.")
+        self._require_batches(batch_size)
         return _loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+
+    def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
+        """The examples that can be loaded, in order, in batches that do not depend on `start`.
+
+        A batch lacks those of its examples that cannot be loaded; a batch without any, or whose examples differ in
+        shape, is left out. `broken` gives the reasons.
+
+        Args:
+            batch_size: number of rows of a batch.
+            start: number of the first row, a multiple of `batch_size`.
+
+        Returns:
+            A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
+
+        Raises:
+            ValueError: no examples, or a batch size below 1.
+        """
+        from tfdml import _loading
+
+        self._require_batches(batch_size)
+        return _loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, loaded as `batches` loads them: `set.take(rows).examples()` for some.
@@ -221,6 +240,26 @@ class LabeledSet:
         """
         return verify(self, workers)
 
+    def broken(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
+        """The examples that cannot be loaded, as `(row, name, reason)`; `verify` also looks for duplicates and boxes.
+
+        Args:
+            workers: number of threads; None for the number of cores.
+
+        Raises:
+            ValueError: `workers` below 1.
+        """
+        return broken(self, workers)
+
+    def fingerprint(self) -> str:
+        """A checksum that tells this set from others without loading it, for results that depend on it.
+
+        It depends on the labels and class names; on the paths, sizes and modification times of files; on the shape and
+        type of images in memory, and on a few of them; on the boxes; and on the settings of `load`, or its name if it
+        is a plain function. Of a source, only the number of rows is known.
+        """
+        return fingerprint(self)
+
     def cached(self, folder: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> Self:
         """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
 
@@ -248,6 +287,11 @@ class LabeledSet:
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
         """
         return cached(self, folder, load)
+
+    def _require_batches(self, batch_size):
+        require_whole("batch_size", batch_size, 1)
+        if not len(self):
+            raise ValueError("Received a set without examples, expected at least one. Check the rows or classes taken.")
 
     def _class_number(self, name):
         if isinstance(name, str) and name in self.class_names:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tfdml._checks import require
+from tfdml._progress import show_progress
 from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.progress import show_progress
 from tfdml.datasets.records import LabeledSet
 
 _LABELS_AT_ONCE = 256

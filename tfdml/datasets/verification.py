@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._checks import require_whole
-from tfdml.datasets.progress import show_progress
+from tfdml._progress import show_progress
 
 _SHOWN = 20  # problems that are printed
 _NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own
@@ -43,7 +43,7 @@ class Verification:
 
 
 class _Found(NamedTuple):
-    """What one row holds: a reason if it cannot be used, else a checksum of its content and the shape it loads to."""
+    """What one row holds: a reason if it cannot be used; a checksum and a shape if it can be loaded."""
 
     reason: str = ""
     content: Any = None
@@ -60,9 +60,10 @@ class _Record(NamedTuple):
 
 def verify(part: Any, workers: int | None) -> Verification:
     """The `Verification` of a labeled set, see `LabeledSet.verify`."""
-    workers = os.cpu_count() or 1 if workers is None else workers
-    require_whole("workers", workers, 1)
-    found = _all_found(part, workers)
+    found = []
+    for each in _all_found(part, workers):
+        found.append(each)
+        show_progress("files verified", len(found), len(part))
     reasons = {row: each.reason for row, each in enumerate(found) if each.reason}
     reasons |= _other_shapes({row: each.shape for row, each in enumerate(found) if row not in reasons})
     reasons |= _duplicates(part, {row: each.content for row, each in enumerate(found) if row not in reasons})
@@ -70,17 +71,22 @@ def verify(part: Any, workers: int | None) -> Verification:
     return Verification(problems, np.setdiff1d(np.arange(len(part)), list(reasons)))
 
 
+def broken(part: Any, workers: int | None) -> tuple[tuple[int, str, str], ...]:
+    """The rows that cannot be loaded, see `LabeledSet.broken`."""
+    found = enumerate(_all_found(part, workers))
+    return tuple((row, _name(part, row), each.reason) for row, each in found if each.content is None)
+
+
 def _all_found(part, workers):
-    """The `_Found` of every row."""
+    """The `_Found` of every row, in order."""
     from concurrent.futures import ThreadPoolExecutor
 
-    found: list[_Found] = []
+    workers = os.cpu_count() or 1 if workers is None else workers
+    require_whole("workers", workers, 1)
     examine, block = partial(_examined, part, _reader(part), _loader(part)), 64 * workers
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(part), block):
-            found += pool.map(examine, range(start, min(start + block, len(part))))
-            show_progress("files verified", len(found), len(part))
-    return found
+            yield from pool.map(examine, range(start, min(start + block, len(part))))
 
 
 def _examined(part, read, load, row):

@@ -1,16 +1,21 @@
 """SavedModels that TensorFlow Serving runs without further code."""
 
 import json
+import math
+import numbers
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._atomic import as_writable_path, atomic_write, recovered
 from tfdml._checks import require
 from tfdml.datasets import Preprocessing
+
+_THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
 
 def saved_model(
@@ -19,6 +24,7 @@ def saved_model(
     *,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
+    threshold: float | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> Path:
@@ -46,6 +52,8 @@ def saved_model(
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
+        threshold: similarity from which two embeddings match, as found by `tfdml.metrics.calibrated_threshold`, written
+            to `assets.extra/threshold.json`; `load_threshold` reads it.
         on_error: "fail": an invalid image fails its request; "mark": it is only marked.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
@@ -54,14 +62,18 @@ def saved_model(
 
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
-            text, another `on_error`, a name outside `assets.extra`, or a folder at `path` that holds something other
-            than a SavedModel.
+            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, or a
+            folder at `path` that holds something other than a SavedModel.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     shape = _image_shape(model)
     require_export_options(
-        preprocessing=preprocessing, class_names=class_names, on_error=on_error, assets_extra=assets_extra
+        preprocessing=preprocessing,
+        class_names=class_names,
+        threshold=threshold,
+        on_error=on_error,
+        assets_extra=assets_extra,
     )
     preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
@@ -70,15 +82,48 @@ def saved_model(
     archive = _archive(model, shape, preprocessing, on_error)
     with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", {**_descriptions(preprocessing, class_names), **(assets_extra or {})})
+        _write_extra(
+            partial / "assets.extra", {**_descriptions(preprocessing, class_names, threshold), **(assets_extra or {})}
+        )
     return folder
 
 
-def _descriptions(preprocessing, class_names):
-    """Files that say how images were read and what the labels mean."""
-    contents = {"preprocessing.json": preprocessing.get_config()}
+def load_threshold(path: str | os.PathLike) -> float:
+    """The threshold that `saved_model(..., threshold=)` wrote: the similarity from which two embeddings match.
+
+    Args:
+        path: folder of the SavedModel.
+
+    Returns:
+        a float.
+
+    Raises:
+        ValueError: the folder has no threshold, or its file is damaged.
+    """
+    file = recovered(path) / _THRESHOLD
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        found = None
+    if not _is_finite(found):
+        raise ValueError(
+            f"Received path={str(path)!r} without a number in {_THRESHOLD}, expected a SavedModel with a threshold. "
+            "Export it again with saved_model(..., threshold=)."
+        )
+    return float(found)
+
+
+def _is_finite(number):
+    return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
+
+
+def _descriptions(preprocessing, class_names, threshold):
+    """Files that say how images were read, what the labels mean, and which embeddings match."""
+    contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config()}
     if class_names is not None:
         contents["class_names.json"] = list(class_names)
+    if threshold is not None:
+        contents[_THRESHOLD.name] = float(threshold)
     return {name: json.dumps(content, indent=1, default=int).encode() for name, content in contents.items()}
 
 
@@ -167,6 +212,7 @@ def require_export_options(
     *,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
+    threshold: float | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> None:
@@ -176,6 +222,7 @@ def require_export_options(
     names = [] if class_names is None else class_names
     text = not isinstance(names, str) and all(isinstance(name, str) for name in names)
     require(text, f"class_names={class_names!r}", "one text per class")
+    require(threshold is None or _is_finite(threshold), f"threshold={threshold!r}", "a finite number or None")
     if on_error not in ("fail", "mark"):
         raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
     for name in assets_extra or {}:

@@ -250,26 +250,26 @@ def _require_one_per_anchor(values, pairs, function):
 def _with_what_is_not_finite(values, pairs):
     """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
 
-    Loss and gradient are then either both finite or both NaN. On some backends max(NaN, 0) is 0, which would hide a
-    diverged model. Embeddings whose squared distances may overflow count as not finite.
+    The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
+    0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
-    values = _nan_unless_finite(anchors, values) + values
-    if pairs.within:
-        return values
-    references = ops.cast(pairs.references, values.dtype)
-    return values + ops.sum(_nan_unless_finite(references, 0.0))
+    zeros = 0.0 * (16.0 * ops.sum(ops.square(anchors), axis=-1) + values)
+    if not pairs.within:
+        references = ops.cast(pairs.references, values.dtype)
+        zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
+    return _plus(ops.stop_gradient(zeros), values, anchors)
 
 
 @ops.custom_gradient
-def _nan_unless_finite(x, values):
-    """0 with gradient 0 for each row of x, but NaN with gradient NaN where it or its value overflows or is NaN."""
-    zero = 0.0 * (16.0 * ops.sum(ops.square(x), axis=-1) + values)
+def _plus(zeros, values, anchors):
+    """Values plus zeros, each 0 or NaN. The gradients with respect to values and anchors are NaN where zeros are."""
 
     def grad(upstream):
-        return ops.broadcast_to((upstream * zero)[..., None], ops.shape(x)), ops.zeros_like(values)
+        upstream = upstream + zeros
+        return None, upstream, ops.broadcast_to((upstream * zeros)[:, None], ops.shape(anchors))
 
-    return zero, grad
+    return values + zeros, grad
 
 
 def _reweighted(option, function, pairs):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml._checks import as_ids
+from tfdml._checks import as_ids, as_unmasked, require
 
 
 class Sides:
@@ -54,6 +54,14 @@ class Sides:
         """Whether queries and gallery rows have the same class, `(m,)` booleans, regardless of exclusion."""
         return self._codes[rows] == self._gallery_codes[columns]
 
+    def listed_grades(self, rows, listed, last):
+        """Relevance of listed gallery rows `(rows, n)`, regardless of exclusion, and the number of relevant items.
+
+        Returns:
+            `(rows, n)` booleans, `(rows,)` integers, and None for the highest grades: all grades are 1.
+        """
+        return self.gallery_labels[listed] == self.labels[rows, None], self.counts[rows], None
+
     def excluded(self, row):
         """Gallery rows that are not candidates for a query: its group, or in leave-one-out the query itself."""
         if self.groups is not None:
@@ -100,3 +108,47 @@ def _members(ids, gallery_ids):
     order = np.argsort(gallery_ids, kind="stable")
     ordered = gallery_ids[order]
     return order, np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
+
+
+def by_flags(vectors, gallery, about, queries, in_gallery):
+    """Vectors of queries and gallery, and the dict of their labels and groups, from one set with flags.
+
+    Without groups, each row is its own group, so that a query is removed from its gallery.
+    """
+    for name, given in (("gallery", gallery), *about.items()):
+        if "gallery" in name and given is not None:
+            raise ValueError(f"Received {name} with queries or in_gallery. Pass one set with flags, or two sets.")
+    count, groups = len(vectors), about["groups"]
+    q, g = _flagged("queries", queries, count), _flagged("in_gallery", in_gallery, count)
+    labels = label_rows(about["labels"], "labels", count)
+    groups = np.arange(count) if groups is None else as_ids(groups, "groups", count)
+    sides = {"labels": labels[q], "gallery_labels": labels[g], "groups": groups[q], "gallery_groups": groups[g]}
+    return vectors[q], vectors[g], sides
+
+
+def _flagged(name, flags, count):
+    """The flags of all rows as booleans; None for all of them."""
+    flags = np.ones(count, bool) if flags is None else np.asarray(as_unmasked(flags, name))
+    if flags.dtype != bool or flags.shape != (count,):
+        raise ValueError(
+            f"Received {name} of shape {flags.shape}, {flags.dtype}, expected ({count},) booleans: one flag per row."
+        )
+    return flags
+
+
+def label_rows(labels, name, count):
+    """Labels of any form as an array with one entry per row."""
+    array = np.asarray(as_unmasked(labels, name))
+    shape = array.shape[:1]
+    require(shape == (count,), f"{name} of shape {array.shape}", f"({count}, ...): one entry per row")
+    return array
+
+
+def require_classes(sides):
+    """Raise a ValueError if queries and gallery have one class only."""
+    first = sides.labels[0]
+    if (sides.labels == first).all() and (sides.gallery_labels == first).all():
+        raise ValueError(
+            f"Received labels of one class, {first}, so every item is relevant to every query and all metrics are 1. "
+            "Evaluate at least two classes."
+        )

@@ -4,11 +4,14 @@ Definitions for a query with R relevant items in its gallery. Ranks start at 1, 
 relevant, and P(i) = (1/i) sum_{j<=i} rel(j).
 
 * recall@k: 1 if one of the first k neighbors is relevant, else 0 (the hit rate; others divide hits by R);
-* precision@1: rel(1);
+* precision@k: (1/k) sum_{i<=k} rel(i);
 * r_precision: (1/R) sum_{i<=R} rel(i);
 * map@r: (1/R) sum_{i<=R} P(i) rel(i);
 * map: (1/R) sum over the whole ranking of P(i) rel(i);
-* mrr: 1 / rank of the first relevant item.
+* mrr: 1 / rank of the first relevant item;
+* map@k: (1/R) sum_{i<=k} P(i) rel(i), so map@k with k = R is map@r; others divide by min(k, R), or by the hits;
+* ndcg@k: sum_{i<=k} grade(i) / log2(i + 1), divided by the largest value that any ranking has; a grade is 1 where the
+  item is relevant, unless `match` returns grades.
 
 All except map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
 """
@@ -21,12 +24,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_unmasked, as_vectors, require_metric
+from tfdml._checks import as_unmasked, as_vectors, require_metric, require_varied
 from tfdml.metrics.confidence import mean_over_queries, require_average
+from tfdml.metrics.match import Match, sides_of, values_of_grades
+from tfdml.metrics.measures import as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
 from tfdml.metrics.ranks import for_ranks
-from tfdml.metrics.relevance import Sides
+from tfdml.metrics.relevance import by_flags
 from tfdml.metrics.ties import expected_values
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.scores import Gallery
 
 _TIE_RATE = 0.01
@@ -37,10 +42,14 @@ def retrieval(
     labels: npt.ArrayLike,
     *,
     k: int | Sequence[int] = (1, 2, 4, 8),
+    extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
     gallery_labels: npt.ArrayLike | None = None,
+    queries: npt.ArrayLike | None = None,
+    in_gallery: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
     gallery_groups: npt.ArrayLike | None = None,
+    match: Match | None = None,
     metric: str = "cosine",
     ties: str = "index",
     average: str = "micro",
@@ -52,40 +61,51 @@ def retrieval(
     """Exact retrieval metrics of embeddings.
 
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
-    by row number, so duplicates stay. With `gallery`, nothing is removed. Queries without a relevant item are excluded
-    from the means and counted. The docstring of this module and docs/metrics.md hold the definitions.
+    by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
+    and some are both; those are removed from their own gallery, also by row number. With `gallery`, nothing is removed.
+    Queries without a relevant item are excluded from the means and counted. The docstring of this module and
+    docs/metrics.md hold the definitions.
 
     The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
     threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
-        labels: `(queries,)` integer class ids, any int64.
+        labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
         k: ranks of recall@k, an integer or several.
+        extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
-        gallery_labels: `(items,)` integers, with `gallery`.
+        gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
+        queries: `(rows,)` booleans, which rows of `embeddings` are queries; None for all. Not with `gallery`.
+        in_gallery: `(rows,)` booleans, which rows of `embeddings` are in the gallery; None for all. Not with `gallery`.
         groups: `(queries,)` integers, such as type family, shop or sequence. All items of the query's group are removed
             from its gallery, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery` and `groups`.
+        match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
+            `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
+            with an equal label are relevant. `tfdml.metrics.shared_labels` is for items with several labels,
+            `tfdml.metrics.shared_levels` for hierarchies. It is called in several threads, for one block of queries at
+            a time. Every ranking is sorted, so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.
-        average: "micro", the mean over queries, or "macro", the mean over classes of their means.
+        average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
-        memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings and about
-            20 MiB per thread.
+        memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
+            `queries` or `in_gallery`, and about 20 MiB per thread. What `match` uses inside is added.
         progress: show a progress bar.
 
     Returns:
-        dict of floats: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, with `full_map` also `map`, `mrr`;
-        and of integers: `queries`, the number of queries in the means, and `skipped`, the number without a relevant
-        item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was skipped; no counts.
+        dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
+        `full_map` also `map`, `mrr`; and of integers: `queries`, the number of queries in the means, and `skipped`, the
+        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was
+        skipped; no counts.
 
     Raises:
-        ValueError: labels that are not integers; masked entries; different lengths; an empty gallery; k below 1 or
-            above the size of the gallery; embeddings that are not finite or all the same; no query with a relevant
-            item.
+        ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
+            below 1 or above the size of the gallery; an unknown name in `extra`; embeddings that are not finite or all
+            the same; no query with a relevant item, or one class only; a result of `match` of another shape.
 
     Warns:
         UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
@@ -98,13 +118,11 @@ def retrieval(
     require_average(average)
     if ties not in ("index", "expected"):
         raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
-    queries = as_vectors(embeddings, "embeddings")
-    items = queries if gallery is None else as_vectors(gallery, "gallery")
-    _require_same_dim(queries, items)
-    size = None if gallery is None else len(items)
-    sides = Sides(labels, gallery_labels, groups, gallery_groups, len(queries), size)
-    ks = _as_ranks(k, sides.candidates)
-    values, tie_rate = _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress)
+    about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
+    vectors, items, sides = _arranged(embeddings, gallery, queries, in_gallery, match, average, about)
+    cutoffs = as_cutoffs(k, extra, sides.candidates)
+    measure = _exact_values if match is None else _matched_values
+    values, tie_rate = measure(vectors, items, sides, cutoffs, metric, ties, full_map, memory, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
             f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
@@ -119,9 +137,11 @@ def retrieval_from_neighbors(
     labels: npt.ArrayLike,
     *,
     k: int | Sequence[int] = (1, 2, 4, 8),
+    extra: Sequence[str] = (),
     gallery_labels: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
     gallery_groups: npt.ArrayLike | None = None,
+    match: Match | None = None,
     at_r: bool = True,
     average: str = "micro",
     per_query: bool = False,
@@ -137,14 +157,17 @@ def retrieval_from_neighbors(
     Args:
         neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where the search
             found nothing, and counts as an item that is not relevant.
-        labels: `(queries,)` integer class ids, any int64.
+        labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
         k: ranks of recall@k, an integer or several.
-        gallery_labels: `(items,)` integers. None: the queries are the gallery (leave-one-out), and a query's own row
-            is removed from its list, at any place.
-        groups: `(queries,)` integers. Items of the query's group are removed from its list.
+        extra: names of more metrics, as in `retrieval`.
+        gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
+            (leave-one-out), and a query's own row is removed from its list, at any place.
+        groups: `(queries,)` integers. Items of the query's group are removed from its list. Where some queries are in
+            the gallery, the ids of the examples as groups remove each query from its own list.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
+        match: as in `retrieval`.
         at_r: False omits `r_precision` and `map@r`, so that lists may be shorter than the largest class.
-        average: "micro", the mean over queries, or "macro", the mean over classes of their means.
+        average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
         per_query: return arrays instead of means.
 
     Returns:
@@ -152,8 +175,8 @@ def retrieval_from_neighbors(
         therefore a lower bound.
 
     Raises:
-        ValueError: a list with fewer remaining neighbors than max(k), or with `at_r` than the query has relevant items;
-            numbers that are not rows of the gallery, or that repeat within a list; labels as in `retrieval`.
+        ValueError: a list with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant
+            items; numbers that are not rows of the gallery, or that repeat within a list; other errors of `retrieval`.
     """
     require_average(average)
     neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
@@ -162,67 +185,118 @@ def retrieval_from_neighbors(
             f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
         )
     items = None if gallery_labels is None else len(np.asarray(gallery_labels))
-    sides = Sides(labels, gallery_labels, groups, gallery_groups, len(neighbors), items)
-    ks = _as_ranks(k, sides.candidates)
-    values = _empty_values(ks, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
-    counts = sides.counts
-    step = max(1, 2**20 // max(1, neighbors.shape[1]))
+    about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
+    sides = sides_of(match, average, **about, queries=len(neighbors), items=items)
+    cutoffs = as_cutoffs(k, extra, sides.candidates)
+    values = empty_values(cutoffs, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
+    step = max(1, 2**20 // max(1, neighbors.shape[1] if match is None else len(sides.gallery_labels)))
     for start in range(0, len(neighbors), step):
-        rows = np.arange(start, min(start + step, len(neighbors)))
-        listed = neighbors[rows].astype(np.int64)
-        _require_listed(listed, len(sides.gallery_labels), start)
-        removed = sides.removed(rows, listed)
-        needed = np.maximum(max(ks), counts[rows]) if at_r else np.full(len(rows), max(ks))
-        _require_long_enough(rows, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(rows)), counts)
-        relevant = (sides.gallery_labels[listed] == sides.labels[rows, None]) & (listed >= 0) & ~removed
-        ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
-        ranks = np.sort(ranks, axis=1)[:, : max(1, relevant.sum(axis=1).max(initial=0))]
-        found = _values_of_ranks(ranks, counts[rows], ks)
+        rows = slice(start, min(start + step, len(neighbors)))
+        found = _values_of_lists(neighbors[rows].astype(np.int64), rows, sides, cutoffs, at_r)
         for name in values:
             values[name][rows] = found[name]
     return values if per_query else _means(values, sides.labels, average)
 
 
-def _exact_values(queries, items, sides, ks, metric, ties, full_map, memory, progress):
-    """Values per query, and the share of queries whose first relevant item ties with one that is not relevant."""
+def _values_of_lists(listed, rows, sides, cutoffs, at_r):
+    """Values per query from the lists of a slice of the queries."""
+    _require_listed(listed, len(sides.gallery_labels), rows.start)
+    queries = np.arange(rows.start, rows.stop)
+    removed = sides.removed(queries, listed)
+    grades, counts, best = sides.listed_grades(rows, listed, last_of(cutoffs))
+    needed = np.maximum(last_of(cutoffs), counts if at_r else 0)
+    _require_long_enough(queries, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(queries)), counts)
+    relevant = (grades > 0) & (listed >= 0) & ~removed
+    ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
+    order = np.argsort(ranks, axis=1, kind="stable")[:, : max(1, relevant.sum(axis=1).max(initial=0))]
+    ranks, gains = (np.take_along_axis(x, order, axis=1) for x in (ranks, grades))
+    return values_of_ranks(ranks, counts, cutoffs, gains, best)
+
+
+def _arranged(embeddings, gallery, queries, in_gallery, match, average, about):
+    """Vectors of queries and gallery, and their `Sides`; `about` holds labels and groups of both."""
+    vectors = as_vectors(embeddings, "embeddings")
+    gallery = None if gallery is None else as_vectors(gallery, "gallery")
+    if queries is not None or in_gallery is not None:
+        vectors, gallery, about = by_flags(vectors, gallery, about, queries, in_gallery)
+    items, size = (vectors, None) if gallery is None else (gallery, len(gallery))
+    _require_same_dim(vectors, items)
+    return vectors, items, sides_of(match, average, **about, queries=len(vectors), items=size)
+
+
+def _scores(queries, items, sides, metric):
+    """`Scores` of all queries; raises `ValueError` if all items are the same."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out else queries)
-    _require_varied(gallery.form if metric == "cosine" else items)
-    counts = sides.counts
-    values = _empty_values(ks, len(queries), [] if full_map else ["map"])
+    require_varied(gallery.form if metric == "cosine" else items)
+    return scores
+
+
+def _matched_values(queries, items, sides, cutoffs, metric, ties, full_map, memory, progress):
+    """`_exact_values` for relevance by `match`."""
+    scores = _scores(queries, items, sides, metric)
+    values = empty_values(cutoffs, len(queries), [] if full_map else ["map"])
     tied = np.zeros(len(queries), bool)
-    depth = np.full(len(queries), len(items)) if full_map else np.maximum(1, counts)
+
+    def evaluate(rows, block):
+        scores.exact_block(rows, out=block)
+        for query, row, grades in zip(range(rows.start, rows.stop), block, sides.grades(rows), strict=True):
+            row[sides.excluded(query)] = -np.inf
+            if grades.any():
+                found, tied[query] = values_of_grades(row, grades, cutoffs, ties)
+                for name in values:
+                    values[name][query] = found[name]
+
+    bar = _progress_bar(len(queries)) if progress else None
+    needs = {"memory": memory, "row_bytes": 16 * len(items), "thread_bytes": 128 * len(items)}
+    for done in for_blocks(evaluate, len(queries), len(items), **needs):
+        if bar:
+            bar.add(done)
+    return values, tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
+
+
+def _exact_values(queries, items, sides, cutoffs, metric, ties, full_map, memory, progress):
+    """Values per query, and the share of queries whose first relevant item ties with one that is not relevant."""
+    scores = _scores(queries, items, sides, metric)
+    counts = sides.counts
+    values = empty_values(cutoffs, len(queries), [] if full_map else ["map"])
+    tied = np.zeros(len(queries), bool)
+    depth = np.full(len(queries), len(items)) if full_map else np.maximum(depth_of(cutoffs), counts)
     measure = partial(_in_order, width=max(1, counts.max())) if ties == "index" else _in_expectation
 
     def use(some, ranks):
         tied[some] = _tied_at_the_best(ranks, len(some))
-        found = measure(ranks, counts[some], ks)
+        found = measure(ranks, counts[some], cutoffs)
         for name in values:
             values[name][some] = found[name]
 
     bar = _progress_bar(len(queries)) if progress else None
-    needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": 128 * len(items)}
+    thread_bytes = (64 if ties == "index" else 128) * len(items)
+    needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": thread_bytes}
+    left = len(queries)
     for done in for_ranks(use, scores, sides, depth, **needs):
-        if bar:
-            bar.add(min(done, len(queries) - bar._seen_so_far))
+        done = min(done, left)  # Some queries are ranked in two ways.
+        left -= done
+        if bar and done:
+            bar.add(done)
     return values, tied.sum() / max(1, np.count_nonzero(counts))
 
 
-def _in_order(ranks, counts, ks, width):
+def _in_order(ranks, counts, cutoffs, width):
     """Values per query with equal scores ranked by position; NaN for a query without a relevant item."""
     lengths = np.bincount(ranks.query, minlength=len(counts))
     table = np.full((len(counts), width), np.inf)
     table[np.arange(width) < lengths[:, None]] = ranks.above + ranks.before + 1
-    return _values_of_ranks(table, counts, ks)
+    return values_of_ranks(table, counts, cutoffs)
 
 
-def _in_expectation(ranks, counts, ks):
+def _in_expectation(ranks, counts, cutoffs):
     """Values per query as means over all orders of equal scores; NaN for a query without a relevant item."""
-    values = _empty_values(ks, len(counts))
+    values = empty_values(cutoffs, len(counts))
     ends = np.searchsorted(ranks.query, np.arange(len(counts) + 1))
     for i in np.flatnonzero(counts):
         some = slice(ends[i], ends[i + 1])
-        for name, value in expected_values(ranks.above[some], ranks.equal[some], counts[i], ks).items():
+        for name, value in expected_values(ranks.above[some], ranks.equal[some], counts[i], cutoffs).items():
             values[name][i] = value
     return values
 
@@ -234,37 +308,6 @@ def _tied_at_the_best(ranks, queries):
     tied = np.zeros(queries, bool)
     tied[query] = ranks.equal[first] > np.bincount(ranks.query[best], minlength=queries)[query]
     return tied
-
-
-def _values_of_ranks(ranks, counts, ks):
-    """Values per query from the ranks of its relevant items.
-
-    Args:
-        ranks: `(queries, width)` ascending, from 1; infinity after the last.
-        counts: `(queries,)` R; 0 gives NaN.
-        ks: ranks of recall@k.
-
-    Returns:
-        dict of `(queries,)` float64.
-    """
-    first = ranks[:, 0]
-    precision = np.arange(1, ranks.shape[1] + 1) / ranks
-    within = ranks <= counts[:, None]
-    total = np.maximum(counts, 1)
-    values = {
-        **{f"recall@{k}": first <= k for k in ks},
-        "precision@1": first <= 1,
-        "r_precision": within.sum(axis=1) / total,
-        "map@r": (precision * within).sum(axis=1) / total,
-        "map": precision.sum(axis=1) / total,
-        "mrr": 1 / first,
-    }
-    return {name: np.where(counts > 0, value, np.nan) for name, value in values.items()}
-
-
-def _empty_values(ks, queries, leave_out=()):
-    names = _values_of_ranks(np.ones((1, 1)), np.ones(1), ks)
-    return {name: np.full(queries, np.nan) for name in names if name not in leave_out}
 
 
 def _means(values, labels, average):
@@ -285,27 +328,9 @@ def _progress_bar(target):
     return Progbar(target, unit_name="query")
 
 
-def _as_ranks(k, candidates):
-    """The ranks of recall@k: distinct integers, ascending."""
-    ks = np.unique(np.atleast_1d(k)).tolist()
-    if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
-        raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8).")
-    if ks[-1] > candidates:
-        raise ValueError(f"Received k={ks[-1]}, but a query has {candidates} candidates. Lower k.")
-    return ks
-
-
 def _require_same_dim(queries, items):
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
-
-
-def _require_varied(items):
-    if len(items) > 1 and np.ptp(items, axis=0).max() <= 1e-6 * np.abs(items).max():
-        raise ValueError(
-            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
-            "its loss, its learning rate, and whether its inputs reach it."
-        )
 
 
 def _require_listed(listed, items, start):
@@ -323,11 +348,11 @@ def _require_listed(listed, items, start):
 
 def _require_long_enough(rows, left, needed, counts):
     """Raises `ValueError` where a list is too short for the metrics; skipped queries need no neighbors."""
-    short = np.flatnonzero((left < needed) & (counts[rows] > 0))
+    short = np.flatnonzero((left < needed) & (counts > 0))
     if len(short):
         i = short[np.argmax(needed[short] - left[short])]
         raise ValueError(
             f"Received {left[i]} neighbors for query {rows[i]} after removal of the query itself and its group, "
-            f"expected at least {needed[i]}, the larger of max(k) and its number of relevant items. Search for more "
+            f"expected at least {needed[i]}, the larger of k and its number of relevant items. Search for more "
             "neighbors; for recall@k and mrr alone pass at_r=False."
         )

@@ -2,8 +2,10 @@
 
 from tfdml.models.backbones import plain, residual
 from tfdml.models.bulk_embedding import embed
+from tfdml.models.embedding_files import Embeddings, read_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.embedding_network import embedding
+from tfdml.models.embedding_to_disk import write_embeddings
 from tfdml.models.ensembles import attention_branches, ensemble
 from tfdml.models.inception import bn_inception
 from tfdml.models.pooling import GeM
@@ -12,6 +14,7 @@ from tfdml.models.two_towers import TwoTowers
 
 __all__ = [
     "EmbeddingModel",
+    "Embeddings",
     "GeM",
     "TwoTowers",
     "attention_branches",
@@ -21,7 +24,9 @@ __all__ = [
     "ensemble",
     "load_pytorch_weights",
     "plain",
+    "read_embeddings",
     "residual",
+    "write_embeddings",
 ]
 
 

@@ -35,7 +35,9 @@ def dot(pairs: Pairs) -> Tensor:
 
 def cosine(pairs: Pairs) -> Tensor:
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
-    return dot(normalized(pairs))
+    if pairs.references is None or len(pairs.references.shape) == 3:
+        return dot(normalized(pairs))
+    return _cosines_between(normalized_rows(_float(pairs.anchors)), _float(pairs.references))
 
 
 def squared(pairs: Pairs) -> Tensor:
@@ -294,15 +296,20 @@ def _float(x):
 @ops.custom_gradient
 def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
-    square = _square_norms(x)
-    zero = square <= _ZERO_NORM_SQUARED
-    inverse = ops.where(zero, 0.0, ops.rsqrt(ops.where(zero, 1.0, square)))
+    inverse = _inverse_norms(x)
     unit = x * inverse
 
     def grad(upstream):
         return inverse * upstream - unit * (inverse * _row_products(upstream, unit))
 
     return unit, grad
+
+
+def _inverse_norms(x):
+    """1 / |x| for each row, `(rows, 1)`; 0 for a zero row."""
+    square = _square_norms(x)
+    zero = square <= _ZERO_NORM_SQUARED
+    return ops.where(zero, 0.0, ops.rsqrt(ops.where(zero, 1.0, square)))
 
 
 def _products(anchors, references):
@@ -319,6 +326,20 @@ def _products_between(anchors, references):
         return _matmul(upstream, references), _matmul(ops.transpose(upstream), anchors)
 
     return _matmul(anchors, ops.transpose(references)), grad
+
+
+@ops.custom_gradient
+def _cosines_between(anchors, references):
+    """Cosines of unit anchors and of references, which may be many: they are scaled in the matrix of the products."""
+    inverse = ops.transpose(_inverse_norms(references))
+    s = _matmul(anchors, ops.transpose(references)) * inverse
+
+    def grad(upstream):
+        h = upstream * inverse
+        shares = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
+        return _matmul(h, references), _matmul(ops.transpose(h), anchors) - shares * references
+
+    return s, grad
 
 
 def _matmul(a, b):

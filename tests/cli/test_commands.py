@@ -1,0 +1,315 @@
+"""The command line: results on stdout, messages on stderr, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml import cli, datasets, export, metrics, models, search
+from tfdml.datasets import Preprocessing
+
+VIEW = Preprocessing(size=8, channels=1, fit="pad")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with 24 photos of 6 classes."""
+    root = tmp_path_factory.mktemp("place")
+    random = np.random.default_rng(0)
+    for row in range(24):
+        pixels = np.clip(random.normal(40 * (row // 4), 9, (10, 8, 1)), 0, 255).astype("uint8")
+        path = root / "photos" / f"class-{row // 4}" / f"{row:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_png(pixels).numpy())
+    return root
+
+
+@pytest.fixture
+def here(place, tmp_path, monkeypatch):
+    """A new current folder with the photos."""
+    (tmp_path / "photos").symlink_to(place / "photos")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Blocks:
+    """A fast model in place of the exported one: gray levels of four parts of an image."""
+
+    fingerprint = "blocks"
+
+    def predict_on_batch(self, x):
+        return np.asarray(x, np.float32).reshape(len(x), 4, -1).mean(2) / 255 - 0.5
+
+
+def decode(path):
+    """In place of a Preprocessing, which takes seconds to trace."""
+    file = tf.io.read_file(path)
+    with tf.control_dependencies([tf.debugging.Assert(tf.strings.length(file) > 9, ["5 bytes that are not an image"])]):
+        return tf.ensure_shape(tf.io.decode_png(file, channels=1), (10, 8, 1))
+
+
+@pytest.fixture
+def run(here, capsys, monkeypatch):
+    """Function from a command to its exit code, and what it printed on stdout and stderr. The model is a fast one."""
+    opened = cli.open_model
+    fast = lambda path, view: (Blocks(), decode) if (path, view) == ("model", None) else opened(path, view)  # noqa: E731
+    monkeypatch.setattr(cli, "open_model", fast)
+    monkeypatch.setattr(datasets, "Preprocessing", lambda size: decode)
+    return command_of(capsys)
+
+
+@pytest.fixture
+def real(here, capsys):
+    """The same with a model that was exported."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((8, 8, 1), dtype="uint8")
+    flat = keras.layers.Flatten()(keras.layers.Rescaling(1 / 255, offset=-0.5)(inputs))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(flat))
+    export.saved_model(model, here / "model", preprocessing=VIEW)
+    model.save(here / "model.keras")
+    return command_of(capsys)
+
+
+def command_of(capsys):
+    def run(command):
+        code = cli.main(command.split())
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def embedded():
+    """What the fast model embeds of the photos."""
+    images = [decode(str(path)) for path in sorted(Path("photos").rglob("*.png"))]
+    return Blocks().predict_on_batch(np.stack(images))
+
+
+@pytest.mark.slow
+def test_a_loaded_model_embeds_as_the_exported_one(real):
+    model = export.load("model")
+    assert model.preprocessing == VIEW
+    assert model.class_names is None
+    part = datasets.folder("photos", load=VIEW)
+    keras_model = keras.saving.load_model("model.keras", compile=False)
+    np.testing.assert_allclose(models.embed(model, part), models.embed(keras_model, part), atol=1e-5)
+    assert export.load("model").fingerprint == model.fingerprint
+    with pytest.raises(ValueError, match=r"images of shape \(2, 3, 8, 1\) and type uint8, expected uint8 .*8, 8, 1"):
+        model.predict_on_batch(np.zeros((2, 3, 8, 1), "uint8"))
+    with pytest.raises(ValueError, match="holds no SavedModel, expected a folder that"):
+        export.load("photos")
+
+
+@pytest.mark.parametrize("out", ["out", "out.parquet"])
+def test_embed_writes_what_the_model_embeds(out, run):
+    code, printed, errors = run(f"embed photos {out} --model model")
+    assert (code, errors) == (0, "")
+    assert printed == f"24 examples embedded in {out}, 0 skipped\n"
+    found = models.read_embeddings(out)
+    np.testing.assert_array_equal(found.embeddings, embedded())
+    assert found.class_names == tuple(f"class-{c}" for c in range(6))
+
+
+@pytest.mark.slow
+def test_exported_models_and_keras_files_are_models_and_preprocessing_may_be_given(real, here):
+    assert real("embed photos exported --model model")[0] == 0
+    expected = models.read_embeddings("exported").embeddings
+    (here / "view.json").write_text(json.dumps(VIEW.get_config()))
+    code, printed, _ = real("embed photos padded --model model.keras --preprocessing view.json --json --batch-size 5")
+    assert code == 0
+    assert json.loads(printed) == {"out": "padded", "embedded": 24, "skipped": []}
+    np.testing.assert_allclose(models.read_embeddings("padded").embeddings, expected, atol=1e-5)
+    assert real("embed photos stretched --model model.keras")[0] == 0
+    assert np.abs(models.read_embeddings("stretched").embeddings - expected).max() > 1e-3
+
+
+def table(here, rows):
+    """A table of the photos with these rows."""
+    paths = sorted(Path("photos").rglob("*.png"))
+    lines = ["file,kind,split", *(f"{paths[row]},{row // 4},{'test' if row % 2 else 'train'}" for row in rows)]
+    (here / "photos.csv").write_text("\n".join(lines))
+
+
+def test_a_table_has_columns_and_splits(run, here):
+    table(here, range(24))
+    columns = "--path-column file --label-column kind"
+    assert run(f"embed photos.csv all --model model {columns}")[0] == 0
+    assert len(models.read_embeddings("all")) == 24
+    assert run(f"embed photos.csv test --model model {columns} --split test")[0] == 0
+    assert models.read_embeddings("test").embeddings.tolist() == embedded()[1::2].tolist()
+
+
+def test_a_data_set_of_tfds_has_a_split(run, monkeypatch):
+    asked = []
+    answer = datasets.folder("photos", load=decode)
+    monkeypatch.setattr(datasets, "tfds", lambda name, split, load: asked.append((name, split, load)) or answer)
+    assert run("embed tfds:cars196:2.1.0 out --model model --split test[:10%]")[0] == 0
+    assert asked == [("cars196:2.1.0", "test[:10%]", decode)]
+
+
+def test_broken_and_missing_files_are_skipped_and_listed(run, here):
+    table(here, range(24))
+    with (here / "photos.csv").open("a") as file:
+        file.write("\nbroken.png,5,test\nmissing.png,5,test\n")
+    (here / "broken.png").write_bytes(b"hello")
+    columns = "--path-column file --label-column kind"
+    code, printed, errors = run(f"embed photos.csv out --model model {columns} --json")
+    assert code == 1
+    (skipped,) = json.loads(printed)["skipped"]
+    assert (skipped["row"], skipped["name"]) == (24, "broken.png")
+    assert "tfdml: left out of the set: 1, first missing.png: not a file" in errors
+    assert "tfdml: skipped broken.png: 5 bytes that are not an image" in errors
+    assert models.read_embeddings("out").rows.tolist() == list(range(24))
+    code, printed, _ = run(f"verify photos.csv {columns} --json")
+    assert code == 1
+    problems = json.loads(printed)["problems"]
+    assert [problem["name"] for problem in problems] == ["missing.png", "broken.png"]
+
+
+def test_evaluate_prints_the_metrics_with_their_intervals(run):
+    code, printed, errors = run("evaluate model photos --json")
+    assert (code, errors) == (0, "")
+    record = json.loads(printed)
+    labels = np.arange(24) // 4
+    expected = metrics.retrieval(embedded(), labels)
+    per_query = metrics.retrieval(embedded(), labels, per_query=True)
+    assert (record["queries"], record["without a match"]) == (24, 0)
+    assert set(record["metrics"]) == set(expected) - {"queries", "skipped"}
+    for name, found in record["metrics"].items():
+        assert found["value"] == pytest.approx(expected[name])
+        assert found["interval"] == pytest.approx(metrics.bootstrap(per_query[name], labels))
+    code, printed, _ = run("evaluate model photos")
+    assert printed.splitlines()[0] == "24 queries, 0 more without a match"
+    line = next(line for line in printed.splitlines() if line.startswith("map@r"))
+    low, high = record["metrics"]["map@r"]["interval"]
+    assert line.split() == ["map@r", f"{expected['map@r']:.4f}", f"{low:.4f}", "to", f"{high:.4f}"]
+
+
+@pytest.mark.slow
+def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
+    run("embed photos out --model model")
+    image = "photos/class-2/09.png"
+    code, printed, errors = run(f"search model out {image} photos/class-0/01.png -k 3 --json")
+    assert (code, errors) == (0, "")
+    first, second = json.loads(printed)
+    assert first["image"] == image
+    assert first["neighbors"][0] == {
+        "id": 9,
+        "score": pytest.approx(1.0),
+        "label": "class-2",
+        "path": image,
+    }
+    assert second["neighbors"][0]["id"] == 1
+    expected, _ = search.Exact(embedded()).search(embedded()[[9]], 3)
+    assert [neighbor["id"] for neighbor in first["neighbors"]] == expected[0].tolist()
+    search.Exact(embedded(), ids=np.arange(24) + 100).save("index")
+    code, printed, _ = run(f"search model index {image}")
+    lines = printed.splitlines()
+    assert (code, lines[0], len(lines)) == (0, image, 11)
+    assert lines[1].split() == ["1.00000", "109"]
+
+
+def test_verify_lists_duplicates_and_is_quiet_about_good_sets(run, here):
+    assert run("verify photos") == (0, "24 examples, of which 0 have a problem\n", "")
+    copy = here / "more" / "class-0" / "copy.png"
+    copy.parent.mkdir(parents=True)
+    for row in (1, 2):
+        (copy.parent / f"{row}.png").write_bytes(Path("photos/class-0/01.png").read_bytes())
+    (copy.parent / "notes.txt").write_text("seen in May")
+    code, printed, errors = run("verify more")
+    assert code == 1
+    assert printed.splitlines() == [
+        "2 examples, of which 1 have a problem",
+        "  more/class-0/2.png  the same content as row 0, more/class-0/1.png",
+    ]
+    assert errors == "tfdml: left out of the set: 1, first more/class-0/notes.txt: suffix '.txt'\n"
+
+
+def bad(here):
+    """Things that are not what their names say."""
+    (here / "empty").mkdir()
+    (here / "no-images" / "class").mkdir(parents=True)
+    (here / "text.keras").write_text("hello")
+    (here / "damaged").mkdir()
+    (here / "damaged" / "saved_model.pb").write_text("hello")
+    (here / "text.parquet").write_text("hello")
+    (here / "wrong.csv").write_text("a,b\n1,2\n")
+    (here / "text.png").write_text("hello")
+    (here / "view.json").write_text('{"sides": 3}')
+    search.Exact(np.eye(3)).save(here / "of-dim-3")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (
+            "embed nothing out --model model",
+            2,
+            "SET='nothing': Received no such file or folder, expected a folder with",
+        ),
+        ("embed empty out --model model", 2, "SET='empty': Received path='empty', which has no subfolder"),
+        ("verify no-images", 2, "these classes have no image"),
+        ("verify nothing.csv", 2, "'nothing.csv', which is not a file"),
+        ("verify wrong.csv", 2, "without 'path' (path=), 'label' (label=)"),
+        ("verify text.parquet", 2, "SET='text.parquet'"),
+        ("verify tfds:no_such_set", 2, "no --split, expected --split"),
+        ("verify photos --split test", 2, "SET='photos': "),
+        ("embed photos out --model nothing", 2, "MODEL='nothing': Received no such file or folder, expected a SavedM"),
+        ("evaluate text.keras photos", 2, "MODEL='text.keras': "),
+        ("evaluate damaged photos", 2, "MODEL='damaged': Received path='damaged', a SavedModel that cannot be read"),
+        ("evaluate photos photos", 2, "MODEL='photos': Received path='photos', which holds no SavedModel"),
+        ("evaluate model photos --preprocessing view.json", 2, "--preprocessing view.json: "),
+        ("embed photos photos --model model", 1, "holds something other than embeddings"),
+        ("embed photos out.npy --model model", 1, "expected a .parquet file, or a folder"),
+        ("search model nothing text.png", 2, "INDEX='nothing': Received path='nothing', expected embeddings"),
+        ("search model of-dim-3 text.png", 2, "IMAGE: Received text.png: 5 bytes that are not an image"),
+        ("search model of-dim-3 missing.png", 2, "missing.png: No such file or directory"),
+        ("search model of-dim-3 photos/class-0/01.png", 1, "queries of dim 4, expected 3 as in the index"),
+        ("search model of-dim-3 photos/class-0/01.png -k 4", 1, "expected"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_one_line(command, code, message, run, here):
+    bad(here)
+    found, printed, errors = run(command)
+    assert (found, printed) == (code, "")
+    assert message in errors
+    assert errors.startswith("tfdml: error: ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["", "embed", "translate", "search model index image -k 0", "verify a --batch 3"])
+def test_words_that_are_not_options_show_the_usage(command, capsys):
+    with pytest.raises(SystemExit) as exit:
+        cli.main(command.split())
+    assert exit.value.code == 2
+    assert "usage: tfdml" in capsys.readouterr().err
+
+
+def test_a_set_whose_images_cannot_be_loaded_is_an_error_that_names_them(run, here):
+    (here / "bad" / "class").mkdir(parents=True)
+    (here / "bad" / "class" / "1.png").write_text("hello")
+    code, printed, errors = run("evaluate model bad")
+    assert (code, printed) == (1, "")
+    assert "1 examples, none of which can be loaded (first bad/class/1.png: 5 bytes that are not an image" in errors
+
+
+def test_one_image_per_class_is_an_error_in_evaluate(run, here):
+    for row in range(2):
+        target = here / "single" / f"class-{row}" / "1.png"
+        target.parent.mkdir(parents=True)
+        target.write_bytes(Path(f"photos/class-{row}/{4 * row:02}.png").read_bytes())
+    code, _, errors = run("evaluate model single")
+    assert code == 1
+    assert "2 examples of which no two have the same class" in errors
+
+
+@pytest.mark.slow
+def test_the_module_is_the_command(here):
+    done = subprocess.run([sys.executable, "-m", "tfdml", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"tfdml {tfdml.__version__}\n")

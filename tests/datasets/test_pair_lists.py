@@ -1,0 +1,83 @@
+"""Lists of pairs in the format of Labeled Faces in the Wild."""
+
+import numpy as np
+import pytest
+
+from tfdml.datasets import lfw_pairs
+
+LIST = """2\t1
+Abel_Pacheco\t1\t4
+Abdel_Madi_Shabneh\t1\tDean_Barker\t1
+George_W_Bush\t10\t530
+Abel_Pacheco\t4\tGeorge_W_Bush\t10
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        (tmp_path / "pairs.txt").write_text(text)
+        return tmp_path / "pairs.txt"
+
+    return write
+
+
+def test_two_folds_are_read_in_the_order_of_the_list(written):
+    pairs = lfw_pairs(written(LIST))
+    assert len(pairs) == 4
+    assert pairs.same.tolist() == [True, False, True, False]
+    assert pairs.folds.tolist() == [0, 0, 1, 1]
+    assert pairs.names[pairs.first].tolist() == [
+        "Abel_Pacheco/Abel_Pacheco_0001.jpg",
+        "Abdel_Madi_Shabneh/Abdel_Madi_Shabneh_0001.jpg",
+        "George_W_Bush/George_W_Bush_0010.jpg",
+        "Abel_Pacheco/Abel_Pacheco_0004.jpg",
+    ]
+    assert pairs.names[pairs.second].tolist() == [
+        "Abel_Pacheco/Abel_Pacheco_0004.jpg",
+        "Dean_Barker/Dean_Barker_0001.jpg",
+        "George_W_Bush/George_W_Bush_0530.jpg",
+        "George_W_Bush/George_W_Bush_0010.jpg",
+    ]
+    assert len(pairs.names) == len(set(pairs.names.tolist())) == 6
+
+
+def test_the_lists_for_development_have_no_folds(written):
+    pairs = lfw_pairs(written("2\nA\t1\t2\nB\t1\t3\nA\t1\tB\t1\nC\t1\tB\t2\n"))
+    assert pairs.folds is None
+    assert pairs.same.tolist() == [True, True, False, False]
+
+
+def test_a_list_of_the_original_size_has_its_folds(written):
+    fold = "".join(f"A\t{i}\t{i + 1}\n" for i in range(1, 301)) + "".join(f"A\t{i}\tB\t{i}\n" for i in range(1, 301))
+    pairs = lfw_pairs(written("10\t300\n" + 10 * fold))
+    np.testing.assert_array_equal(pairs.folds, np.arange(6000) // 600)
+    np.testing.assert_array_equal(pairs.same, np.arange(6000) % 600 < 300)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2\t1\n", "", r"line 1 of .*pairs.txt': 'Abel_Pacheco 1 4', expected the numbers of folds"),
+        ("2\t1\n", "name\timagenum1\timagenum2\n", "line 1 .* expected the numbers of folds"),
+        ("2\t1\n", "0\t1\n", "line 1 .* expected the numbers of folds"),
+        ("2\t1\n", "3\t1\n", r"with 4 pairs, expected 6, which is 3 times 1 matched .* folds are missing"),
+        ("2\t1\n", "1\t1\n", "with 4 pairs, expected 2"),
+        ("George_W_Bush\t10\t530\n", "", "with 3 pairs, expected 4"),
+        ("Abel_Pacheco\t1\t4", "Abel_Pacheco,1,4,", "line 2 .*'Abel_Pacheco,1,4,', expected a matched pair"),
+        ("Abel_Pacheco\t1\t4", "Abel_Pacheco\t1\tfour", "line 2 .* expected a matched pair"),
+        ("Dean_Barker\t1", "Dean_Barker", "line 3 .* expected a mismatched pair"),
+        ("Dean_Barker", "Abdel_Madi_Shabneh", "line 3 .* another name"),
+        (LIST, "", "line 1 .*: '', expected the numbers of folds"),
+    ],
+)
+def test_a_list_of_another_form_is_an_error_that_names_the_line(old, new, message, written):
+    assert old in LIST
+    with pytest.raises(ValueError, match=message):
+        lfw_pairs(written(LIST.replace(old, new)))
+
+
+def test_pairs_in_another_order_are_an_error(written):
+    lines = LIST.splitlines()
+    with pytest.raises(ValueError, match=r"line 2 .* expected a matched pair"):
+        lfw_pairs(written("\n".join([lines[0], lines[2], lines[1], *lines[3:]])))

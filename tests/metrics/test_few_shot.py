@@ -1,0 +1,136 @@
+"""Few-shot accuracy against loops, the episodes of the sampler, and examples done by hand."""
+
+import math
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.metrics import few_shot
+
+module = sys.modules["tfdml.metrics.few_shot"]
+
+
+def classes_of(counts, dim=6, noise=1.5, seed=0):
+    """Embeddings around class centers, in mixed order."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    return rng.normal(size=(len(counts), dim))[labels] + noise * rng.normal(size=(len(labels), dim)), labels
+
+
+def accuracy_by_loops(support, queries, metric):
+    """Accuracy of one episode: lists of vectors by class."""
+    prototypes = [[math.fsum(column) / len(vectors) for column in zip(*vectors, strict=True)] for vectors in support]
+    right = []
+    for own, vectors in enumerate(queries):
+        for q in vectors:
+            if metric == "cosine":
+                d = [-np.dot(q, p) / np.linalg.norm(p) for p in prototypes]
+            else:
+                d = [math.dist(q, p) ** 2 for p in prototypes]
+            right.append(d.index(min(d)) == own)
+    return np.mean(right)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("shots", [1, 4])
+def test_accuracy_and_interval_are_those_of_loops_over_episodes(shots, metric, monkeypatch):
+    x, labels = classes_of([12, 9, 20, 10])
+    x = x.astype(np.float32)
+    drawn = []
+    draw = module._episode_rows
+    monkeypatch.setattr(module, "_episode_rows", lambda *arguments: drawn.append(draw(*arguments)) or drawn[-1])
+    monkeypatch.setattr(module, "_NUMBERS", 2000)
+    got = few_shot(x, labels, ways=3, shots=shots, queries=5, episodes=40, metric=metric)
+    assert len(drawn) > 1  # several blocks
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True) if metric == "cosine" else x
+    found = [
+        accuracy_by_loops(unit[rows[:, :shots]].tolist(), unit[rows[:, shots:]].tolist(), metric)
+        for rows in np.concatenate(drawn)
+    ]
+    deviation = math.sqrt(sum((one - np.mean(found)) ** 2 for one in found) / 39)
+    assert got == pytest.approx({"accuracy": np.mean(found), "interval": 1.96 * deviation / math.sqrt(40)})
+
+
+def test_a_query_belongs_to_the_nearest_mean():
+    # Class 0 at 0 and 2, class 1 at 4 and 10: means of two shots leave one query each.
+    x, labels = np.array([[0.0], [0.0], [0.0], [4.0], [4.0], [4.0]]), np.array([0, 0, 0, 1, 1, 1])
+    assert few_shot(x, labels, ways=2, shots=2, queries=1, episodes=2) == {"accuracy": 1.0, "interval": 0.0}
+    # 1-shot episodes of {0, 3} and {4, 9}: the query 3 is nearer to 4 than to 0, and never to 9; 4 is nearer to 3 than
+    # to 9. By support (0, 4): 3 wrong, 9 right. (0, 9): 3 right, 4 wrong. (3, 4): both right. (3, 9): 4 wrong.
+    x, labels = np.array([[0.0], [3.0], [4.0], [9.0]]), np.array([0, 0, 1, 1])
+    got = few_shot(x, labels, ways=2, shots=1, queries=1, episodes=4000)
+    assert got["accuracy"] == pytest.approx((0.5 + 0.5 + 1 + 0.5) / 4, abs=2 * got["interval"])
+
+
+def test_episodes_draw_classes_and_examples_evenly_and_without_repeats():
+    _, labels = classes_of([7, 5, 9, 6])
+    members = module._members(labels, 3, 2, 3)
+    rows = module._episode_rows(members, np.random.default_rng(0), 4000, 3, 2, 3)
+    assert rows.shape == (4000, 3, 5)
+    assert (np.diff(np.sort(rows.reshape(4000, -1), axis=1)) > 0).all()
+    drawn = labels[rows]
+    assert (drawn == drawn[:, :, :1]).all()
+    for part, examples in ((rows[:, :, :2], 2), (rows[:, :, 2:], 3)):
+        counts = np.bincount(part.reshape(-1), minlength=len(labels))
+        expected = 4000 * 3 / 4 * examples / np.bincount(labels)[labels]
+        assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_the_accuracy_is_that_of_the_episodes_of_the_sampler():
+    x, labels = classes_of([25, 16, 30, 20, 18, 40], noise=1.2)
+    got = few_shot(x, labels, ways=5, shots=2, queries=14, episodes=300)
+    sampler = tfdml.samplers.EpisodeSampler(ways=5, shots=2, queries=14, seed=0)
+    found = []
+    for rows in sampler.index_batches(labels).take(30).as_numpy_iterator():
+        support, queries = x[rows[:10]].reshape(5, 2, -1), x[rows[10:]].reshape(5, 14, -1)
+        found.append(accuracy_by_loops(support.tolist(), queries.tolist(), "euclidean"))
+    assert np.mean(found) == pytest.approx(got["accuracy"], abs=4 * np.std(found) / np.sqrt(30))
+
+
+def test_the_seed_gives_the_episodes():
+    x, labels = classes_of([20] * 6)
+    options = {"queries": 5, "episodes": 50}
+    assert few_shot(x, labels, **options) == few_shot(x, labels, **options)
+    assert few_shot(x, labels, **options) != few_shot(x, labels, **options, seed=1)
+    assert few_shot(x, 2**62 + labels, **options) == few_shot(x, labels, **options)
+
+
+def test_the_interval_covers_the_mean_over_many_episodes():
+    x, labels = classes_of([20] * 8)
+    many = few_shot(x, labels, episodes=4000, seed=99)["accuracy"]
+    short = [few_shot(x, labels, episodes=60, seed=seed) for seed in range(60)]
+    covered = np.mean([abs(each["accuracy"] - many) < each["interval"] for each in short])
+    assert 0.85 <= covered <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
+def test_low_precision_is_scored_in_float32(dtype):
+    x, labels = classes_of([20] * 6)
+    codes = np.rint(10 * x).astype(dtype)
+    assert few_shot(codes, labels, episodes=20) == few_shot(codes.astype(np.float32), labels, episodes=20)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shots": 5}, r"1 of 6 classes of fewer than shots \+ queries = 5 \+ 15 examples \(class 2 has 19\)"),
+        ({"ways": 7}, "ways=7 and labels of 6 classes"),
+        ({"ways": 1}, "ways=1, expected a whole number of at least 2"),
+        ({"shots": 0}, "shots=0"),
+        ({"queries": 0}, "queries=0"),
+        ({"episodes": 1}, "episodes=1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"metric": "dot"}, "metric='dot', expected 'euclidean' or 'cosine'"),
+        ({"embeddings": np.ones((159, 2))}, "all the same"),
+        ({"embeddings": np.full((159, 2), np.nan)}, "NaN"),
+        ({"labels": np.zeros(159, int)}, "labels of 1 classes"),
+        ({"labels": np.zeros(9, int)}, r"labels of shape \(9,\)"),
+    ],
+)
+def test_wrong_arguments_are_errors(change, message):
+    x, labels = classes_of([30, 30, 19, 30, 20, 30])
+    with pytest.raises(ValueError, match=message):
+        few_shot(**{"embeddings": x, "labels": labels, **change})

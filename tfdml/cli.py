@@ -1,0 +1,338 @@
+"""The command line: `tfdml embed`, `evaluate`, `search` and `verify`.
+
+A command is a function of the parsed options that prints its results and returns the exit code, and a function that
+declares the options; `COMMANDS` lists both.
+"""
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml import datasets, export, metrics, models, search
+from tfdml._checks import require
+from tfdml.metrics.default_ranks import default_ranks
+from tfdml.models.bulk_embedding import embed_loadable
+
+GOOD, FAILED, USAGE = 0, 1, 2
+
+_SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
+_MODEL = "a SavedModel folder that tfdml exported, or a .keras file"
+_TABLES = (".csv", ".tsv", ".parquet")
+_K = 10
+
+
+class UsageError(Exception):
+    """An argument that does not lead to a set, a model or an index."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: words of the command line after `tfdml`; None for those of this process.
+
+    Returns:
+        Exit code: 0 for success, 1 if something was found or failed, 2 for arguments that cannot be used.
+
+    Raises:
+        SystemExit: after `--help`, `--version`, and for options that are not known (with code 2).
+    """
+    options = _parser().parse_args(arguments)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: _say(f"warning: {message}")
+        try:
+            return options.run(options)
+        except UsageError as error:
+            return _fail(error, USAGE)
+        except KeyboardInterrupt:
+            return _fail("interrupted", FAILED)
+        except Exception as error:  # of readers, decoders and TensorFlow: none of their types says more
+            return _fail(error, FAILED)
+
+
+def embed(options: argparse.Namespace) -> int:
+    """Embed a set to disk."""
+    model, view = open_model(options.model, options.preprocessing)
+    part = open_set(options, view)
+    skipped = models.write_embeddings(model, part, options.out, batch_size=options.batch_size)
+    _say_skipped(skipped)
+    record = {"out": options.out, "embedded": len(part) - len(skipped), "skipped": _as_records(skipped)}
+    _print(options, record, [f"{record['embedded']:,} examples embedded in {options.out}, {len(skipped):,} skipped"])
+    return FAILED if skipped else GOOD
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Measure retrieval in a set."""
+    model, view = open_model(options.model, options.preprocessing)
+    part = open_set(options, view)
+    embeddings, rows, skipped = embed_loadable(model, part, options.batch_size)
+    _say_skipped(skipped)
+    record = _evaluation(embeddings, part.take(rows))
+    head = f"{record['queries']:,} queries, {record['without a match']:,} more without a match"
+    _print(options, {**record, "skipped": _as_records(skipped)}, [head, *_table(record["metrics"])])
+    return FAILED if skipped else GOOD
+
+
+def _evaluation(embeddings, part):
+    """The metrics of a set as a record for JSON. The only place where the command line measures."""
+    values = metrics.retrieval(embeddings, part.labels, k=default_ranks(len(part) - 1), per_query=True)
+    scored = ~np.isnan(values["mrr"])
+    require(bool(scored.any()), f"{len(part)} examples of which no two have the same class", "at least one such pair")
+    several = len(np.unique(part.labels[scored])) > 1  # classes, which the bootstrap draws
+    found = {
+        name: {
+            "value": float(values[name][scored].mean()),
+            "interval": metrics.bootstrap(values[name], part.labels) if several else None,
+        }
+        for name in values
+    }
+    return {"queries": int(scored.sum()), "without a match": int((~scored).sum()), "metrics": found}
+
+
+def _table(found):
+    """Lines of a table of metrics with their intervals."""
+    lines = [f"{'metric':<14}{'value':>7}  95% interval"]
+    for name, measured in found.items():
+        low_high = "" if measured["interval"] is None else "{:.4f} to {:.4f}".format(*measured["interval"])
+        lines.append(f"{name:<14}{measured['value']:>7.4f}  {low_high}".rstrip())
+    return lines
+
+
+def find(options: argparse.Namespace) -> int:
+    """Find the neighbors of images in an index."""
+    model, view = open_model(options.model, options.preprocessing)
+    index, describe = open_index(options.index)
+    images = _read_images(options.images, view)
+    k = min(_K, len(index)) if options.k is None else options.k
+    found = index.search(models.embed(model, images, batch_size=options.batch_size), k)
+    records = [
+        {
+            "image": image,
+            "neighbors": [{"id": id, "score": score, **describe(id)} for id, score in zip(*lists, strict=True)],
+        }
+        for image, *lists in zip(options.images, *(part.tolist() for part in found), strict=True)
+    ]
+    _print(options, records, [line for record in records for line in _neighbor_lines(record)])
+    return GOOD
+
+
+def _neighbor_lines(record):
+    yield record["image"]
+    for neighbor in record["neighbors"]:
+        about = [str(neighbor[name]) for name in ("label", "path") if name in neighbor]
+        yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *about])
+
+
+def verify(options: argparse.Namespace) -> int:
+    """List the examples of a set that should be left out."""
+    part = open_set(options, datasets.Preprocessing(size=224))
+    found = part.verify().problems
+    unusable = [(name, reason) for name, reason in part.skipped if _is_table(options.set) and not _elsewhere(reason)]
+    records = [{"row": None, "name": name, "reason": reason} for name, reason in unusable] + _as_records(found)
+    head = f"{len(part) + len(unusable):,} examples, of which {len(records):,} have a problem"
+    lines = [f"  {record['name']}  {record['reason']}" for record in records]
+    _print(options, {"examples": len(part) + len(unusable), "problems": records}, [head, *lines])
+    return FAILED if records else GOOD
+
+
+def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Preprocessing]:
+    """A model for `tfdml.models.embed`, and how it reads images.
+
+    Raises:
+        UsageError: there is no model, or it cannot be read.
+    """
+    with _usage(f"--preprocessing {preprocessing}"):
+        view = None if preprocessing is None else datasets.Preprocessing(**json.loads(Path(preprocessing).read_text()))
+    with _usage(f"MODEL={path!r}"):
+        if Path(path).is_file() and path.endswith(".keras"):
+            model = keras.saving.load_model(path, compile=False)
+            return model, view or _view_of_input(model)
+        require(Path(path).is_dir(), "no such file or folder", _MODEL)
+        model = export.load(path)
+        return model, view or model.preprocessing
+
+
+def open_set(options: argparse.Namespace, view: datasets.Preprocessing) -> datasets.LabeledSet:
+    """The set that SET names, read as the model reads images.
+
+    Raises:
+        UsageError: there is no set, it has no images, or it cannot be read.
+    """
+    found: Any
+    with _usage(f"SET={options.set!r}"):
+        splits = None if options.split is None else (options.split,)
+        if options.set.startswith("tfds:"):
+            require(splits is not None, "no --split", "--split with the name of a split of the data set")
+            found = datasets.tfds(options.set.removeprefix("tfds:"), options.split, load=view)
+        elif _is_table(options.set):
+            columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
+            found = datasets.table(options.set, splits=splits, load=view, on_error="skip", **columns)
+        else:
+            require(Path(options.set).is_dir(), "no such file or folder", _SET)
+            found = datasets.folder(options.set, splits=splits, load=view)
+    part = found[0] if isinstance(found, tuple) else found
+    _say_left_out(part)
+    return part
+
+
+def open_index(path: str) -> tuple[Any, Callable[[int], dict[str, str]]]:
+    """An index, and a function from an id to what is known about it.
+
+    Raises:
+        UsageError: there is neither an index nor embeddings, or they cannot be read.
+    """
+    with _usage(f"INDEX={path!r}"):
+        if (Path(path) / "index.json").is_file():
+            return search.load(path), lambda id: {}
+        found = models.read_embeddings(path)
+        return search.Exact(found.embeddings, found.rows), _description(found)
+
+
+def _description(found):
+    def describe(row):
+        place = np.searchsorted(found.rows, row)  # they ascend
+        label = {} if found.labels is None else {"label": found.class_names[found.labels[place]]}
+        return label | ({} if found.paths is None else {"path": str(found.paths[place])})
+
+    return describe
+
+
+def _read_images(paths, view):
+    """Image files as an array of what the model takes."""
+    with _usage("IMAGE"):
+        part = datasets.LabeledSet(
+            paths=np.array(paths), labels=np.zeros(len(paths), int), class_names=("",), load=view
+        )
+        broken = part.broken()
+        require(not broken, "; ".join(f"{name}: {reason}" for _, name, reason in broken), "image files")
+        return part.examples()
+
+
+def _view_of_input(model):
+    """Images stretched to the input of a Keras model, as `tfdml.export.saved_model` reads them."""
+    shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
+    expected = "an input (height, width, channels) of fixed size; or pass --preprocessing"
+    require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)
+    return datasets.Preprocessing(size=shape[:2], channels=shape[2])
+
+
+def _is_table(name):
+    return name.endswith(_TABLES)
+
+
+def _elsewhere(reason):
+    """Whether a row of a table is left out for its split, which is no problem."""
+    return reason.startswith("split ")
+
+
+def _say_left_out(part):
+    """Say what is not in the set."""
+    left_out = [(name, reason) for name, reason in part.skipped if not _elsewhere(reason)]
+    if left_out:
+        name, reason = left_out[0]
+        _say(f"left out of the set: {len(left_out):,}, first {name}: {reason}")
+
+
+def _say_skipped(skipped):
+    for _, name, reason in skipped:
+        _say(f"skipped {name}: {reason}")
+
+
+def _as_records(found):
+    return [{"row": row, "name": name, "reason": reason} for row, name, reason in found]
+
+
+def _print(options, record, lines):
+    """The results on stdout."""
+    print(json.dumps(record) if options.json else "\n".join(lines))
+
+
+def _say(text):
+    print(f"tfdml: {text}", file=sys.stderr)
+
+
+def _fail(error, code):
+    """Say an error in one line."""
+    _say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+    return code
+
+
+@contextlib.contextmanager
+def _usage(argument: str) -> Iterator[None]:
+    """Errors inside become `UsageError`, which names the argument."""
+    try:
+        yield
+    except Exception as error:  # of any library that reads files
+        raise UsageError(f"{argument}: {error}") from error
+
+
+def _positive(text):
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a whole number of at least 1.")
+    return int(text)
+
+
+def _set_options(parser):
+    parser.add_argument("set", metavar="SET", help=_SET)
+    parser.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
+    parser.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
+    parser.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
+    parser.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
+
+
+def _model_options(parser):
+    parser.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    parser.add_argument(
+        "--batch-size", type=_positive, default=256, metavar="N", help="images at a time (default: 256)"
+    )
+
+
+def _embed_options(parser):
+    _set_options(parser)
+    parser.add_argument("out", metavar="OUT", help="a .parquet file, or a folder for .npy and .csv files")
+    parser.add_argument("--model", required=True, metavar="MODEL", help=_MODEL)
+    _model_options(parser)
+
+
+def _evaluate_options(parser):
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    _set_options(parser)
+    _model_options(parser)
+
+
+def _find_options(parser):
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parser.add_argument("index", metavar="INDEX", help="what tfdml.search saved, or tfdml embed wrote")
+    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
+    parser.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {_K})")
+    _model_options(parser)
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
+    "embed": (embed, _embed_options),
+    "evaluate": (evaluate, _evaluate_options),
+    "search": (find, _find_options),
+    "verify": (verify, _set_options),
+}
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="tfdml", description="Embed, evaluate, search and verify sets of images.")
+    parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, (run, declare) in COMMANDS.items():
+        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        declare(command)
+        command.add_argument("--json", action="store_true", help="print the results as JSON")
+        command.set_defaults(run=run)
+    return parser

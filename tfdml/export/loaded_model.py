@@ -1,0 +1,83 @@
+"""SavedModels that `saved_model` wrote, ready to embed sets."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml._atomic import read_whole
+from tfdml._checks import require
+from tfdml.datasets import Preprocessing
+
+
+class LoadedModel:
+    """A SavedModel that `tfdml.export.saved_model` wrote: see `load`.
+
+    Attributes:
+        preprocessing: how images were read for the model, the `load` of sets to embed.
+        class_names: names of the classes in the order of their labels; None if they were not exported.
+        fingerprint: sha256 of the files of the model.
+    """
+
+    def __init__(self, folder: Path):
+        self._served = tf.saved_model.load(str(folder))
+        self._embed = self._served.signatures["serving_default"]
+        extra = folder / "assets.extra"
+        self.preprocessing = Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
+        names = extra / "class_names.json"
+        self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
+        self.fingerprint = _fingerprint(folder)
+
+    def predict_on_batch(self, images: Any) -> np.ndarray:
+        """Embeddings `(batch, dim)` float32 of uint8 pixels `(batch, height, width, channels)`."""
+        images = tf.convert_to_tensor(images)
+        shape = (None, *self.preprocessing.shape)
+        received = f"images of shape {images.shape} and type {images.dtype.name}"
+        require(images.dtype == "uint8" and images.shape.is_compatible_with(shape), received, f"uint8 {shape}")
+        return self._embed(images=images)["embedding"].numpy()
+
+
+def load(path: str | os.PathLike) -> LoadedModel:
+    """Load a SavedModel that `saved_model` or `tfdml.callbacks.ExportBest` wrote, to embed sets.
+
+        model = load("savedmodels/products")
+        photos = tfdml.datasets.folder("photos", load=model.preprocessing)
+        tfdml.models.write_embeddings(model, photos, "photos.parquet")
+
+    The classes of the model and its losses need not be known. Another process may export to the same folder at the same
+    time; the result is then either the old or the new model.
+
+    Args:
+        path: folder of the SavedModel.
+
+    Returns:
+        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
+
+    Raises:
+        ValueError: the folder holds no SavedModel that `saved_model` wrote, or it is damaged.
+    """
+    return read_whole(path, lambda folder: _load(folder, path))
+
+
+def _load(folder, path):
+    expected = "a folder that tfdml.export.saved_model wrote. Export the model again"
+    require((folder / "saved_model.pb").is_file(), f"path={str(path)!r}, which holds no SavedModel", expected)
+    try:
+        return LoadedModel(folder)
+    except (OSError, KeyError, TypeError, ValueError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"Received path={str(path)!r}, a SavedModel that cannot be read ({reason}), expected {expected}."
+        ) from error
+
+
+def _fingerprint(folder):
+    checksum = hashlib.sha256()
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        with file.open("rb") as content:
+            checksum.update(hashlib.file_digest(content, "sha256").digest())
+    return checksum.hexdigest()

@@ -1,0 +1,187 @@
+"""Agreement of a clustering with classes.
+
+With N examples, n_ij of them of class i in cluster j, a_i = sum_j n_ij and b_j = sum_i n_ij:
+
+    I = sum_ij n_ij / N log(N n_ij / (a_i b_j))              mutual information
+    H(a) = -sum_i a_i / N log(a_i / N)                       entropy
+    nmi = I / sqrt(H(a) H(b))
+    ami = (I - E[I]) / ((H(a) + H(b)) / 2 - E[I])            E[I]: mean of I over all permutations of one labeling
+    f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2))
+
+f1 is that of pairs of examples: a pair is predicted to have the same class if it is in one cluster.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from tfdml._checks import as_ids, as_vectors, require, require_varied, require_whole
+from tfdml.metrics.packages import evaluation_package
+from tfdml.search.scores import l2_normalize
+
+_MINI_BATCH_ABOVE = 2_000_000_000  # Examples times clusters.
+_BATCH = 4096  # Examples in a mini-batch; at least one per cluster.
+_ROUNDING = 1e-9  # Of an entropy, relative.
+
+
+def clustering(
+    embeddings: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    seed: int = 0,
+    restarts: int = 1,
+    mini_batch: bool | None = None,
+    metric: str = "cosine",
+) -> dict[str, Any]:
+    """`clustering_scores` of k-means with as many clusters as classes.
+
+    Args:
+        embeddings: `(n, dim)` floats.
+        labels: `(n,)` integer class ids, any int64.
+        seed: seed of k-means, 0 or more.
+        restarts: number of runs of k-means from other starts; the one with the smallest inertia counts.
+        mini_batch: True for mini-batch k-means, False for k-means; None: mini-batch above 2,000,000,000 examples times
+            classes. Where classes are small, mini-batch k-means finds worse clusters: do not compare it with k-means.
+        metric: "cosine", which normalizes the embeddings, or "euclidean".
+
+    Returns:
+        dict of `nmi`, `ami` and `f1`, floats, and of what they were measured with: `clusters`, `seed` and `restarts`,
+        integers, and `algorithm`, "k-means" or "mini-batch k-means".
+
+    Raises:
+        ValueError: labels that are not integers, or of another length; one class only, or no two examples of one class;
+            embeddings that are not finite or all the same; a setting out of range.
+        ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
+
+    Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
+    """
+    require(metric in ("cosine", "euclidean"), f"metric={metric!r}", "'cosine' or 'euclidean'")
+    require_whole("seed", seed, 0, 2**32 - 1)
+    require_whole("restarts", restarts, 1)
+    x = as_vectors(embeddings, "embeddings")
+    labels = as_ids(labels, "labels", len(x))
+    clusters = len(np.unique(labels))
+    require(
+        1 < clusters < len(x),
+        f"{len(x)} examples of {clusters} classes",
+        "two classes, and one of them with two examples",
+    )
+    require_varied(x)
+    mini_batch = clusters * len(x) > _MINI_BATCH_ABOVE if mini_batch is None else mini_batch
+    algorithm = _mini_batch_k_means if mini_batch else _k_means
+    with threadpool_limits(1, "blas"):  # The start makes many small products, between which BLAS threads would wait.
+        x = l2_normalize(x) if metric == "cosine" else x
+        found = algorithm(x, clusters, n_init=restarts, random_state=seed)
+    return {
+        **clustering_scores(labels, found),
+        "clusters": clusters,
+        "seed": seed,
+        "restarts": restarts,
+        "algorithm": "mini-batch k-means" if mini_batch else "k-means",
+    }
+
+
+def _k_means(x, clusters, **options):
+    return evaluation_package("sklearn.cluster").KMeans(clusters, **options).fit_predict(x)
+
+
+def _mini_batch_k_means(x, clusters, **options):
+    options["batch_size"] = max(_BATCH, clusters)
+    return evaluation_package("sklearn.cluster").MiniBatchKMeans(clusters, **options).fit_predict(x)
+
+
+def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:
+    """Normalized and adjusted mutual information, and pairwise F1, of a clustering.
+
+    nmi has the geometric mean of the entropies, as papers on metric learning define it; scikit-learn's default is the
+    arithmetic mean. It rises with the number of clusters even for random ones; ami, whose mean over random clusterings
+    is 0, does not.
+
+    Time and memory grow with the number of examples; there is no matrix of classes and clusters.
+
+    Args:
+        labels: `(n,)` integer class ids, any int64.
+        clusters: `(n,)` integer cluster ids, any int64.
+
+    Returns:
+        dict of floats: `nmi`, `ami` and `f1`. For one cluster nmi and ami are 0. f1 is 0 where no two examples have the
+        same class and the same cluster.
+
+    Raises:
+        ValueError: ids that are not integers, of different lengths, or of one class only.
+        ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
+
+    Source: Strehl, Ghosh, Cluster Ensembles, JMLR 2002 (NMI with the geometric mean); Vinh, Epps, Bailey, Information
+    Theoretic Measures for Clusterings Comparison, JMLR 2010 (AMI, expected mutual information).
+    """
+    labels = as_ids(labels, "labels")
+    clusters = as_ids(clusters, "clusters", len(labels))
+    a, b, n = _counts(labels, clusters)
+    require(len(a) > 1, "labels of one class", "at least two classes")
+    h_a, h_b = _entropy(a), _entropy(b)
+    information = h_a + h_b - _entropy(n)
+    expected = expected_mutual_information(a, b)
+    one_cluster = len(b) == 1
+    return {
+        "nmi": 0.0 if one_cluster else float(information / np.sqrt(h_a * h_b)),
+        "ami": 0.0 if one_cluster else float(_adjusted(information, expected, (h_a + h_b) / 2)),
+        "f1": float(2 * _pairs(n) / max(1, _pairs(a) + _pairs(b))),
+    }
+
+
+def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
+    """E[I] of two labelings with the given class sizes, over all permutations of one of them.
+
+        E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)),  P(n) hypergeometric
+
+    Equal sizes are counted together, so the sum has at most 2N terms in i and j, in place of classes x clusters.
+
+    Args:
+        a, b: `(classes,)` and `(clusters,)` sizes, at least 1, of the same sum N.
+
+    Returns:
+        a float, in nats.
+    """
+    total = int(np.sum(a))
+    log_factorial = evaluation_package("scipy.special").gammaln(np.arange(1, total + 2))
+    pairs = itertools.product(_distinct(a), _distinct(b))
+    return sum(m * n * _expected_of_sizes(size, other, total, log_factorial) for (size, m), (other, n) in pairs)
+
+
+def _distinct(sizes):
+    """Distinct sizes, each with the number of times it occurs."""
+    return np.stack(np.unique(sizes, return_counts=True), axis=1).tolist()
+
+
+def _expected_of_sizes(a, b, total, log_factorial):
+    """The sum over n of a class of size a and a cluster of size b."""
+    n = np.arange(max(1, a + b - total), min(a, b) + 1)
+    ways = sum(log_factorial[size] for size in (a, b, total - a, total - b)) - log_factorial[total]
+    log_p = ways - sum(log_factorial[size] for size in (n, a - n, b - n, total - a - b + n))
+    return float(np.sum(np.exp(log_p) * n / total * np.log(n * (total / (a * b)))))
+
+
+def _counts(labels, clusters):
+    """Sizes of classes, of clusters, and of the classes in clusters that are not empty."""
+    labels, clusters = (np.unique(ids, return_inverse=True)[1] for ids in (labels, clusters))
+    both = labels * (clusters.max() + 1) + clusters
+    return [np.unique(ids, return_counts=True)[1] for ids in (labels, clusters, both)]
+
+
+def _entropy(counts):
+    """Entropy of a labeling, in nats."""
+    shares = counts / counts.sum()
+    return -np.sum(shares * np.log(shares))
+
+
+def _adjusted(information, expected, mean):
+    """AMI; 1 where both labelings have no two examples together, so that every permutation agrees."""
+    return 1.0 if mean - expected <= _ROUNDING * mean else (information - expected) / (mean - expected)
+
+
+def _pairs(counts):
+    """Number of pairs of examples that are together."""
+    return float(np.sum(counts * (counts - 1.0) / 2))

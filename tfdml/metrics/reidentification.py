@@ -1,0 +1,243 @@
+"""Re-identification: the same person or vehicle, seen by another camera."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import as_ids, as_vectors, require, require_whole
+from tfdml.metrics.reciprocal import KReciprocal
+from tfdml.metrics.retrieval import retrieval
+from tfdml.search.blocks import MEMORY
+
+_RULES = ("same_identity_and_camera", "same_group")
+
+
+def reidentification(
+    embeddings: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    cameras: npt.ArrayLike,
+    *,
+    gallery: npt.ArrayLike | None = None,
+    gallery_labels: npt.ArrayLike | None = None,
+    gallery_cameras: npt.ArrayLike | None = None,
+    k: int | Sequence[int] = (1, 5, 10),
+    exclude: str = "same_identity_and_camera",
+    junk: int | Sequence[int] = -1,
+    rerank: KReciprocal | None = None,
+    metric: str = "cosine",
+    per_query: bool = False,
+    memory: int = MEMORY,
+) -> dict[str, Any]:
+    """Cumulative match characteristic and mean average precision of re-identification.
+
+    The gallery of a query has no item of the same identity and the same camera. Items of other identities stay, also
+    those of the query's camera, and so do distractors, whose identity is that of no query. Gallery items and queries
+    with a junk id are removed. Queries without a relevant item are excluded from the means and counted.
+
+    * cmc@k: share of queries with a relevant item among the first k.
+    * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
+
+    Args:
+        embeddings: `(queries, dim)` floats. They need not be normalized.
+        labels: `(queries,)` integers, identities.
+        cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
+        gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
+        gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`.
+        k: ranks of cmc@k, an integer or several.
+        exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of whatever
+            identity, as for the frames of a sequence.
+        junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
+        rerank: None, or `KReciprocal()` for distances re-ranked by their neighbors.
+        metric: "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
+        per_query: return arrays instead of means.
+        memory: bytes for the blocks of scores.
+
+    Returns:
+        dict of floats: `cmc@k` for each k, `map`; and of integers: `queries`, the number of queries in the means, and
+        `skipped`, the number without a relevant item or with a junk id. With `per_query`, dict of `(queries,)` float64
+        arrays with NaN where a query was skipped; no counts.
+
+    Raises:
+        ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left;
+            k above the size of the gallery; embeddings that are not finite or all the same; no query with a relevant
+            item; an unknown `exclude`.
+
+    Warns:
+        UserWarning: where many queries have ties, see `retrieval`.
+
+    Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
+    program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
+    """
+    require(exclude in _RULES, f"exclude={exclude!r}", f"one of {', '.join(map(repr, _RULES))}")
+    _require_all_or_none(gallery, gallery_labels, gallery_cameras)
+    queries = _side(embeddings, labels, cameras, junk)
+    items = queries if gallery is None else _side(gallery, gallery_labels, gallery_cameras, junk, "gallery")
+    groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
+    if rerank is None:
+        found = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
+    else:
+        found = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
+    found = {name: _with_junk(values, queries.kept) for name, values in found.items()}
+    return found if per_query else _means(found)
+
+
+def random_gallery(
+    embeddings: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    repeats: int = 10,
+    k: int | Sequence[int] = (1, 5),
+    seed: int = 0,
+    metric: str = "cosine",
+    memory: int = MEMORY,
+) -> dict[str, Any]:
+    """Cumulative match characteristic with one random image per identity as the gallery, the protocol of VehicleID.
+
+    Each repeat draws one image of every identity at random as the gallery; all other images are queries. An identity
+    with one image has no query, and stays in the gallery. A query has one relevant item, so map is the mean of
+    1 / rank.
+
+    Args:
+        embeddings: `(n, dim)` floats. They need not be normalized.
+        labels: `(n,)` integers, identities.
+        repeats: number of random galleries, 10 in the protocol.
+        k: ranks of cmc@k, an integer or several.
+        seed: seed of the draws; the same seed gives the same galleries.
+        metric: "cosine", "dot" or "euclidean".
+        memory: bytes for the blocks of scores.
+
+    Returns:
+        dict of floats: `cmc@k` for each k and `map`, means over all repeats; and of integers: `queries`, the number of
+        queries in one repeat, `gallery`, the number of identities, and `repeats`.
+
+    Raises:
+        ValueError: fewer than two identities; no identity with two images; k above the number of identities; otherwise
+            as `retrieval`.
+
+    Source: Liu, Tian, Wang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016.
+    """
+    require_whole("repeats", repeats, 1)
+    x = as_vectors(embeddings, "embeddings")
+    labels = as_ids(labels, "labels", len(x))
+    identities = len(np.unique(labels))
+    require(
+        1 < identities < len(labels),
+        f"{len(labels)} images of {identities} identities",
+        "at least two identities, one of them with two images",
+    )
+    rng = np.random.default_rng(seed)
+    options = {"k": k, "metric": metric, "memory": memory}
+    found = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
+    means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+    return {**means, "queries": len(labels) - identities, "gallery": identities, "repeats": repeats}
+
+
+def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
+    parts = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
+    given = [name for name, part in parts.items() if part is not None]
+    require(
+        len(given) in (0, 3), " and ".join(given) + " alone", "gallery, gallery_labels and gallery_cameras, or none"
+    )
+
+
+class _Side(NamedTuple):
+    """Queries or gallery items without junk, and which of the rows given these are."""
+
+    vectors: np.ndarray
+    labels: np.ndarray
+    cameras: np.ndarray
+    kept: np.ndarray
+
+
+def _side(vectors, labels, cameras, junk, name=None):
+    """Checked `_Side` without junk."""
+    prefix = f"{name}_" if name else ""
+    vectors = as_vectors(vectors, name or "embeddings")
+    labels = as_ids(labels, f"{prefix}labels", len(vectors))
+    cameras = as_ids(cameras, f"{prefix}cameras", len(vectors))
+    kept = ~np.isin(labels, junk)
+    require(
+        kept.any(),
+        f"{len(kept)} {name or 'queries'}, of which none is left without junk={junk!r}",
+        "at least one other identity",
+    )
+    return _Side(vectors[kept], labels[kept], cameras[kept], kept)
+
+
+def _groups(queries, items):
+    """Ids of identity and camera, of queries and of gallery items."""
+    pairs = np.concatenate([np.stack([side.labels, side.cameras], axis=1) for side in (queries, items)])
+    codes = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.split(codes, [len(queries.labels)])
+
+
+def _exact(queries, items, groups, item_groups, **options):
+    """Values per query by the ranking of `retrieval`."""
+    if items is not queries:
+        options |= {"gallery": items.vectors, "gallery_labels": items.labels, "gallery_groups": item_groups}
+    return _renamed(retrieval(queries.vectors, queries.labels, groups=groups, per_query=True, **options))
+
+
+def _reranked(queries, items, groups, item_groups, *, k, metric, memory, rerank):
+    """Values per query by re-ranked distances."""
+    ks = np.unique(np.atleast_1d(k)).tolist()
+    for rank in ks:
+        require_whole("k", rank, 1, len(items.labels) - (items is queries))
+    gallery = None if items is queries else items.vectors
+    parts = []
+    for rows, d in rerank.distances(queries.vectors, gallery, metric=metric, memory=memory):
+        removed = groups[rows, None] == item_groups
+        d[removed] = np.inf
+        relevant = (queries.labels[rows, None] == items.labels) & ~removed
+        parts.append(_values(np.take_along_axis(relevant, np.argsort(d, axis=1, kind="stable"), axis=1), ks))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _values(hits, ks):
+    """cmc@k and average precision of ranked lists, `(queries, n)` booleans; NaN for a list without a hit."""
+    total = hits.sum(axis=1)
+    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+    values = {f"cmc@{k}": hits[:, :k].any(axis=1) for k in ks}
+    values["map"] = (precision * hits).sum(axis=1) / np.maximum(total, 1)
+    return {name: np.where(total > 0, value, np.nan) for name, value in values.items()}
+
+
+def _with_junk(values, kept):
+    """Values of all queries, NaN for junk."""
+    found = np.full(len(kept), np.nan)
+    found[kept] = values
+    return found
+
+
+def _means(values):
+    used = ~np.isnan(values["map"])
+    require(
+        used.any(),
+        f"{len(used)} queries, none of which has an item of its identity in another camera or group",
+        "one at least. Check that labels and cameras of queries and gallery are the same ids",
+    )
+    means = {name: float(value[used].mean()) for name, value in values.items()}
+    return {**means, "queries": int(used.sum()), "skipped": int((~used).sum())}
+
+
+def _one_per_identity(labels, rng):
+    """Rows of one random image per identity."""
+    order = rng.permutation(len(labels))
+    return order[np.unique(labels[order], return_index=True)[1]]
+
+
+def _with_gallery(x, labels, rows, options):
+    """cmc and map of all other rows with a gallery of some rows."""
+    is_query = np.ones(len(labels), bool)
+    is_query[rows] = False
+    options = {"gallery": x[rows], "gallery_labels": labels[rows], **options}
+    return _renamed(retrieval(x[is_query], labels[is_query], **options))
+
+
+def _renamed(found):
+    """recall@k of `retrieval` as cmc@k, and map."""
+    cmc = {name.replace("recall", "cmc"): value for name, value in found.items() if name.startswith("recall@")}
+    return {**cmc, "map": found["map"]}

@@ -1,0 +1,339 @@
+"""Verification: whether the two examples of a pair have the same class, decided by a threshold on their score.
+
+Pairs of the same class are matched (genuine), others are mismatched (impostors). A pair is accepted if its score is at
+least the threshold t:
+
+    tar(t) = accepted matched pairs / matched pairs              true accept rate, recall
+    far(t) = accepted mismatched pairs / mismatched pairs        false accept rate, FP / (FP + TN)
+    frr(t) = 1 - tar(t)                                          false reject rate
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml.metrics.packages import evaluation_package
+from tfdml.search.scores import Gallery
+
+_FOLDS = 10
+_FEWEST = 10  # Pairs that decide a rate, at least.
+_ROUNDING = 1e-12  # Of a rate, which is a quotient of two counts.
+
+
+class Roc(NamedTuple):
+    """The receiver operating characteristic: each field is `(m,)` float64, by falling threshold.
+
+    Attributes:
+        far: false accept rates, rising from 0 to 1.
+        tar: true accept rates, rising from 0 to 1.
+        thresholds: halfway between the lowest score that is accepted and the next lower one. The first is infinite and
+            accepts nothing, the last is the lowest score.
+    """
+
+    far: np.ndarray
+    tar: np.ndarray
+    thresholds: np.ndarray
+
+
+def verification(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    same: npt.ArrayLike,
+    folds: npt.ArrayLike | None = None,
+    *,
+    metric: str = "cosine",
+    far: float | Sequence[float] = 0.01,
+) -> dict[str, float]:
+    """Verification metrics of pairs of embeddings: `verification_from_scores` of their `pair_scores`.
+
+    With the pairs of Labeled Faces in the Wild, whose ten folds `tfdml.datasets.lfw_pairs` reads, `accuracy` and
+    `accuracy_se` are those of its View 2.
+
+    Args:
+        a, b: `(pairs, dim)` floats; pair i is row i of both. They need not be normalized.
+        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        folds: `(pairs,)` integers, the fold of each pair; see `verification_from_scores` for None.
+        metric: "cosine", "dot" or "euclidean".
+        far: false accept rates at which the true accept rate is returned, one, several or none, between 0 and 1.
+
+    Returns:
+        dict of floats, as `verification_from_scores`.
+
+    Raises:
+        ValueError: a and b of different shapes or not finite; otherwise as `verification_from_scores`.
+
+    Warns:
+        UserWarning: as `verification_from_scores`.
+    """
+    return verification_from_scores(pair_scores(a, b, metric=metric), same, folds, far=far)
+
+
+def verification_from_scores(
+    scores: npt.ArrayLike,
+    same: npt.ArrayLike,
+    folds: npt.ArrayLike | None = None,
+    *,
+    far: float | Sequence[float] = 0.01,
+) -> dict[str, float]:
+    """Verification metrics of pairs whose scores are known, from any model.
+
+    * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
+      other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
+    * accuracy_se: standard error of that mean, the sample standard deviation over folds / sqrt(folds).
+    * auc: area under the curve of tar over far.
+    * eer: equal error rate, where far = frr on that curve.
+    * tar@far=x: the largest tar of a threshold with far <= x.
+    * fpr95: far at the highest threshold with tar >= 0.95.
+
+    Args:
+        scores: `(pairs,)` floats, larger for pairs that are more alike. Pass minus the distance for distances.
+        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        folds: `(pairs,)` integers, the fold of each pair. None: ten folds, each with a tenth of the matched and a tenth
+            of the mismatched pairs, in their order. For the pairs of LFW in the order of its list, these are its folds.
+        far: false accept rates, one, several or none, between 0 and 1.
+
+    Returns:
+        dict of floats: `accuracy`, `accuracy_se`, `auc`, `eer`, `tar@far=x` for each rate x, `fpr95`. `tar@far=x` is
+        NaN where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
+
+    Raises:
+        ValueError: scores that are not finite or all the same; fewer than two pairs of a kind; one fold, or a fold
+            whose complement has pairs of one kind only; a rate out of range.
+
+    Warns:
+        UserWarning: for each `tar@far=x` that is NaN.
+
+    Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
+    Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
+    Image Descriptors, PAMI 2011 (error at 95% recall).
+    """
+    values, is_same = _as_pairs(scores, same)
+    numbers = _as_folds(folds, is_same)
+    rates = _as_rates(far)
+    curve = _roc(values, is_same)
+    correct = [_fold_accuracy(values, is_same, numbers == fold) for fold in np.unique(numbers)]
+    return {
+        "accuracy": float(np.mean(correct)),
+        "accuracy_se": float(np.std(correct, ddof=1) / np.sqrt(len(correct))),
+        "auc": float(np.trapezoid(curve.tar, curve.far)),
+        "eer": float(np.interp(0, curve.far + curve.tar - 1, curve.far)),
+        **{f"tar@far={rate:g}": _tar_at(curve, rate, (~is_same).sum()) for rate in rates},
+        "fpr95": float(curve.far[np.argmax(curve.tar >= 0.95)]),
+    }
+
+
+def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -> np.ndarray:
+    """Scores of pairs of embeddings; a larger score is nearer.
+
+    Args:
+        a, b: `(pairs, dim)` floats; pair i is row i of both.
+        metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean", whose
+            score is minus the distance.
+
+    Returns:
+        `(pairs,)` float32; `(0,)` without pairs. The score of a pair depends on its two vectors only.
+
+    Raises:
+        ValueError: different shapes, or values that are not finite.
+    """
+    require_metric(metric)
+    first, second = as_vectors(a, "a"), as_vectors(b, "b")
+    shapes = f"a of shape {first.shape} and b of shape {second.shape}"
+    require(first.shape == second.shape, shapes, "the same shape, one row per pair")
+    rows = np.arange(len(first))
+    return Gallery(second, metric).scores(first).exact(rows, rows) if len(rows) else np.empty(0, np.float32)
+
+
+def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
+    """The receiver operating characteristic of pairs, with all of its thresholds.
+
+    Args:
+        scores: `(pairs,)` floats, larger for pairs that are more alike.
+        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+
+    Returns:
+        `Roc`.
+
+    Raises:
+        ValueError: as `verification_from_scores`.
+    """
+    return _roc(*_as_pairs(scores, same))
+
+
+def calibrated_threshold(
+    scores: npt.ArrayLike,
+    same: npt.ArrayLike,
+    *,
+    precision: float | None = None,
+    far: float | None = None,
+    frr: float | None = None,
+) -> float:
+    """The threshold on scores that reaches a wanted rate on validation pairs. Two examples match from this score on.
+
+    * precision: the lowest threshold from which at least this share of the accepted pairs are matched. It depends on
+      the share of matched pairs, which must be that of the use.
+    * far: the lowest threshold that accepts at most this share of the mismatched pairs.
+    * frr: the highest threshold that rejects at most this share of the matched pairs.
+
+    `tfdml.export.saved_model(..., threshold=)` writes it with the model.
+
+    Args:
+        scores: `(pairs,)` floats, such as `pair_scores` of validation pairs.
+        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        precision, far, frr: exactly one of them, between 0 and 1.
+
+    Returns:
+        a float, halfway between two scores. It belongs to the metric of the scores.
+
+    Raises:
+        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it (mismatched pairs
+            accepted, matched pairs rejected, or pairs accepted); a precision that no threshold reaches; pairs as in
+            `verification_from_scores`.
+    """
+    wanted = {"precision": precision, "far": far, "frr": frr}
+    given = {name: rate for name, rate in wanted.items() if rate is not None}
+    require(len(given) == 1, f"{given or 'no rate'}", "exactly one of precision, far and frr")
+    ((name, rate),) = given.items()
+    _as_rates(rate, name)
+    values, is_same = _as_pairs(scores, same)
+    curve = _roc(values, is_same)
+    place = _PLACES[name](curve, rate, is_same.sum(), (~is_same).sum())
+    require(
+        0 < place < len(curve.thresholds),
+        f"{name}={rate}, which no threshold reaches on these {len(values)} pairs",
+        "a rate within reach: plot tfdml.metrics.roc(scores, same)",
+    )
+    return float(curve.thresholds[place])
+
+
+def _place_of_precision(curve, rate, matched, mismatched):
+    accepted = curve.tar * matched + curve.far * mismatched
+    enough = (curve.tar * matched >= (rate - _ROUNDING) * accepted) & (accepted > _FEWEST - 0.5)
+    return np.flatnonzero(enough).max(initial=0)
+
+
+def _place_of_far(curve, rate, matched, mismatched):
+    _require_deciding("far", rate, mismatched, "mismatched")
+    return np.searchsorted(curve.far, rate + _ROUNDING, "right") - 1
+
+
+def _place_of_frr(curve, rate, matched, mismatched):
+    _require_deciding("frr", rate, matched, "matched")
+    return np.searchsorted(curve.tar, 1 - rate - _ROUNDING)
+
+
+_PLACES = {"precision": _place_of_precision, "far": _place_of_far, "frr": _place_of_frr}
+
+
+def _roc(scores, same):
+    """`Roc` of checked pairs."""
+    roc_curve = evaluation_package("sklearn.metrics").roc_curve
+    far, tar, lowest = roc_curve(same, scores, drop_intermediate=False)
+    below = np.append(lowest[2:], lowest[-1])
+    middle = below + (lowest[1:] - below) / 2
+    return Roc(far, tar, np.append(np.inf, np.where(middle > below, middle, lowest[1:])))
+
+
+def _fold_accuracy(scores, same, held_out):
+    """Share of correct decisions on the pairs held out, with the best threshold of all others."""
+    rest = same[~held_out]
+    require(
+        0 < rest.sum() < len(rest),
+        "folds with all pairs of a kind in one fold",
+        "folds whose complements hold matched and mismatched pairs",
+    )
+    threshold = _best_threshold(_roc(scores[~held_out], rest), rest.sum(), (~rest).sum())
+    return np.mean((scores[held_out] >= threshold) == same[held_out])
+
+
+def _best_threshold(curve, matched, mismatched):
+    """The threshold with the most correct decisions, the middle one of several."""
+    correct = np.rint(curve.tar * matched) - np.rint(curve.far * mismatched)
+    best = np.flatnonzero(correct == correct.max())
+    return curve.thresholds[best[len(best) // 2]]
+
+
+def _tar_at(curve, rate, mismatched):
+    """The largest tar with far <= rate; NaN with a warning where too few pairs decide it."""
+    if _decides(rate, mismatched):
+        return float(curve.tar[np.searchsorted(curve.far, rate + _ROUNDING, "right") - 1])
+    received = _received("far", rate, mismatched, "mismatched")
+    warnings.warn(
+        f"Received {received}, expected at least {_FEWEST}, so tar@far={rate:g} is NaN. Pass more mismatched pairs, or "
+        "a larger far.",
+        stacklevel=3,
+    )
+    return float("nan")
+
+
+def _require_deciding(name, rate, pairs, kind):
+    expected = f"at least {_FEWEST}. Pass more pairs, or a larger {name}"
+    require(_decides(rate, pairs), _received(name, rate, pairs, kind), expected)
+
+
+def _decides(rate, pairs):
+    return rate * pairs >= _FEWEST - _ROUNDING
+
+
+def _received(name, rate, pairs, kind):
+    return f"{name}={rate:g} and {pairs:,} {kind} pairs, of which {rate * pairs:.3g} would decide"
+
+
+def _as_pairs(scores, same):
+    """Scores as float64 and `same` as booleans, checked."""
+    scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
+    same = _as_booleans(same)
+    require(
+        scores.shape == same.shape,
+        f"scores of shape {scores.shape} and same of shape {same.shape}",
+        "(pairs,) for both",
+    )
+    bad = np.flatnonzero(~np.isfinite(scores))
+    require(not len(bad), f"scores that are not finite (first at place {bad[:1]})", "numbers")
+    require(
+        min(same.sum(), (~same).sum()) >= 2,
+        f"{same.sum()} matched and {(~same).sum()} mismatched pairs",
+        "at least two of each kind",
+    )
+    require(
+        np.ptp(scores) > 0,
+        "scores that are all the same",
+        "scores that differ. The model has collapsed: look at its loss and its inputs",
+    )
+    return scores, same
+
+
+def _as_booleans(same):
+    array = np.asarray(as_unmasked(same, "same"))
+    right = array.ndim == 1 and (array.dtype == bool or (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()))
+    require(
+        right,
+        f"same of shape {array.shape}, {array.dtype}",
+        "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class",
+    )
+    return array.astype(bool)
+
+
+def _as_folds(folds, same):
+    """The fold of each pair: `(pairs,)` int64 with at least two values."""
+    if folds is None:
+        place = np.where(same, np.cumsum(same), np.cumsum(~same)) - 1
+        return _FOLDS * place // np.where(same, same.sum(), (~same).sum())
+    folds = as_ids(folds, "folds", len(same))
+    require(
+        folds.min() < folds.max(),
+        f"folds that are all {folds[0]}",
+        "at least two folds, because the threshold of a fold is chosen on the others",
+    )
+    return folds
+
+
+def _as_rates(rates, name="far"):
+    found = np.atleast_1d(rates).tolist()
+    right = all(isinstance(rate, float | int) and 0 < rate < 1 for rate in found)
+    require(right, f"{name}={rates!r}", "rates above 0 and below 1, such as 0.01")
+    return found

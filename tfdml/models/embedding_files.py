@@ -1,0 +1,182 @@
+"""Files of embeddings: a Parquet file, or a folder of `.npy` and `.csv` files."""
+
+import csv
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfdml._atomic import as_writable_path, read_whole
+from tfdml._checks import is_labeled_set, require
+from tfdml.models.bulk_embedding import Problem
+
+_EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
+
+Parts = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Embeddings:
+    """Embeddings that `write_embeddings` wrote. Row i of every column is embedding i.
+
+    Attributes:
+        embeddings: `(n, dim)` float32; a memory map where they are in a folder.
+        rows: `(n,)` int64, row numbers in the set that was embedded.
+        paths: `(n,)` str, the files; None where the set has none.
+        labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
+        class_names: tuple of str, sorted; empty without labels.
+        skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
+    """
+
+    embeddings: np.ndarray
+    rows: np.ndarray
+    paths: np.ndarray | None
+    labels: np.ndarray | None
+    class_names: tuple[str, ...]
+    skipped: tuple[Problem, ...]
+
+    def __len__(self) -> int:
+        """Number of embeddings."""
+        return len(self.rows)
+
+
+def read_embeddings(path: str | os.PathLike) -> Embeddings:
+    """Read what `write_embeddings` wrote.
+
+    Raises:
+        FileNotFoundError: there are no embeddings at `path`.
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        ValueError: a file of another form.
+    """
+    path = Path(path).expanduser()
+    if path.suffix == ".parquet" and path.is_file():
+        return _read_parquet(path)
+    return read_whole(path, _read_folder)
+
+
+def as_target(path: str | os.PathLike) -> Path:
+    """A place where embeddings can be written without loss of other files.
+
+    Raises:
+        ImportError, OSError, ValueError: see `write_embeddings`.
+    """
+    target = as_writable_path(path)
+    if target.suffix == ".parquet":
+        _arrow()
+        require(not target.is_dir(), f"path={str(path)!r}, which is a folder", "a file name")
+        return target
+    known = target.suffix not in (".npy", ".npz", ".csv", ".tsv")
+    require(known, f"path={str(path)!r}", "a .parquet file, or a folder for .npy and .csv files")
+    ours = not target.exists() or (target / _EMBEDDINGS).is_file() or (target.is_dir() and not any(target.iterdir()))
+    received = f"path={str(path)!r}, which holds something other than embeddings"
+    require(ours, received, "a new or empty folder, or earlier embeddings. Choose another path")
+    return target
+
+
+def write(path: Path, data: Any, parts: Parts, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
+    """Write embeddings to a new Parquet file or folder.
+
+    Args:
+        path: a name that ends in `.parquet`, or a folder.
+        data: the set, which has the columns.
+        parts: embeddings `(kept, dim)` and rows `(kept,)`, one after the other.
+        shape: number and dim of the embeddings of all parts.
+        skipped: examples that could not be loaded.
+    """
+    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, parts, shape, skipped)
+
+
+def _columns(data, rows):
+    """The columns that describe some examples: name -> list."""
+    found = {"row": rows.tolist()}
+    if getattr(data, "paths", None) is not None:
+        found["path"] = data.paths[rows].tolist()
+    if is_labeled_set(data):
+        found["label"] = [data.class_names[label] for label in data.labels[rows]]
+    return found
+
+
+def _write_folder(folder, data, parts, shape, skipped):
+    folder.mkdir()
+    form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
+    with (folder / _EMBEDDINGS).open("wb") as file, _opened(folder / _EXAMPLES, "w") as text:
+        np.lib.format.write_array_header_1_0(file, form)
+        lines = csv.writer(text)
+        lines.writerow(_columns(data, np.arange(0)))
+        for embeddings, rows in parts:
+            file.write(np.ascontiguousarray(embeddings).data)
+            lines.writerows(zip(*_columns(data, rows).values(), strict=True))
+    with _opened(folder / _SKIPPED, "w") as text:
+        csv.writer(text).writerows([("row", "name", "reason"), *skipped])
+
+
+def _opened(path, mode):
+    return path.open(mode, newline="", encoding="utf-8")
+
+
+def _read_folder(folder):
+    if not (folder / _EMBEDDINGS).is_file():
+        raise FileNotFoundError(
+            f"Received path={str(folder)!r}, expected embeddings that write_embeddings wrote: a .parquet file, or a "
+            f"folder with {_EMBEDDINGS}."
+        )
+    with _opened(folder / _EXAMPLES, "r") as examples, _opened(folder / _SKIPPED, "r") as skipped:
+        names, *lines = csv.reader(examples)
+        problems = list(csv.reader(skipped))[1:]
+    columns = dict(zip(names, zip(*lines, strict=True), strict=True))
+    return _embeddings(np.load(folder / _EMBEDDINGS, mmap_mode="r"), columns, problems)
+
+
+def _write_parquet(path, data, parts, shape, skipped):
+    arrow, parquet = _arrow()
+    kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
+    fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
+    schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
+    with parquet.ParquetWriter(path, schema.with_metadata({"skipped": json.dumps(skipped)})) as file:
+        for embeddings, rows in parts:
+            vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
+            file.write_table(
+                arrow.table([*map(arrow.array, _columns(data, rows).values()), vectors], schema=file.schema)
+            )
+
+
+def _read_parquet(path):
+    arrow, parquet = _arrow()
+    try:
+        file = parquet.ParquetFile(path)
+    except arrow.ArrowInvalid as error:
+        raise ValueError(
+            f"Received path={str(path)!r}, which is not a Parquet file: {error}. Write it again."
+        ) from error
+    skipped, names = (file.schema_arrow.metadata or {}).get(b"skipped"), file.schema_arrow.names
+    received = f"path={str(path)!r}, a Parquet file with the columns {', '.join(names)}"
+    require(skipped is not None and "embedding" in names, received, "a file that write_embeddings wrote")
+    columns = {name: file.read([name])[name].to_pylist() for name in names if name != "embedding"}
+    vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
+    embeddings = np.concatenate(vectors).reshape(file.metadata.num_rows, -1)
+    return _embeddings(embeddings, columns, json.loads(skipped))
+
+
+def _arrow():
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError("A Parquet file is written and read by pyarrow: pip install tfdml[tables].") from error
+    return pyarrow, parquet
+
+
+def _embeddings(embeddings, columns, skipped):
+    names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
+    return Embeddings(
+        embeddings=embeddings,
+        rows=np.array(columns["row"], np.int64),
+        paths=np.array(columns["path"]) if "path" in columns else None,
+        labels=labels.astype(np.int64) if "label" in columns else None,
+        class_names=tuple(names.tolist()),
+        skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
+    )

@@ -1,0 +1,136 @@
+"""Embeddings of a set of any size, written in parts that survive a kill."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._atomic import atomic_write
+from tfdml._checks import require
+from tfdml.models import embedding_files
+from tfdml.models.bulk_embedding import Problem, embed_blocks, problems, rows_per_block
+
+_RUN = "run.json"
+
+
+def write_embeddings(
+    model: keras.Model, data: Any, path: str | os.PathLike, *, batch_size: int = 256
+) -> tuple[Problem, ...]:
+    """Embed a set of any size to disk.
+
+        skipped = write_embeddings(model, photos, "photos.parquet")
+        found = read_embeddings("photos.parquet")
+
+    * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
+      class) and `embedding`. Any other path becomes a folder of `embeddings.npy`, which can be mapped into memory,
+      `examples.csv` with the columns `row`, `path` and `label`, and `skipped.csv`. A column that the set does not have
+      is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
+    * Examples that cannot be loaded are left out and returned with the reason.
+    * Every 16 batches are written to the folder `path + ".unfinished"`. If the process is killed, the same call resumes
+      there. The batches are those of a run without interruption, and so are the embeddings. At the end, the parts are
+      put together, `path` appears or is replaced in one step, and the folder is removed.
+    * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
+
+    Progress is shown on a terminal.
+
+    Args:
+        model: model of one output `(batch, dim)`: a Keras model, or the result of `tfdml.export.load`.
+        data: as for `tfdml.models.embed`.
+        path: `.parquet` file or folder to write. Earlier embeddings are replaced.
+        batch_size: number of examples embedded at the same time.
+
+    Returns:
+        `(row, name, reason)` of each example that could not be loaded.
+
+    Raises:
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        OSError: `path` cannot be written.
+        ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; a folder
+            that holds something else; or an unfinished folder of another set, model or batch size.
+    """
+    target, size = embedding_files.as_target(path), rows_per_block(batch_size)
+    require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
+    folder = target.with_name(f"{target.name}.unfinished")
+    parts = _Parts(folder)
+    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    _begin(parts, run)
+    for embeddings, rows in embed_blocks(model, data, batch_size, start=parts.rows_done(size)):
+        parts.write(embeddings, rows, number=int(rows[0]) // size)
+    rows = parts.rows()
+    skipped = problems(data, rows)
+    with atomic_write(target) as new:
+        embedding_files.write(new, data, parts, (len(rows), parts.dim()), skipped)
+    shutil.rmtree(folder)
+    return skipped
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The parts of a run in a folder, of which one is in memory at a time: embeddings and rows."""
+
+    folder: Path
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for file in self.files():
+            with np.load(file, allow_pickle=False) as saved:
+                yield saved["embeddings"], saved["rows"]
+
+    def files(self) -> list[Path]:
+        """The parts, in the order of their rows."""
+        return sorted(self.folder.glob("[0-9]*.npz"))
+
+    def write(self, embeddings: np.ndarray, rows: np.ndarray, number: int) -> None:
+        with atomic_write(self.folder / f"{number:09}.npz") as new:
+            np.savez(new, embeddings=embeddings, rows=rows)
+
+    def rows_done(self, size: int) -> int:
+        """Number of rows before the first block that is missing."""
+        files = self.files()
+        return (int(files[-1].stem) + 1) * size if files else 0
+
+    def rows(self) -> np.ndarray:
+        """The rows that were embedded."""
+        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self)])
+
+    def dim(self) -> int:
+        """Numbers of an embedding."""
+        return next(iter(self))[0].shape[1]
+
+
+def _begin(parts, run):
+    """Make the folder of the parts, or check that its parts are those of the same run."""
+    file = parts.folder / _RUN
+    if not parts.folder.exists() or (file.is_file() and not parts.files()):
+        with atomic_write(parts.folder) as new:
+            new.mkdir()
+            (new / _RUN).write_text(json.dumps(run))
+    found = json.loads(file.read_text()) if file.is_file() else {}
+    other = [name for name in run if found.get(name) != run[name]]
+    received = f"an unfinished run in {str(parts.folder)!r} with another {' and another '.join(other)}"
+    require(not other, received, "the same. Finish that run, or remove the folder to start over")
+
+
+def _set_fingerprint(data):
+    """What tells a set, or an array, from others."""
+    if hasattr(data, "fingerprint"):
+        return data.fingerprint()
+    some = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
+    return hashlib.sha256(f"{len(data)} {some.dtype} {some.shape}".encode() + some.tobytes()).hexdigest()
+
+
+def _model_fingerprint(model):
+    """What tells a model from others: its own fingerprint, or the checksum of its weights."""
+    if hasattr(model, "fingerprint"):
+        return model.fingerprint
+    checksum = hashlib.sha256()
+    for weights in model.get_weights():
+        checksum.update(f"{weights.dtype} {weights.shape}".encode())
+        checksum.update(np.ascontiguousarray(weights).tobytes())
+    return checksum.hexdigest()
