@@ -1,5 +1,7 @@
 """Ranks from tiles of approximate scores: comparisons by loops, half of the product, and queries that are left out."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from tests.search.products import unsteady
 from tfdml.metrics import retrieval
 from tfdml.metrics.ranks import tiling
 from tfdml.metrics.ranks.tiles import compare_tile
-from tfdml.search import scores
+from tfdml.search import blocks, scores
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -92,5 +94,24 @@ def test_relevant_items_of_many_queries_are_ranked_in_parts_that_fit_into_memory
     x, labels = small_classes()
     expected = retrieval(x, labels, full_map=False)
     assert len(tiling._parts(np.full(900, 3), 2**16)) > 5
-    monkeypatch.setattr(tiling, "_ITEM_BYTES", 2**17)
+    monkeypatch.setattr(tiling, "_ITEM_BYTES", 2**14)
     assert retrieval(x, labels, full_map=False, memory=2**23) == expected
+
+
+def test_threads_that_drop_items_of_the_same_queries_at_the_same_time_rank_as_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 1100, size=6000)
+    x = rng.normal(size=(1100, 16))[labels] + 0.7 * rng.normal(size=(6000, 16))
+    monkeypatch.setattr(tiling, "_ROWS", 64)
+    monkeypatch.setattr(tiling, "_COLUMNS", 4096)
+    monkeypatch.setattr(blocks, "thread_count", lambda: 8)
+    expected = retrieval(x, labels, per_query=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(3):
+            got = retrieval(x, labels, per_query=True, full_map=False)
+            for name in got:
+                np.testing.assert_array_equal(got[name], expected[name])
+    finally:
+        sys.setswitchinterval(interval)

@@ -116,7 +116,7 @@ class _Tiling:
     def _active(self, queries):
         """Places of the active items of a slice of the queries."""
         start, stop = self.ends[queries.start], self.ends[queries.stop]
-        return start + np.flatnonzero(self.active[start:stop])
+        return start + np.flatnonzero(self.active[start:stop].copy())  # Other threads write to the array meanwhile.
 
     def _tile(self, rows, columns, buffer):
         """Approximate scores; -inf where an item is relevant or no candidate."""
