@@ -68,6 +68,8 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/caches.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/scan.py
+	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py

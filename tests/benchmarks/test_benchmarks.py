@@ -40,6 +40,8 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("clustering", [], {"seconds", "nmi", "ami", "f1"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
+        ("scan", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
+        ("gpu_retrieval", [], {"device", "seconds", "over_product", "recall@1000"}),
         ("micro_batches", [], {"peak_mib", "step_s"}),
         ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
@@ -118,8 +120,17 @@ def test_ways_of_retrieval_agree(tmp_path, monkeypatch):
     rows = table_of("retrieval", tmp_path, monkeypatch, "--no-peers", prepare=only_ours_in_a_process_of_its_own)
     found = {row["way"]: row for row in rows}
     assert list(found) == ["matrix product alone", "tfdml", "tfdml, map too", "scann brute force", "scann default"]
+    assert float(found["tfdml"]["over_ours"]) == 1
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert found["tfdml"]["map@r"] == found["tfdml, map too"]["map@r"]
+
+
+def test_approximate_search_is_timed_at_a_recall_that_is_measured(tmp_path, monkeypatch):
+    exact, scann = table_of("search", tmp_path, monkeypatch, "--repeats", "1")
+    assert (exact["way"], scann["way"]) == ("exact", "scann")
+    assert float(exact["over_exact"]) == float(exact["recall@10"]) == 1
+    assert float(scann["recall@10"]) > 0.9
+    assert int(scann["leaves_to_search"]) > 0
 
 
 def test_a_missing_peer_is_named_with_the_command_that_installs_it(monkeypatch):

@@ -211,7 +211,7 @@ def test_macro_average_is_the_mean_of_class_means():
     assert retrieval(x, labels)["map@r"] != pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", ["compare", "sort", "count"])
+@pytest.mark.parametrize("method", ["tile", "compare", "sort", "count"])
 @pytest.mark.parametrize("levels", [5, 100, 10**6])
 @pytest.mark.parametrize(("number", "best"), [(1, 3000), (4, 3000), (4, 10), (300, 3000), (300, 320), (2500, 3000)])
 def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels, number, best, monkeypatch):
@@ -226,10 +226,13 @@ def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels
     relevant_values = values[order[is_relevant[order]]]
     expected = np.flatnonzero(is_relevant[order]) + 1
     for depth in (1, 8, 500, 3000):
-        block = np.empty((1, 3000), np.float32)
-        ((rows, found),) = ranks.ranks_of_relevant(products, sides, np.array([depth]), slice(0, 1), block)
+        used = []
+        needs = {"memory": 2**24, "row_bytes": 0, "thread_bytes": 0}
+        for _ in ranks.for_ranks(lambda *x, used=used: used.append(x), products, sides, np.array([depth]), **needs):
+            pass
+        ((queries, found),) = [(queries, found) for queries, found in used if len(queries)]
         count = len(found.above)
-        assert (rows, found.query.tolist()) == (slice(0, 1), [0] * count)
+        assert (queries.tolist(), found.query.tolist()) == ([0], [0] * count)
         assert count >= max(1, (expected <= depth).sum())
         assert count >= (relevant_values == relevant_values.max()).sum()
         inside = expected[:count] <= max(depth, expected[0])
@@ -323,9 +326,10 @@ def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, mon
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
 @pytest.mark.parametrize("classes", [2, 5, 120])
-@pytest.mark.parametrize("method", ["compare", "sort", "count"])
+@pytest.mark.parametrize("method", ["tile", "compare", "sort", "count"])
 def test_near_ties_rank_by_the_scores_of_pairs_and_then_by_position(metric, classes, method, monkeypatch):
     monkeypatch.setattr(scores, "product", unsteady)
+    monkeypatch.setattr(ranks.tiling, "_COLUMNS", 50)
     monkeypatch.setattr(ranks, "_method", lambda *arguments: getattr(ranks, method))
     x, labels = with_near_ties(classes, seed=1)
     some = np.arange(0, len(x), 7)

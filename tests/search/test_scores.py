@@ -80,6 +80,21 @@ def test_approximate_scores_never_leave_their_bounds(metric, farthest, dim, scal
     assert (ranked[:, 0] >= scores.below(np.arange(70), block.max(axis=1))).all()
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("farthest", [False, True])
+def test_approximate_scores_of_two_rows_are_bounded_from_both_sides(metric, farthest, monkeypatch):
+    monkeypatch.setattr(module, "product", unsteady)
+    scores = Gallery(near_ties(), metric).scores(farthest=farthest)
+    columns = slice(30, 75)
+    block = scores.approximate(slice(0, 90), out=np.empty((90, 45), np.float32), columns=columns)
+    row, column = np.divmod(np.arange(90 * 45), 45)
+    exact = scores.exact(row, column + 30)
+    for query in (row, column + 30):
+        low, high = scores.around(query, exact)
+        assert (low <= block[row, column]).all()
+        assert (block[row, column] <= high).all()
+
+
 def test_sums_over_rows_do_not_depend_on_place_number_of_rows_or_alignment():
     rng = np.random.default_rng(0)
     for dim in (*range(1, 40), 63, 64, 65, 127, 128, 129, 1000, 2047, 2048, 2100, 33_000):

@@ -32,17 +32,17 @@ class Sides:
         self.counts = self._relevant_counts()
 
     def relevant(self, rows):
-        """Pairs of queries and relevant items, for a slice of queries, by query and then by item.
+        """Pairs of queries and relevant items, for some queries `(m,)`, by query and then by item.
 
         Returns:
-            query: `(P,)` numbers within the slice.
+            query: `(P,)` places in `rows`.
             column: `(P,)` gallery rows.
         """
         order, left, right = self._classmates
         sizes = (right - left)[rows]
         query = np.repeat(np.arange(len(sizes)), sizes)
         column = order[np.arange(len(query)) + np.repeat(left[rows] - np.cumsum(sizes) + sizes, sizes)]
-        kept = ~self.removed(rows.start + query, column[:, None])[:, 0]
+        kept = ~self.removed(rows[query], column[:, None])[:, 0]
         return query[kept], column[kept]
 
     def classmates(self, row):
@@ -68,6 +68,14 @@ class Sides:
             order, left, right = self._groupmates
             return order[left[row] : right[row]]
         return [row] if self.leave_one_out else []
+
+    def exclude(self, tile, rows, columns):
+        """Set the scores of a tile, of a slice of queries with a slice of the gallery, to -inf for no candidates."""
+        if self.groups is not None:
+            np.copyto(tile, -np.inf, where=self.groups[rows, None] == self.gallery_groups[columns])
+        elif self.leave_one_out:
+            own = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
+            tile[own - rows.start, own - columns.start] = -np.inf
 
     def removed(self, rows, listed):
         """Where `listed` `(len(rows), n)` is a gallery row that is not a candidate for the query; boolean."""

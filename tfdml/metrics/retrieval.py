@@ -28,7 +28,7 @@ from tfdml._checks import as_unmasked, as_vectors, require_metric, require_varie
 from tfdml.metrics.confidence import mean_over_queries, require_average
 from tfdml.metrics.match import Match, sides_of, values_of_grades
 from tfdml.metrics.measures import as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
-from tfdml.metrics.ranks import ranks_of_relevant
+from tfdml.metrics.ranks import for_ranks
 from tfdml.metrics.relevance import by_flags
 from tfdml.metrics.ties import expected_values
 from tfdml.search.blocks import MEMORY, for_blocks
@@ -264,18 +264,20 @@ def _exact_values(queries, items, sides, cutoffs, metric, ties, full_map, memory
     depth = np.full(len(queries), len(items)) if full_map else np.maximum(depth_of(cutoffs), counts)
     measure = partial(_in_order, width=max(1, counts.max())) if ties == "index" else _in_expectation
 
-    def evaluate(rows, block):
-        for some, ranks in ranks_of_relevant(scores, sides, depth, rows, block):
-            tied[some] = _tied_at_the_best(ranks, some.stop - some.start)
-            found = measure(ranks, counts[some], cutoffs)
-            for name in values:
-                values[name][some] = found[name]
+    def use(some, ranks):
+        tied[some] = _tied_at_the_best(ranks, len(some))
+        found = measure(ranks, counts[some], cutoffs)
+        for name in values:
+            values[name][some] = found[name]
 
     bar = _progress_bar(len(queries)) if progress else None
     thread_bytes = (64 if ties == "index" else 128) * len(items)
     needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": thread_bytes}
-    for done in for_blocks(evaluate, len(queries), len(items), **needs):
-        if bar:
+    left = len(queries)
+    for done in for_ranks(use, scores, sides, depth, **needs):
+        done = min(done, left)  # Some queries are ranked in two ways.
+        left -= done
+        if bar and done:
             bar.add(done)
     return values, tied.sum() / max(1, np.count_nonzero(counts))
 

@@ -1,4 +1,4 @@
-"""Nearest neighbors: exact, and approximate with ScaNN, behind one interface."""
+"""Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN."""
 
 from os import PathLike
 
@@ -6,9 +6,10 @@ from tfdml._atomic import read_whole
 from tfdml.search.exact import Exact
 from tfdml.search.files import read_manifest
 from tfdml.search.recall import neighbor_recall
+from tfdml.search.scan import scan
 from tfdml.search.scann import Scann
 
-__all__ = ["Exact", "Scann", "load", "neighbor_recall"]
+__all__ = ["Exact", "Scann", "load", "neighbor_recall", "scan"]
 
 
 def load(folder: str | PathLike) -> Exact | Scann:

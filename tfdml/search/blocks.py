@@ -12,20 +12,20 @@ _ROWS = 256  # With fewer queries per block, the matrix product packs the whole 
 _BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switches between product and use.
 
 
-def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0):
+def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0, rows=None):
     """Calls `function(rows, block)` for all queries, one block at a time, in one thread per core.
 
-    Each thread has its own block and runs the BLAS single-threaded, because BLAS threads that wait for the next product
-    would occupy the cores. A block holds about 64 MiB, or 256 queries where that is more, and never more than
+    Each thread has its own block. A block holds about 64 MiB, or 256 queries where that is more, and never more than
     `memory` allows.
 
     Args:
         function: gets a slice of the queries and an array `(rows, columns)` float32, which it may fill and use but must
             not keep.
-        queries, columns: numbers of queries and of vectors.
+        queries, columns: numbers of queries and of columns of a block.
         memory: bytes for the blocks and the working memory of `function`.
         row_bytes: working memory of `function` per query, in addition to its scores.
         thread_bytes: working memory of `function` per thread.
+        rows: largest number of queries per block, instead of 64 MiB or 256 queries.
 
     Yields:
         the number of queries of each finished block. Work starts when the first value is requested.
@@ -35,7 +35,7 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
     """
     threads = thread_count()
     row_bytes += 4 * columns
-    wished = max(_ROWS, _BLOCK // row_bytes)
+    wished = rows or max(_ROWS, _BLOCK // row_bytes)
     size = min(wished, (memory // threads - thread_bytes) // row_bytes)
     if size < 1:
         needed = threads * (row_bytes + thread_bytes)
@@ -53,8 +53,16 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
             buffers.put(buffer)
         return stop - start
 
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(run, range(0, queries, size))
+    yield from in_threads(run, range(0, queries, size))
+
+
+def in_threads(function, tasks):
+    """Yields `function(task)` of all tasks in order, in one thread per core.
+
+    The BLAS runs single-threaded, because BLAS threads that wait for the next product would occupy the cores.
+    """
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count()) as pool:
+        yield from pool.map(function, tasks)
 
 
 def thread_count():

@@ -46,16 +46,25 @@ def l2_normalize(vectors):
 
 
 def center_of(vectors):
-    """Mean of the rows, `(dim,)` float32, independent of their order.
+    """Mean of the rows, `(dim,)` float32, independent of their order."""
+    return center_of_blocks(lambda: (vectors[part] for part in row_chunks(len(vectors), vectors.shape[1])))
+
+
+def center_of_blocks(blocks):
+    """Mean of the rows of all blocks, `(dim,)` float32, independent of their order.
 
     Each column is rounded to a grid on which float64 adds it without error.
+
+    Args:
+        blocks: function that returns an iterator over the blocks, `(n, dim)` float32; called twice.
     """
-    largest = np.maximum(vectors.max(axis=0), -vectors.min(axis=0)).astype(np.float64)
-    digits = np.ceil(np.log2(np.where(largest > 0, largest, 1))) + np.ceil(np.log2(len(vectors)))
+    extremes = [(len(block), block.max(axis=0), block.min(axis=0)) for block in blocks()]
+    counts, highest, lowest = zip(*extremes, strict=True)
+    largest = np.maximum(np.max(highest, axis=0), -np.min(lowest, axis=0)).astype(np.float64)
+    digits = np.ceil(np.log2(np.where(largest > 0, largest, 1))) + np.ceil(np.log2(sum(counts)))
     step = 2.0 ** (digits - 51)
-    parts = (vectors[part].astype(np.float64) for part in row_chunks(len(vectors), vectors.shape[1]))
-    sums = sum(np.rint(part / step).sum(axis=0) for part in parts)
-    return (sums * (step / len(vectors))).astype(np.float32)
+    sums = sum(np.rint(block.astype(np.float64) / step).sum(axis=0) for block in blocks())
+    return (sums * (step / sum(counts))).astype(np.float32)
 
 
 class Gallery:
@@ -68,14 +77,16 @@ class Gallery:
     Args:
         vectors: `(n, dim)` float32.
         metric: one of `METRICS`.
+        center: `(dim,)` float32, for euclidean; by default the mean of the vectors.
 
     Attributes:
         form: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
         center: `(dim,)` float32, None unless the metric is euclidean.
     """
 
-    def __init__(self, vectors, metric):
-        center = center_of(vectors) if metric == "euclidean" else None
+    def __init__(self, vectors, metric, center=None):
+        if metric == "euclidean" and center is None:
+            center = center_of(vectors)
         self._take(_form_of(vectors, metric, center), metric, center)
 
     @classmethod
@@ -152,12 +163,19 @@ class Scores:
     def __len__(self):
         return len(self.queries)
 
-    def approximate(self, rows, out):
-        """Float32 products of a slice of queries with the gallery, `(rows, n)`; see `around` for their accuracy."""
-        queries = self.queries[rows]
-        if self.gallery.metric == "euclidean":
-            queries = np.concatenate([queries, np.ones((len(queries), 1), np.float32)], axis=1)
-        return product(self._sign * queries, self.gallery.form, out)
+    def approximate(self, rows, out, columns=slice(None)):
+        """Float32 products of queries with a slice of the gallery, `(rows, n)`; see `around` for their accuracy.
+
+        They rank as the scores do. For euclidean they are minus half of the squared distances. So those of a gallery's
+        own vectors are symmetric, but for rounding.
+        """
+        queries = self._sign * self.queries[rows]
+        if self.gallery.metric != "euclidean":
+            return product(queries, self.gallery.form[columns], out)
+        ones = np.full((len(queries), 1), self._sign, np.float32)
+        found = product(np.concatenate([queries, ones], axis=1), self.gallery.form[columns], out)
+        found -= (self._sign * self._squares[rows] / 2).astype(np.float32)[:, None]
+        return found
 
     def exact(self, rows, columns):
         """The score of each query with a vector of the gallery, `(m,)` float32."""
@@ -174,21 +192,21 @@ class Scores:
         return self._rounded(found)
 
     def exact_block(self, rows, out):
-        """The scores of a slice of queries with the whole gallery, `(rows, n)` float32.
+        """The scores of queries with the whole gallery, `(rows, n)` float32.
 
         They equal those of `exact` but come from float64 products. Two orders of summation round to the same float32,
         except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
         bounds = self._rounding64()[rows, None]
-        queries = self._query_form64(rows, bounds)
+        queries, numbers = self._query_form64(rows, bounds), np.arange(len(self))[rows]
         for start in range(0, len(self.gallery), width):
             tile = slice(start, start + width)
             found = product(queries, self._gallery_form64(tile))
             high = self._rounded(found)
             found -= 2 * bounds
             row, column = np.divmod(np.flatnonzero(self._rounded(found) != high), high.shape[1])
-            high[row, column] = self.exact(rows.start + row, start + column)
+            high[row, column] = self.exact(numbers[row], start + column)
             out[:, tile] = high
         return out
 
@@ -205,7 +223,7 @@ class Scores:
         """
         middle = exact.astype(np.float64)
         if self.gallery.metric == "euclidean":
-            middle = self._sign * (self._squares[rows] - middle**2) / 2
+            middle = -self._sign * middle**2 / 2
         low, high = (middle - self._bounds[rows]), (middle + self._bounds[rows])
         return np.nextafter(low.astype(np.float32), -_INF), np.nextafter(high.astype(np.float32), _INF)
 
@@ -230,7 +248,7 @@ class Scores:
         |fl(q . g) - q . g| <= d u / (1 - d u) |q| |g| for every order of summation (Higham, Accuracy and Stability of
         Numerical Algorithms, 2002, section 3.1); for euclidean the norms and the distance are rounded too.
         """
-        terms = self.gallery.form.shape[1] + 4
+        terms = self.gallery.form.shape[1] + 8
         product = np.sqrt(self._squares) * self.gallery.length
         if self.gallery.metric == "euclidean":
             product = (np.sqrt(self._squares) + self.gallery.length) ** 2 / 2

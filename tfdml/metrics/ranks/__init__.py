@@ -1,13 +1,16 @@
 """Ranks of the relevant items of queries, from the scores of `tfdml.search.scores`.
 
-Three methods find the same ranks. Each is the fastest in some cases, by a factor of 1.3 to 2.6 or more:
+Four methods find the same ranks. Each is the fastest in some cases:
 
-* `comparing`: each relevant item is compared with the approximate scores of the whole gallery. For few relevant items.
+* `tiling`: each relevant item is compared with the approximate scores of the gallery, tile by tile; in leave-one-out a
+  tile serves its rows and its columns. For few relevant items and the first ranks.
+* `comparing`: each relevant item is compared with a whole row of approximate scores. For few relevant items and all
+  ranks.
 * `sorting`: the highest approximate scores are sorted. For many relevant items and the first ranks.
 * `counting`: all scores are exact. For many relevant items and all ranks.
 
-The first two score exactly only the items that are too close to a relevant one for approximate scores to decide. Where
-there are too many such items, they return None and the remaining queries are counted.
+The first three score exactly only the items that are too close to a relevant one for approximate scores to decide.
+Queries with too many such items are counted.
 """
 
 import numpy as np
@@ -16,70 +19,91 @@ from tfdml.metrics.ranks.base import Ranks
 from tfdml.metrics.ranks.comparing import compare
 from tfdml.metrics.ranks.counting import count
 from tfdml.metrics.ranks.sorting import sort
+from tfdml.metrics.ranks.tiling import tile
+from tfdml.search.blocks import for_blocks
 
-__all__ = ["Ranks", "ranks_of_relevant"]
+__all__ = ["Ranks", "for_ranks"]
 
 _QUERIES_PER_STEP = 64  # Queries ranked at the same time, so that their data stays in the cache.
 _SORTED_PER_STEP = 2**19  # Scores sorted at the same time, at about 40 bytes each.
 
 
-def ranks_of_relevant(scores, sides, depth, rows, block):
-    """Ranks of the relevant items among the first `depth`, and of those that share the best relevant score.
+def for_ranks(use, scores, sides, depth, *, memory, row_bytes, thread_bytes):
+    """Calls `use(queries, ranks)` once for every query, in threads.
+
+    `queries` are the numbers `(m,)` of some queries, ascending. `ranks` are the `Ranks` of their relevant items among
+    the first `depth`, and of those that share the best relevant score; some may be beyond `depth`.
 
     Args:
+        use: the function.
         scores: `Scores` of all queries.
         sides: relevance and exclusion rules, see `tfdml.metrics.relevance`.
         depth: `(queries,)` integers, at least 1.
-        rows: slice of the queries.
-        block: `(rows, n)` float32, overwritten.
+        memory: bytes for scores and the working memory of `use`.
+        row_bytes, thread_bytes: working memory of `use` per query and per thread.
 
     Yields:
-        slice of some of the queries, and their `Ranks`, some of which may be beyond `depth`.
+        the number of queries of each finished part.
     """
-    method, start = _method(scores, sides, depth, rows, block.shape[1]), rows.start
+    method, left = _method(scores, sides, depth), np.arange(len(scores))
+    if method is tile:
+        left, method = (yield from tile(use, scores, sides, depth, memory, row_bytes)), count
+
+    def rank(rows, block):
+        for queries, ranks in _ranks_of_rows(method, scores, sides, depth, left[rows], block):
+            use(queries, ranks)
+
+    needs = {"memory": memory, "row_bytes": row_bytes, "thread_bytes": thread_bytes}
+    yield from for_blocks(rank, len(left), len(scores.gallery), **needs)
+
+
+def _method(scores, sides, depth):
+    """The fastest way to rank the queries."""
+    first = depth.max(initial=1) <= len(scores.gallery) // 4
+    if sides.counts.mean() <= 16 + scores.queries.shape[1] / 8:
+        return tile if first else compare
+    return sort if first else count
+
+
+def _ranks_of_rows(method, scores, sides, depth, queries, block):
+    """Some of the queries and their `Ranks`, until all have been found; `block` `(queries, n)` is overwritten."""
+    start = 0
     if method is not count:
-        for some, found in _approximate_ranks(method, scores, sides, depth, rows, block):
+        for some, found in _approximate_ranks(method, scores, sides, depth, queries, block):
             yield some, found
-            start = some.stop
-    if start < rows.stop:
-        yield from _exact_ranks(scores, sides, depth, slice(start, rows.stop), block[start - rows.start :])
+            start += len(some)
+    if start < len(queries):
+        yield from _exact_ranks(scores, sides, queries[start:], block[start:])
 
 
-def _method(scores, sides, depth, rows, n):
-    """The fastest way to rank these queries."""
-    if sides.counts[rows].mean() <= 16 + scores.queries.shape[1] / 8:
-        return compare
-    return sort if depth[rows].max() <= n // 4 else count
-
-
-def _approximate_ranks(method, scores, sides, depth, rows, block):
-    """Slices of the queries and `Ranks` from approximate scores, up to the first slice where too many are too close."""
-    scores.approximate(rows, out=block)
-    _exclude(block, sides, rows)
+def _approximate_ranks(method, scores, sides, depth, queries, block):
+    """Queries and `Ranks` from approximate scores, up to the first queries where too many are too close."""
+    scores.approximate(queries, out=block)
+    _exclude(block, sides, queries)
     sortable = max(1, _SORTED_PER_STEP // block.shape[1])
-    for part, some in _steps(rows, block, min(_QUERIES_PER_STEP, sortable) if method is sort else _QUERIES_PER_STEP):
+    size = min(_QUERIES_PER_STEP, sortable) if method is sort else _QUERIES_PER_STEP
+    for some, part in _steps(queries, block, size):
         found = method(scores, sides, depth, some, part)
         if found is None:  # The remaining queries most likely have too many as well.
             return
         yield some, found
 
 
-def _exact_ranks(scores, sides, depth, rows, block):
-    """Slices of the queries and `Ranks` from exact scores."""
-    scores.exact_block(rows, out=block)
-    _exclude(block, sides, rows)
-    for part, some in _steps(rows, block, _QUERIES_PER_STEP):
-        yield some, count(scores, sides, depth, some, part)
+def _exact_ranks(scores, sides, queries, block):
+    """Queries and `Ranks` from exact scores."""
+    scores.exact_block(queries, out=block)
+    _exclude(block, sides, queries)
+    for some, part in _steps(queries, block, _QUERIES_PER_STEP):
+        yield some, count(sides, some, part)
 
 
-def _steps(rows, block, size):
-    """`size` rows of a block at a time, and the slice of their queries."""
-    for start in range(rows.start, rows.stop, size):
-        some = slice(start, min(start + size, rows.stop))
-        yield block[start - rows.start : some.stop - rows.start], some
+def _steps(queries, block, size):
+    """`size` queries at a time, and their rows of a block."""
+    for start in range(0, len(queries), size):
+        yield queries[start : start + size], block[start : start + size]
 
 
-def _exclude(block, sides, rows):
+def _exclude(block, sides, queries):
     """Set the scores of items that are not candidates to -inf."""
-    for query, row in enumerate(block, rows.start):
+    for query, row in zip(queries, block, strict=True):
         row[sides.excluded(query)] = -np.inf

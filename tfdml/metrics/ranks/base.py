@@ -1,4 +1,4 @@
-"""The record of ranks, and sorting within groups."""
+"""The record of ranks, ranks from counts, and sorting within groups."""
 
 from typing import NamedTuple
 
@@ -20,6 +20,30 @@ class Ranks(NamedTuple):
     above: np.ndarray
     before: np.ndarray
     equal: np.ndarray
+
+
+def ranks_of_counts(query, column, above, before, equal):
+    """`Ranks` of relevant items from the items that are not relevant.
+
+    The more of these have a higher score, the lower is a relevant item. Relevant items with the same number above have
+    no other item between them; those that tie with one share its score and follow the rest.
+
+    Args:
+        query, column: `(P,)` query within its block and gallery row of each relevant item, in any order.
+        above, before, equal: `(P,)` numbers of items that are not relevant and have a higher score, the same score and
+            an earlier row, and the same score.
+    """
+    tied = equal > 0
+    order = np.lexsort((column, tied, above, query))
+    query, above, before, equal, tied = (field[order] for field in (query, above, before, equal, tied))
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    new = ~tied
+    new[:1] = True
+    new[1:] |= ~tied[:-1] | (query[1:] != query[:-1]) | (above[1:] != above[:-1])
+    starts = np.flatnonzero(new)
+    lengths = np.diff(np.append(starts, len(query)))
+    first, together = np.repeat(place[starts], lengths), np.repeat(lengths, lengths)
+    return Ranks(query, above + first, before + place - first, equal + together)
 
 
 def order_of(group, exact, column):

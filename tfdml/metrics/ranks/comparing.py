@@ -16,16 +16,16 @@ def compare(scores, sides, depth, rows, block):
         above = #{approximate > high} - #{C: approximate > high} + #{C: exact > that of the relevant item}
     """
     query, column = sides.relevant(rows)
-    exact = scores.exact(rows.start + query, column)
+    exact = scores.exact(rows[query], column)
     order = np.lexsort((column, -exact, query))
     query, column, exact = query[order], column[order], exact[order]
-    low, high = scores.around(rows.start + query, exact)
+    low, high = scores.around(rows[query], exact)
     counts, close = _compare_rows(block, query, low, high, depth[rows], len(query) + block.size // 128)
     if close is None:
         return None
     counted = counts >= 0
     query, column, high = query[counted], column[counted], high[counted]
-    above, before, equal = _order_close(close, scores.exact(rows.start + close[0], close[1]), query, column)
+    above, before, equal = _order_close(close, scores.exact(rows[close[0]], close[1]), query, column)
     return Ranks(query, counts[counted] - _count_above(block, close, query, high) + above, before, equal)
 
 

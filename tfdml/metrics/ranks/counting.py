@@ -7,9 +7,9 @@ from tfdml.metrics.ranks.base import Ranks, joined
 _SORT_ABOVE = 16  # Number of tied relevant items above which one sort is faster than a pass for each of their scores.
 
 
-def count(scores, sides, depth, rows, block):
+def count(sides, queries, block):
     """`Ranks` of all relevant items; `block` holds exact scores."""
-    found = [_count_row(row, sides, query) for query, row in enumerate(block, rows.start)]
+    found = [_count_row(row, sides, query) for query, row in zip(queries, block, strict=True)]
     query, _ = joined([above for above, _, _ in found])
     return Ranks(query, *np.concatenate(found, axis=1))
 

@@ -35,14 +35,14 @@ def sort(scores, sides, depth, rows, block):
     chain, place = _open_chains(ranking, gaps)
     if len(place) > block.size // 64:
         return None
-    exact = scores.exact(rows.start + ranking.query[place], ranking.column[place])
+    exact = scores.exact(rows[ranking.query[place]], ranking.column[place])
     return _settled(ranking, chain[place], place, exact)
 
 
 def _ranking(sides, depth, rows, block, gaps):
     """`_Ranking` of the items that may be among the first `depth`, or share the best relevant score."""
     columns, values = [], []
-    for query, (row, gap) in enumerate(zip(block, gaps, strict=True), rows.start):
+    for query, row, gap in zip(rows, block, gaps, strict=True):
         column = np.flatnonzero(row >= _floor(row, sides.classmates(query), depth[query]) - gap)
         value = row[column]
         order = np.argsort(-value)
@@ -50,7 +50,7 @@ def _ranking(sides, depth, rows, block, gaps):
         values.append(value[order])
     query, column = joined(columns)
     value = np.concatenate(values)
-    relevant = sides.same_class(rows.start + query, column) & (value > -np.inf)
+    relevant = sides.same_class(rows[query], column) & (value > -np.inf)
     return _Ranking(np.searchsorted(query, np.arange(len(block))), query, column, value, relevant)
 
 

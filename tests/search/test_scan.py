@@ -1,0 +1,141 @@
+"""Exact search in shards on disk."""
+
+import ml_dtypes
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tfdml import metrics, search
+from tfdml.search.shards import blocks_of
+
+
+def vectors(rows=500, dim=6, seed=0):
+    """Vectors of which some are duplicates, so that order decides."""
+    x = np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32) * 20
+    if rows > 150:
+        x[100:150] = x[:50]
+    return x
+
+
+def write_parquet(path, x):
+    column = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(x.reshape(-1)), x.shape[1])
+    parquet.write_table(pyarrow.table({"row": np.arange(len(x)), "embedding": column}), path, row_group_size=70)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The vectors as a mapped .npy file, a Parquet file of several row groups, and an array in memory."""
+    x = vectors()
+    np.save(tmp_path / "first.npy", x[:200])
+    write_parquet(tmp_path / "second.parquet", x[200:420])
+    return [tmp_path / "first.npy", str(tmp_path / "second.parquet"), x[420:]]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("memory", [40_000, 2**29])
+def test_rows_and_scores_are_those_of_the_search_in_memory(metric, memory, files):
+    expected = search.Exact(vectors(), metric=metric).search(vectors(9, seed=1), 160)
+    found = search.scan(files, vectors(9, seed=1), 160, metric=metric, memory=memory)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
+def test_short_numbers_are_scored_in_float32(dtype, tmp_path):
+    x, queries = vectors().astype(dtype), vectors(5, seed=1)
+    mapped = np.memmap(tmp_path / "x", mode="w+", dtype=dtype, shape=x.shape)
+    mapped[:] = x
+    expected = search.Exact(x.astype(np.float32)).search(queries, 20)
+    for shards in (mapped, [x[:3], x[3:]]):
+        for ours, theirs in zip(search.scan(shards, queries, 20), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
+def test_metrics_of_short_numbers_are_those_of_their_float32_values(dtype):
+    x, labels = vectors().astype(dtype), np.arange(500) % 60
+    expected = metrics.retrieval(x.astype(np.float32), labels, ties="expected")
+    assert metrics.retrieval(x, labels, ties="expected") == expected
+
+
+def test_metrics_from_a_scan_are_those_of_retrieval(files):
+    queries, labels, gallery_labels = vectors(30, seed=1), np.arange(30) % 10, np.arange(500) % 10
+    expected = metrics.retrieval(queries, labels, gallery=vectors(), gallery_labels=gallery_labels, full_map=False)
+    found, _ = search.scan(files, queries, 60)
+    got = metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
+    for name in ("recall@1", "recall@8", "r_precision", "map@r"):
+        assert got[name] == pytest.approx(expected[name], abs=1e-12)
+
+
+def test_one_block_of_rows_is_read_at_a_time(files):
+    blocks = blocks_of(files, 64)
+    assert [block.length for block in blocks] == [64, 64, 64, 8, 64, 6, 64, 6, 64, 6, 10, 64, 16]
+    assert [block.start for block in blocks] == np.cumsum([0, *(block.length for block in blocks[:-1])]).tolist()
+    np.testing.assert_array_equal(np.concatenate([block.read(6) for block in blocks]), vectors())
+
+
+def test_progress_counts_the_vectors(files):
+    seen = []
+    search.scan(files, vectors(2), 1, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (500, 500)
+    assert len(seen) > 3
+
+
+def test_no_query_finds_nothing():
+    rows, scores = search.scan(vectors(), np.empty((0, 6), np.float32), 3)
+    assert rows.shape == scores.shape == (0, 3)
+
+
+def cut(path, bytes_left):
+    path.write_bytes(path.read_bytes()[:bytes_left])
+
+
+def test_a_damaged_shard_is_named(files, tmp_path):
+    cut(tmp_path / "first.npy", 2000)
+    with pytest.raises(ValueError, match=r"first\.npy', which cannot be read: .* Write it again"):
+        search.scan(files, vectors(2), 1)
+    cut(tmp_path / "second.parquet", 2000)
+    with pytest.raises(ValueError, match=r"second\.parquet', which cannot be read: .* Write it again"):
+        search.scan(files[1:], vectors(2), 1)
+
+
+def test_a_parquet_page_that_is_damaged_is_named(files, tmp_path):
+    content = bytearray((tmp_path / "second.parquet").read_bytes())
+    content[4:900] = bytes(896)
+    (tmp_path / "second.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"second\.parquet', which cannot be read"):
+        search.scan(files, vectors(2), 1)
+
+
+def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
+    x = vectors()
+    x[300] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ValueError, match=r"x\.npy', rows from 0 on, with a value that is NaN"):
+        search.scan(tmp_path / "x.npy", vectors(2), 1)
+
+
+@pytest.mark.parametrize(
+    ("shards", "options", "message"),
+    [
+        ([], {}, "without a vector"),
+        (np.empty((0, 6)), {}, "without a vector"),
+        (vectors()[0], {}, r"shard 0 of shape \(6,\)"),
+        (vectors()[:, :5], {}, "dim 5, expected 6"),
+        ("vectors.csv", {}, r"expected an array, a \.npy file or a \.parquet file"),
+        (vectors(), {"k": 501}, "from 1 to 500"),
+        (vectors(), {"metric": "l2"}, "expected one of"),
+        (vectors(), {"memory": 100}, "too little"),
+        (vectors() * np.float32(1e20), {"metric": "dot"}, "range of float32"),
+    ],
+)
+def test_wrong_shards_and_options_are_refused_with_advice(shards, options, message):
+    with pytest.raises(ValueError, match=message):
+        search.scan(shards, vectors(2) * np.float32(1e20 if "range" in message else 1), **{"k": 1, **options})
+
+
+def test_a_missing_shard_is_named():
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npy', which does not exist"):
+        search.scan("nothing.npy", vectors(2), 1)

@@ -1,0 +1,136 @@
+"""Shards of vectors: arrays, `.npy` files and Parquet files, of which one block of rows is read at a time."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml._checks import as_vectors
+
+Shards = Any | Sequence[Any | str | PathLike]
+
+
+class Block(NamedTuple):
+    """Rows of a shard that have not been read yet.
+
+    Attributes:
+        start: number of the first row, counted over all shards.
+        length: number of rows.
+        name: name of the shard, for error messages.
+        load: function that returns the rows, `(length, dim)` numbers.
+    """
+
+    start: int
+    length: int
+    name: str
+    load: Callable[[], Any]
+
+    def read(self, dim: int) -> np.ndarray:
+        """The rows as float32, `(length, dim)`.
+
+        Raises:
+            ValueError: they cannot be read, are not finite, or have another dim.
+        """
+        try:
+            vectors = self.load()
+        except Exception as error:  # Every format fails in its own way.
+            raise _damaged(self.name, error) from error
+        vectors = as_vectors(vectors, f"{self.name}, rows from {self.start} on,")
+        if vectors.shape != (self.length, dim):
+            raise ValueError(
+                f"Received {self.name} with vectors of dim {vectors.shape[1]}, expected {dim} as in queries."
+            )
+        return vectors
+
+
+def blocks_of(shards: Shards, size: int) -> list[Block]:
+    """The rows of all shards in order, at most `size` at a time.
+
+    Raises:
+        FileNotFoundError: a path that does not exist.
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        ValueError: a file that is damaged or of another form; an array that is not `(n, dim)`; no rows at all.
+    """
+    shards = shards if isinstance(shards, list | tuple) else [shards]
+    found: list[Block] = []
+    for number, shard in enumerate(shards):
+        for count, name, load in _parts(shard, number, size):
+            found.append(Block(found[-1].start + found[-1].length if found else 0, count, name, load))
+    if not found:
+        raise ValueError("Received shards without a vector, expected at least one.")
+    return found
+
+
+def _parts(shard, number, size):
+    """Count, name and loading function of each part of a shard."""
+    if not isinstance(shard, str | PathLike):
+        return _parts_of_array(shard, f"shard {number}", size)
+    path = Path(shard).expanduser()
+    if path.suffix not in _READERS:
+        raise ValueError(f"Received shard {str(path)!r}, expected an array, a .npy file or a .parquet file.")
+    if not path.is_file():
+        raise FileNotFoundError(f"Received shard {str(path)!r}, which does not exist.")
+    return _READERS[path.suffix](path, size)
+
+
+def _parts_of_array(array, name, size):
+    _require_matrix(array, name)
+    for rows in _slices(len(array), size):
+        yield rows.stop - rows.start, name, lambda rows=rows: array[rows]
+
+
+def _parts_of_npy(path, size):
+    """Each part is mapped alone, so that what was read does not stay in memory."""
+    name = f"shard {str(path)!r}"
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise _damaged(name, error) from error
+    _require_matrix(array, name)
+    for rows in _slices(len(array), size):
+        yield rows.stop - rows.start, name, lambda rows=rows: np.load(path, mmap_mode="r", allow_pickle=False)[rows]
+
+
+def _parts_of_parquet(path, size):
+    """Row groups of the column `embedding`; each is read at once."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError("A Parquet file is read by pyarrow: pip install tfdml[tables].") from error
+    name = f"shard {str(path)!r}"
+    try:
+        file = parquet.ParquetFile(path)
+        counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        file.schema_arrow.field("embedding")
+    except (pyarrow.ArrowException, OSError, KeyError) as error:
+        raise _damaged(name, error) from error
+    for group, count in enumerate(counts):
+        for rows in _slices(count, size):
+            yield rows.stop - rows.start, name, lambda group=group, rows=rows: _read_group(path, group, rows)
+
+
+def _read_group(path, group, rows):
+    from pyarrow import parquet
+
+    column = parquet.ParquetFile(path).read_row_group(group, columns=["embedding"])["embedding"]
+    column = column.slice(rows.start, rows.stop - rows.start).combine_chunks()
+    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+
+
+def _require_matrix(array, name):
+    if np.ndim(array) != 2:
+        raise ValueError(f"Received {name} of shape {np.shape(array)}, expected (n, dim).")
+
+
+def _slices(count, size):
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _damaged(name, error):
+    return ValueError(f"Received {name}, which cannot be read: {error}. Write it again, or leave it out.")
+
+
+_READERS = {".npy": _parts_of_npy, ".parquet": _parts_of_parquet}
