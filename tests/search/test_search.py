@@ -489,7 +489,7 @@ def test_every_flipped_byte_of_a_saved_index_is_an_error(tmp_path, kind):
 
 def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
     search.Scann(clustered(50)).save(tmp_path)
-    (tmp_path / "scann" / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+    (next(tmp_path.glob("scann-*")) / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(ValueError, match="Do not load it"):
         search.load(tmp_path)
 

@@ -14,6 +14,10 @@ class Ids:
     Args:
         values: `(n,)` int64 or text, see `as_item_ids`.
 
+    Attributes:
+        values: `(n,)` as given.
+        sorted: the same in ascending order; sorted ids are found faster than others.
+
     Raises:
         ValueError: ids that repeat.
     """
@@ -21,10 +25,10 @@ class Ids:
     def __init__(self, values):
         self.values = values
         self._order = np.argsort(values, kind="stable")
-        self._sorted = values[self._order]
-        again = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        self.sorted = values[self._order]
+        again = np.flatnonzero(self.sorted[1:] == self.sorted[:-1])
         if len(again):
-            raise ValueError(f"Received ids that repeat, such as {self._sorted[again[0]]}. Give every vector its own.")
+            raise ValueError(f"Received ids that repeat, such as {self.sorted[again[0]]}. Give every vector its own.")
 
     def __len__(self):
         return len(self.values)
@@ -36,8 +40,8 @@ class Ids:
 
     def find(self, values):
         """The row of each of some ids of the same kind, -1 for ids that are not there: `(m,)` int64."""
-        place = np.minimum(np.searchsorted(self._sorted, values), len(self) - 1)
-        return np.where(self._sorted[place] == values, self._order[place], -1)
+        place = np.minimum(np.searchsorted(self.sorted, values), len(self) - 1)
+        return np.where(self.sorted[place] == values, self._order[place], -1)
 
 
 def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:

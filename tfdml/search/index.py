@@ -23,8 +23,8 @@ _KEPT = "ids to keep at least one. Build a new index"
 class Index:
     """An index: vectors, their ids and metadata, which change, and a search.
 
-    A change first checks its arguments: an error leaves the index as it was. One thread may change an index while others
-    search: each search sees it before or after the change.
+    A change first checks its arguments: an error leaves the index as it was. One thread may change an index while
+    others search: each search sees it before or after the change.
     """
 
     kind: ClassVar[str]
@@ -90,10 +90,10 @@ class Index:
             ValueError: vectors of another dim or not finite; ids that repeat, are in the index or are of the other
                 kind; metadata with other columns or types.
         """
-        vectors = self._as_vectors(vectors)
-        new = self._new_ids(ids, len(vectors))
-        table = as_rows_of(as_table(metadata, len(vectors)), self._columns)
-        self._items = self._items.add(Segment(self._gallery(vectors), new, table))
+        matrix = self._as_vectors(vectors)
+        new = self._new_ids(ids, len(matrix))
+        table = as_rows_of(as_table(metadata, len(matrix)), self._columns)
+        self._items = self._items.add(Segment(self._gallery(matrix), new, table))
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Removes vectors by their ids.
@@ -159,16 +159,12 @@ class Index:
     def _search(self, neighbors, queries, k, where=None):
         """As `search`, where `neighbors(segment, allowed, queries, k)` finds those in a segment."""
         items, queries = self._items, self._as_vectors(queries, name="queries")
-        allowed = items.allowed(where)
-        counts = [
-            len(s.ids) if mask is None else int(mask.sum()) for s, mask in zip(items.segments, allowed, strict=True)
-        ]
-        require_whole("k", k, 1, sum(counts))
-        found, values = np.empty((len(queries), 0), "i8"), np.empty((len(queries), 0), "f4")
-        for segment, mask, count in zip(items.segments, allowed, counts, strict=True):
-            if count:
-                rows, more = neighbors(segment, mask, queries, min(int(k), count))
-                found, values = merged(found, values, segment.ids.values[rows], more, k)
+        parts = [part for part in zip(items.segments, items.allowed(where), strict=True) if _count(*part)]
+        require_whole("k", k, 1, sum(_count(*part) for part in parts))
+        found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+        for segment, allowed in parts:
+            rows, more = neighbors(segment, allowed, queries, min(int(k), _count(segment, allowed)))
+            found, values = merged(found, values, segment.ids.values[rows], more, k)
         return found, -values if self.metric == "euclidean" else values
 
     def _neighbors(self, segment, allowed, queries, k):
@@ -212,6 +208,11 @@ class Index:
         require(ids is not None, "ids=None", "an id per vector")
         new, kind = Ids(as_item_ids(ids, count)), self._items.segments[0].ids.kind
         require(new.kind == kind, f"ids of kind {new.kind}", f"{kind} as in the index")
-        there = self._items.present(new.values)
+        there = self._items.present(new.sorted)
         require(not len(there), f"{len(there)} ids that are in the index, such as {there[:1].tolist()}", _NEW)
         return new
+
+
+def _count(segment, allowed):
+    """Number of vectors of a segment that may be found."""
+    return len(segment.ids) if allowed is None else int(allowed.sum())

@@ -70,11 +70,8 @@ def _read_segment(folder, manifest, record, about, load_searcher):
     gallery = _read_gallery(folder, record, about, len(ids))
     metadata = read_table(folder / record["metadata"]) if "metadata" in record else None
     alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
-    sizes = {
-        len(ids),
-        len(ids) if searcher is None else searcher.size(),
-        len(ids) if metadata is None else len(metadata),
-    }
+    sizes = {len(ids)} | {len(part) for part in (metadata,) if part is not None}
+    sizes |= {part.size() for part in (searcher,) if part is not None}
     if len(sizes) > 1:
         raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
     written = {part: part_of(manifest, name) for part, name in record.items()}

@@ -115,6 +115,15 @@ class Gallery:
     def __len__(self):
         return len(self.form)
 
+    @classmethod
+    def joined(cls, forms, galleries):
+        """A gallery of forms that are parts of galleries with the same center, with the largest of their bounds."""
+        gallery = copy.copy(galleries[0])
+        gallery.form = np.concatenate(forms)
+        gallery.length = max(part.length for part in galleries)
+        gallery.largest = max(part.largest for part in galleries)
+        return gallery
+
     def take(self, rows):
         """A gallery of a copy of some rows, with the same bounds and scores."""
         gallery = copy.copy(self)

@@ -72,10 +72,10 @@ def joined(segments: Sequence[Segment]) -> Segment:
     """One segment of the vectors that are not removed, in the same order, without a searcher."""
     if len(segments) == 1:
         return replace(segments[0].compact(), searcher=None)
-    first = segments[0].gallery
-    form = np.concatenate([segment.kept(segment.gallery.form) for segment in segments])
+    forms = [segment.kept(segment.gallery.form) for segment in segments]
+    gallery = Gallery.joined(forms, [segment.gallery for segment in segments])
     ids = Ids(np.concatenate([segment.kept(segment.ids.values) for segment in segments]))
-    return Segment(Gallery.from_form(form, first.metric, first.center), ids, metadata_of(segments))
+    return Segment(gallery, ids, metadata_of(segments))
 
 
 def metadata_of(segments: Sequence[Segment]) -> Any:
