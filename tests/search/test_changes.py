@@ -1,7 +1,5 @@
 """Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
 
-import itertools
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +22,8 @@ def changed(kind, metric, text, steps=12):
     rng, names = np.random.default_rng(3), WORDS if text else np.arange(600) * 10**15
     held = [(names[i], X[i], PRICES[i]) for i in range(100)]
     index = build(kind, X[:100], names[:100], metric=metric, metadata=table(np.arange(100)))
-    new = itertools.batched(range(100, 600), 9) if hasattr(itertools, "batched") else zip(*[iter(range(100, 600))] * 9)
-    for _, rows in zip(range(steps), new, strict=False):
-        rows = np.array(rows)
+    for start in range(100, 100 + 9 * steps, 9):
+        rows = np.arange(start, start + 9)
         index.add(X[rows], names[rows], metadata=table(rows))
         held += [(names[i], X[i], PRICES[i]) for i in rows]
         gone = rng.choice(len(held), 5, replace=False)
