@@ -1,6 +1,6 @@
 """Seconds to change, save and load an index of a million vectors, beside those to build it.
 
-The vectors are those of `search.py`. Each change is made to the index as it is left by the one before, and the median of
+The vectors are those of `search.py`. Each change is made to the index as left by the one before, and the median of
 several is stated; an index is built and loaded once. `over_build` is the share of the time to build.
 
     python benchmarks/index.py            # 1,000,000 x 128, 10,000 added at a time

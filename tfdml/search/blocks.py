@@ -57,10 +57,14 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
 
 
 def in_threads(function, tasks):
-    """Yields `function(task)` of all tasks in order, in one thread per core.
+    """Yields `function(task)` of all tasks in order, in one thread per core; a single task is done here, at once.
 
     The BLAS runs single-threaded, because BLAS threads that wait for the next product would occupy the cores.
     """
+    tasks = list(tasks)
+    if len(tasks) == 1:
+        yield function(tasks[0])
+        return
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count()) as pool:
         yield from pool.map(function, tasks)
 

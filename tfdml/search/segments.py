@@ -14,6 +14,8 @@ import numpy as np
 from tfdml.search.ids import Ids
 from tfdml.search.scores import Gallery
 
+_JOINED = 4  # Fewer segments are searched faster, more are joined less often.
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:
@@ -88,17 +90,17 @@ def metadata_of(segments: Sequence[Segment]) -> Any:
 
 
 def tidy(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Drops what is mostly removed, and joins the last segments until each is half as long as the one before or less.
+    """Copies segments that are mostly removed, and joins the last four while the first of them is less than four times
+    as long as the last.
 
-    So there are at most log2(n) segments, and a vector is copied at most log2(n) times. Segments with a searcher stay.
+    So there are at most 3 log4(n) + 3 segments, and a vector is copied log4(n) times. Segments with a searcher stay.
     """
-    kept: list[Segment] = []
+    fixed, kept = [], []
     for segment in segments:
-        if segment.searcher is None:
-            if segment.count == 0:
-                continue
-            segment = segment.compact() if 2 * segment.count < len(segment.ids) else segment
-            while kept and kept[-1].searcher is None and kept[-1].count < 2 * segment.count:
-                segment = joined([kept.pop(), segment])
-        kept.append(segment)
-    return tuple(kept)
+        if segment.searcher is not None:
+            fixed.append(segment)
+        elif segment.count:
+            kept.append(segment.compact() if 2 * segment.count < len(segment.ids) else segment)
+        while len(kept) >= _JOINED and kept[-_JOINED].count < _JOINED * kept[-1].count:
+            kept[-_JOINED:] = [joined(kept[-_JOINED:])]
+    return (*fixed, *kept)
