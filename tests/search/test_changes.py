@@ -1,5 +1,7 @@
 """Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -159,6 +161,21 @@ def test_every_vector_may_be_updated_at_once():
     np.testing.assert_allclose(index.search(X[5:10], 1)[1], 0)
 
 
+@both
+def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
+    index = build(kind, X[:20])
+    for gone in (3, 5):
+        index.remove([gone])
+        index.save(tmp_path / "index")
+        for one in (index, search.load(tmp_path / "index")):
+            assert gone not in one.ids
+            for refused in (one.remove, one.rows):
+                with pytest.raises(ValueError, match=f"not in the index, such as {gone}"):
+                    refused([gone])
+    index.add(X[30:31], [3])
+    assert index.search(X[30:31], 1)[0] == 3
+
+
 def test_null_does_not_pass_a_filter():
     index = search.Exact(X[:4], metadata={"price": [1, None, 3, None]})
     assert index.mask(pc.field("price") < 2).tolist() == [True, False, False, False]
@@ -199,16 +216,30 @@ def test_saving_again_to_the_same_folder_writes_only_what_is_new(tmp_path, kind)
     assert len(search.load(tmp_path / "index")) == 108
 
 
-def test_without_links_all_files_are_written(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError("no links here")
+@pytest.mark.parametrize("links", [0, 1, 3])
+def test_where_links_fail_all_files_are_written(tmp_path, monkeypatch, links):
+    link, made = os.link, []
+
+    def fail(old, new):
+        made.append(new)
+        if len(made) > links:
+            raise OSError("no links here")
+        link(old, new)
 
     index = search.Scann(X[:50], WORDS[:50])
     index.save(tmp_path / "index")
-    monkeypatch.setattr("os.link", refuse)
+    monkeypatch.setattr("os.link", fail)
     index.add(X[50:60], WORDS[50:60])
     index.save(tmp_path / "index")
     np.testing.assert_array_equal(search.load(tmp_path / "index").ids, WORDS[:60])
+
+
+def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():
+    index = search.Exact(np.eye(4), metric="dot")
+    for i in range(4, 8):
+        index.add(1e30 * np.eye(4)[[i - 4]], [i])
+    with pytest.raises(ValueError, match="beyond the range of float32"):
+        index.search(1e9 * np.eye(4)[:1], 1)
 
 
 @both

@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from tests.search.products import unsteady
+from tfdml import search
 from tfdml.search import blocks, near_duplicates
 from tfdml.search import scores as pair_scores
 
@@ -41,6 +42,13 @@ def test_copies_are_similar_by_1_and_memory_and_the_product_change_nothing(multi
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
         np.testing.assert_array_equal(near_duplicates(x, 0.9, memory=memory), once)
     np.testing.assert_array_equal(near_duplicates(np.tile(np.eye(4), (50, 1)), 1.0), np.arange(200) % 4)
+
+
+def test_a_pair_at_the_similarity_is_grouped_and_one_a_bit_below_is_not():
+    for x in np.random.default_rng(0).normal(size=(50, 2, 30)).astype("float32"):
+        score = search.Exact(x[:1]).search(x[1:], 1)[1][0, 0]
+        np.testing.assert_array_equal(near_duplicates(x, score), [0, 0])
+        np.testing.assert_array_equal(near_duplicates(x, np.nextafter(score, np.float32(2))), [0, 1])
 
 
 def test_a_chain_is_one_group_in_any_order():

@@ -440,7 +440,9 @@ def test_an_index_of_an_older_format_is_read_and_saved_in_the_present_one(tmp_pa
         ids, scores = found.search(X[:9], 5)
         np.testing.assert_array_equal(ids, index.search(X[:9], 5)[0])
         np.testing.assert_allclose(scores, index.search(X[:9], 5)[1], rtol=1e-6, atol=1e-6)
-    assert json.loads((tmp_path / "index" / "index.json").read_text())["format"] == "tfdml.search/3"
+    manifest = json.loads((tmp_path / "index" / "index.json").read_text())
+    assert manifest["format"] == "tfdml.search/3"
+    assert all(len(entry["sha256"]) == 64 for entry in manifest["files"].values())
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Files:
 
     def __init__(self, new, old):
         self.entries = {}
-        self._new, self._old, self._there = new, old, _listed(old)
+        self._new, self._old = new, old
 
     def put(self, part, name, write):
         """A part of the index, linked where it is in the old folder, else written.
@@ -59,13 +59,11 @@ class Files:
         return part
 
     def _linked(self, part):
-        if any(self._there.get(name) != entry for name, entry in part.files.items()):
-            return False
         try:
             for name in part.files:
                 (self._new / name).parent.mkdir(exist_ok=True)
                 os.link(self._old / name, self._new / name)
-        except OSError:  # no links in this file system, or another writer has replaced the old folder
+        except OSError:  # it is not there, or the file system has no links
             _discard(self._new / part.name)
             return False
         return True
@@ -141,16 +139,20 @@ def read_manifest(folder):
 
 
 def _upgraded(manifest):
-    """The manifest of an index of one segment, as older versions wrote it, in the present format."""
+    """The manifest of an index of one segment, as older versions wrote it, in the present format.
+
+    It names no files, so that saving writes all of them, with checksums.
+    """
     vectors = {"gallery": "gallery.npy"} if manifest.get("kind") == "exact" else {"scann": "scann"}
     center = {"center": "center.npy"} if "center.npy" in manifest["files"] else {}
-    return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center}
+    return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center, "files": {}}
 
 
 def part_of(manifest, name):
-    """The `Part` of this name, as its manifest states it."""
+    """The `Part` of this name, as its manifest states it; None if it does not."""
     inside = f"{name}/"
-    return Part(name, {file: e for file, e in manifest["files"].items() if file == name or file.startswith(inside)})
+    files = {file: e for file, e in manifest["files"].items() if file == name or file.startswith(inside)}
+    return Part(name, files) if files else None
 
 
 def read_array(folder, name, dtype, shape, *, mapped=False):
@@ -216,14 +218,6 @@ def _damaged(folder, name):
 
 def _replaceable(target):
     return not target.exists() or (target.is_dir() and ((target / _MANIFEST).is_file() or not any(target.iterdir())))
-
-
-def _listed(folder):
-    """Size and sha256 of the files of an index, as its manifest states them; none where there is no index."""
-    try:
-        return dict(json.loads((folder / _MANIFEST).read_bytes())["files"])
-    except (OSError, KeyError, TypeError, ValueError):
-        return {}
 
 
 def _discard(path):

@@ -3,7 +3,6 @@
 import numpy as np
 
 _PAIRS_PER_EXACT = 32  # Scoring one pair alone takes as long as scoring this number of pairs of a block.
-_LOWEST = np.finfo(np.float32).min  # of a score; those of vectors that are not allowed are -inf
 _SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay in the cache.
 
 
@@ -39,7 +38,10 @@ def _exclude(block, allowed):
 
 
 def _candidates(scores, k, rows, block, allowed):
-    """Flat positions of the candidates for the `k` best of each row; None where scoring all pairs is faster."""
+    """Flat positions of the candidates for the `k` best of each row; None where scoring all pairs is faster.
+
+    Where few slices hold an allowed vector, the threshold is -inf for all rows, so that all pairs are scored.
+    """
     limit = block.size // _PAIRS_PER_EXACT
     if len(block) * k > limit:
         return None
@@ -48,7 +50,7 @@ def _candidates(scores, k, rows, block, allowed):
     for start in range(0, len(block), step):
         part = block[start : start + step]
         queries = np.arange(rows.start + start, rows.start + start + len(part))
-        low = np.maximum(scores.below(queries, reached_by(part, k)), _LOWEST)
+        low = scores.below(queries, reached_by(part, k))
         found.append(start * block.shape[1] + np.flatnonzero(part >= low[:, None]))
         limit -= len(found[-1])
         if limit < 0:
