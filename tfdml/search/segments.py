@@ -51,7 +51,7 @@ class Segment:
     def find(self, ids: np.ndarray) -> np.ndarray:
         """The row of each id, -1 for ids that are not there or are removed: `(m,)` int64."""
         rows = self.ids.find(ids)
-        return rows if self.alive is None else rows
+        return rows if self.alive is None else np.where(self.alive[rows], rows, -1)
 
     def take(self, rows: np.ndarray) -> "Segment":
         """A segment of some rows, in memory."""
