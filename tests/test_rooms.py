@@ -1,11 +1,11 @@
 """Every room in a few lines: the tests to run first on new versions of Python, Keras and TensorFlow."""
 
-from types import json
+import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
-import SimpleNamespace
 import tensorflow as tf
 
 import tfdml
