@@ -133,7 +133,7 @@ def test_every_query_gets_k_neighbors_from_small_cells():
 
 def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():
     vectors = points(90, dim=2)
-    cells = k_means(vectors, 4, seed=1)
+    cells = k_means(vectors, vectors, 4)
     found = cells.cell_of_rows()
     distance = ((vectors[:, None] - cells.centers) ** 2).sum(axis=2)
     np.testing.assert_array_equal(found, distance.argmin(axis=1))
@@ -146,14 +146,14 @@ def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():
 
 def test_k_means_ends_at_the_means_of_its_cells():
     vectors = np.concatenate([points(30, dim=2), 50 + points(20, dim=2, seed=1)])
-    cells = k_means(vectors, 2, seed=0)
+    cells = k_means(vectors, vectors[::-1], 2)
     means = [vectors[:30].mean(axis=0), vectors[30:].mean(axis=0)]
     np.testing.assert_allclose(sorted(cells.centers.tolist()), sorted(np.array(means).tolist()), atol=1e-5)
 
 
 def test_the_rank_of_a_cell_is_the_number_of_cells_nearer_to_the_query():
     vectors = np.array([[0.0], [1.0], [5.0], [6.0], [20.0]], "float32")
-    cells = k_means(vectors, 5, seed=0)  # each vector is a cell
+    cells = k_means(vectors, vectors, 5)  # each vector is a cell
     offsets = -0.5 * (cells.centers**2).sum(axis=1)
     ranks = center_ranks(np.array([[4.9]], "float32"), cells, np.array([[0, 1, 2, 3, 4]]), offsets)
     np.testing.assert_array_equal(ranks, [[3, 2, 0, 1, 4]])

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 _ROUNDS = 10
-_PER_CELL = 64  # vectors that train one cell
 _BLOCK = 2**24  # numbers of a block of scores
 
 
@@ -33,20 +32,19 @@ class Cells(NamedTuple):
         return int(np.sort(np.diff(self.starts))[:probes].sum())
 
 
-def k_means(vectors: np.ndarray, count: int, seed: int) -> Cells:
-    """Lloyd's algorithm on a sample of 64 vectors per cell; all vectors are then assigned to the nearest center.
+def k_means(vectors: np.ndarray, sample: np.ndarray, count: int) -> Cells:
+    """Lloyd's algorithm on a sample; all vectors are then assigned to the nearest center.
 
     Args:
         vectors: `(n, dim)` float32.
-        count: number of cells, at most n. A cell may be empty.
-        seed: of the sample, whose first rows are the first centers.
+        sample: `(m, dim)` float32, in random order: the first are the first centers.
+        count: number of cells, at most m. A cell may be empty.
 
     Returns:
         `Cells`.
 
     Source: Lloyd, Least Squares Quantization in PCM, IEEE Transactions on Information Theory, 1982.
     """
-    sample = vectors[np.random.default_rng(seed).permutation(len(vectors))[: _PER_CELL * count]]
     centers = sample[:count].copy()
     for _ in range(_ROUNDS):
         centers = _means(sample, _nearest(sample, centers), centers)

@@ -18,6 +18,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 _GROUP = 32  # scores whose maximum is taken first
 _BLOCK = 2**17  # vectors that are compared at the same time
 _CANDIDATE_BYTES = 2**26  # bytes of the candidates that are compared at the same time
+_PER_CELL = 64  # vectors that train one cell
 _SAMPLE = 1000  # vectors that take the place of queries where the number of probes is chosen
 _SCANN_STATE = (
     "dataset",
@@ -73,8 +74,9 @@ class PartitionedSearch:
         dtype: type of the stored vectors, as in `ExactSearch`.
         cells: number of cells; None: four times the square root of the number of vectors, at most a 16th of them.
         probes: number of cells that a query visits; None: as many as `recall` needs.
-        recall: share of the k exact neighbors to find, measured with 1,000 vectors of the index as queries, each without
-            itself. Queries that differ from the vectors find fewer: measure with your own, and raise `probes`.
+        recall: share of the k exact neighbors to find, measured with up to 1,000 vectors of the index as queries, each
+            without itself, which did not train the cells. Queries that differ from the vectors find fewer: measure with
+            your own, and raise `probes`.
         seed: of k-means and of the sample.
 
     Raises:
@@ -101,8 +103,10 @@ class PartitionedSearch:
         count = max(1, min(round(4 * len(vectors) ** 0.5), len(vectors) // 16)) if self.cells is None else self.cells
         require(count <= len(vectors), f"cells={count} for {len(vectors)} vectors", "at most one cell per vector")
         require(self.probes is None or self.probes <= count, f"probes={self.probes} of {count} cells", "fewer probes")
-        cells = k_means(space.vectors, count, self.seed)
-        probes = _probes_for(space, cells, self.k, self.recall, self.seed) if self.probes is None else self.probes
+        rows = np.random.default_rng(self.seed).permutation(len(vectors))
+        train, sample = np.split(rows, [max(count, len(rows) - min(_SAMPLE, len(rows) // 10))])
+        cells = k_means(space.vectors, space.vectors[train[: _PER_CELL * count]], count)
+        probes = _probes_for(space, cells, sample, self.k, self.recall) if self.probes is None else self.probes
         while cells.fewest(probes) < self.k:
             probes += 1
         return _Partitioned(space, cells, probes, self.k, self.dtype)
@@ -344,19 +348,23 @@ def _scann_operations():
     return scann_ops
 
 
-def _probes_for(space, cells, k, recall, seed):
-    """The fewest probes with which the vectors themselves, as queries, find this share of their neighbors."""
-    rows = np.random.default_rng(seed).permutation(len(space.vectors))[:_SAMPLE]
-    queries = space.vectors[rows]
-    found = _neighbors(space, queries, min(k + 1, len(space.vectors)))
-    ranks = center_ranks(queries, cells, found, space.offsets(cells.centers))[found != rows[:, None]]
-    if not len(ranks):
-        return 1
+def _probes_for(space, cells, sample, k, recall):
+    """The fewest probes with which some of the vectors, as queries, find this share of their neighbors.
+
+    Args:
+        sample: `(q,)` rows of the vectors. Without any, all cells are visited.
+    """
+    if not len(sample):
+        return len(cells.centers)
+    queries = space.vectors[sample]
+    found = _neighbors(space, queries, k + 1)
+    ranks = center_ranks(queries, cells, found, space.offsets(cells.centers))[found != sample[:, None]]
     return int(np.sort(ranks)[int(np.ceil(recall * len(ranks))) - 1]) + 1
 
 
 def _neighbors(space, queries, k):
     """Rows of the nearest vectors, `(q, k)`, in blocks of queries."""
+    k = min(k, len(space.vectors))
     offsets, step = space.offsets(space.vectors), max(1, 2**25 // len(space.vectors))
     blocks = [queries[start : start + step] for start in range(0, len(queries), step)]
     kth = len(space.vectors) - k

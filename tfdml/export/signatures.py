@@ -28,11 +28,11 @@ def archive_of(
     archive.track(network)
     answers = _answers(neighbors, threshold)
     for (name, name_of_files), answer in answers.items():
-        of_pixels = _of_pixels(network, shape, answer)
+        of_pixels = _of_pixels(network, answer)
         archive.add_endpoint(name, of_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
         archive.add_endpoint(name_of_files, _of_files(of_pixels, preprocessing, on_error), _files(preprocessing))
     inputs = [tf.TensorSpec((None, *shape), network.inputs[0].dtype, name="images")]
-    archive.add_endpoint("embed", _of_pixels(network, shape, _embedding), inputs)
+    archive.add_endpoint("embed", _of_pixels(network, _embedding), inputs)
     return archive, [*itertools.chain(*answers), "embed"]
 
 
@@ -55,11 +55,12 @@ def _files(preprocessing):
     return files + ([tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else [])
 
 
-def _of_pixels(network, shape, answer):
+def _of_pixels(network, answer):
     def answer_pixels(images):
         batch = tf.shape(images)[0]
         # Optimized graphs of some layers (batch normalization) and searches fail without rows.
-        rows = tf.cond(batch == 0, lambda: tf.zeros((1, *shape), images.dtype), lambda: images)
+        # A black image takes their place, without a branch, which other runtimes run wrongly (OpenVINO 2026.4).
+        rows = tf.pad(images, [[0, tf.cast(batch == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
         output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
         embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
         return {name: found[:batch] for name, found in answer(embeddings).items()}
