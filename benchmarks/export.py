@@ -31,7 +31,15 @@ def row(what, against, seconds, **settings):
     """A row of the table: the milliseconds of both, and their ratio."""
     ours, theirs = 1e3 * seconds["ours"], 1e3 * seconds["theirs"]
     empty = dict.fromkeys(COLUMNS, "")
-    return {**empty, "what": what, "ms": ours, "beside": against, "beside_ms": theirs, "ratio": ours / theirs, **settings}
+    return {
+        **empty,
+        "what": what,
+        "ms": ours,
+        "beside": against,
+        "beside_ms": theirs,
+        "ratio": ours / theirs,
+        **settings,
+    }
 
 
 def in_turns(ours, theirs, argument, repeats):

@@ -31,7 +31,9 @@ class Neighbors(tf.Module):
     def __init__(self, index: Any, search: Search, dim: int):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
-        require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim}, that of the model's embeddings")
+        require(
+            vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim}, that of the model's embeddings"
+        )
         require(search.k <= len(vectors), f"k={search.k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
         self._ids = tf.Variable(_as_ids(index.ids), trainable=False)
