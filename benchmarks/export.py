@@ -1,6 +1,6 @@
 """Milliseconds per request of exported models: signatures beside the model, and search inside the graph.
 
-`signature`: images embedded by `serving_default` of a SavedModel, beside the same Keras model called in a `tf.function`.
+`signature`: `serving_default` of a SavedModel, beside the same Keras model called in a `tf.function`.
 `exact`: exact search of a graph beside the matrix product of the same queries and vectors.
 `partitioned`: search in cells beside exact search, both in a graph. The number of probes is chosen on the vectors
 themselves; `recall@10` is that of queries that took no part in the choice. The vectors are those of

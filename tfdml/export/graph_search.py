@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._checks import require, require_whole
-from tfdml.export.cells import Cells, center_ranks, k_means
+from tfdml.export.cells import center_ranks, k_means
 
 DTYPES = ("float32", "bfloat16", "int8")
 _GROUP = 32  # scores whose maximum is taken first
@@ -204,59 +204,74 @@ class Space(tf.Module):
             return -tf.norm(queries[:, None] - vectors, axis=2)
         return tf.linalg.matvec(vectors, queries)
 
+    def shown(self, scores: Any) -> Any:
+        """Scores as `tfdml.search` has them: distances are positive."""
+        return -scores if self.metric == "euclidean" else scores
+
 
 class Stored(tf.Module):
     """Vectors in a storage type: codes, and for int8 the step of each vector."""
 
     def __init__(self, vectors: np.ndarray, dtype: str):
         super().__init__()
-        steps = np.ones(len(vectors), np.float32)
+        self.steps = None
         if dtype == "int8":
-            largest = np.abs(vectors).max(axis=1)
-            steps = np.where(largest > 0, largest, 1).astype(np.float32) / 127
+            steps = np.abs(vectors).max(axis=1) / np.float32(127)
+            steps = np.where(steps > 0, steps, np.float32(1))
             vectors = np.rint(vectors / steps[:, None])
+            self.steps = tf.Variable(steps, trainable=False)
         self.codes = tf.Variable(tf.cast(vectors, dtype), trainable=False)
-        self.steps = tf.Variable(steps, trainable=False) if dtype == "int8" else None
 
     def take(self, rows: Any) -> Any:
         """`(..., dim)` float32 vectors of some rows."""
         found = tf.cast(tf.gather(self.codes, rows), tf.float32)
         return found if self.steps is None else found * tf.gather(self.steps, rows)[..., None]
 
-    def products(self, queries: Any, start: Any, count: int) -> Any:
-        """`(batch, count)` products of queries with the vectors from row `start`."""
-        codes = tf.cast(self.codes[start : start + count], tf.float32)
-        found = tf.matmul(queries, codes, transpose_b=True)
-        return found if self.steps is None else found * self.steps[start : start + count]
+    def products(self, queries: Any) -> Any:
+        """`(batch, n)` products of queries with all vectors."""
+        found = tf.matmul(queries, tf.cast(self.codes, tf.float32), transpose_b=True)
+        return found if self.steps is None else found * self.steps
 
 
 class _Exact(tf.Module):
-    """Products with blocks of all vectors; the largest of each, and of all blocks together."""
+    """The best of each block of the vectors, and of all blocks together."""
 
     def __init__(self, space, k, dtype):
         super().__init__()
         self.space, self.k, self.settings = space, k, {}
-        count = len(space.vectors)
-        self._blocks = -(-count // _BLOCK)
-        self._width = -(-count // (self._blocks * _GROUP)) * _GROUP
-        padding = self._blocks * self._width - count
-        self._stored = Stored(np.pad(space.vectors, ((0, padding), (0, 0))), dtype)
-        offsets = np.pad(space.offsets(space.vectors), (0, padding), constant_values=_LOWEST)
-        self._offsets = tf.Variable(offsets, trainable=False)
+        blocks = np.array_split(space.vectors, -(-len(space.vectors) // _BLOCK))
+        starts = np.cumsum([0, *map(len, blocks)])
+        self._blocks = [_Block(space, block, start, k, dtype) for block, start in zip(blocks, starts, strict=False)]
 
     def __call__(self, embeddings: Any) -> tuple[Any, Any]:
-        queries = self.space.queries(embeddings)
-        scores, rows = _one_by_one(lambda block: self._best(queries, block), tf.range(self._blocks))
-        _, place = tf.math.top_k(_side_by_side(scores), self.k)
-        return _rescored(self.space, self._stored, queries, tf.gather(_side_by_side(rows), place, batch_dims=1))
+        """One block after the other, since each needs much memory."""
+        queries, found = self.space.queries(embeddings), []
+        for block in self._blocks:
+            with tf.control_dependencies(found[-1] if found else []):
+                found.append(block(queries))
+        scores, rows = (tf.concat(parts, axis=1) for parts in zip(*found, strict=True))
+        scores, place = tf.math.top_k(scores, self.k)
+        return tf.gather(rows, place, batch_dims=1), self.space.shown(scores)
 
-    def _best(self, queries, block):
-        """The best of one block: their products and rows, `(batch, k or all)` each."""
-        start = block * self._width
-        found = self._stored.products(queries, start, self._width)
-        found = tf.nn.bias_add(found, self._offsets[start : start + self._width])
-        scores, place = _top_k(found, min(self.k, self._width), self._width)
-        return scores, start + place
+
+class _Block(tf.Module):
+    """Products with some of the vectors, in variables of their own: a slice of a variable would be copied."""
+
+    def __init__(self, space, vectors, start, k, dtype):
+        super().__init__()
+        self.space, self._start, self._k = space, int(start), min(k, len(vectors))
+        padding = -len(vectors) % _GROUP
+        self._width = len(vectors) + padding
+        self._stored = Stored(np.pad(vectors, ((0, padding), (0, 0))), dtype)
+        offsets = np.pad(space.offsets(vectors), (0, padding), constant_values=_LOWEST)
+        self._offsets = tf.Variable(offsets, trainable=False)
+
+    def __call__(self, queries: Any) -> tuple[Any, Any]:
+        """Scores and rows of the best, `(batch, k or all)` each."""
+        found = tf.nn.bias_add(self._stored.products(queries), self._offsets)
+        places = _best_places(found, self._k, self._width)
+        scores, places = _rescored(self.space, self._stored, queries, places)
+        return scores, self._start + places
 
 
 class _Partitioned(tf.Module):
@@ -284,15 +299,18 @@ class _Partitioned(tf.Module):
         step = tf.minimum(self._step, batch)
         parts = -(-batch // step)
         padded = tf.pad(queries, [[0, parts * step - batch], [0, 0]])
-        scores, rows = _one_by_one(self._search, tf.reshape(padded, (parts, step, queries.shape[1])))
-        return tf.reshape(rows, (-1, self.k))[:batch], tf.reshape(scores, (-1, self.k))[:batch]
+        parted = tf.reshape(padded, (parts, step, queries.shape[1]))
+        types = (tf.float32, tf.int32)
+        scores, rows = tf.map_fn(self._search, parted, fn_output_signature=types, parallel_iterations=1)
+        scores, rows = (tf.reshape(found, (-1, self.k))[:batch] for found in (scores, rows))
+        return rows, self.space.shown(scores)
 
     def _search(self, queries):
         candidates = self._candidates(queries)
         found = tf.linalg.matvec(self._stored.take(candidates), queries) + tf.gather(self._offsets, candidates)
         _, place = tf.math.top_k(found, self.k)
         places = tf.gather(candidates, place, batch_dims=1)
-        places, scores = _rescored(self.space, self._stored, queries, places)
+        scores, places = _rescored(self.space, self._stored, queries, places)
         return scores, tf.gather(self._order, places)
 
     def _candidates(self, queries):
@@ -372,32 +390,24 @@ def _neighbors(space, queries, k):
     return np.concatenate(parts)
 
 
-def _top_k(scores, k, width):
-    """The k largest of each row and their places, where two are equal the first.
+def _best_places(scores, k, width):
+    """The places of the k largest of each row, the largest first, and where two are equal the first.
 
     They lie in the k groups with the largest maxima, which are found much faster.
     """
     if k * _GROUP >= width:
-        return tf.math.top_k(scores, k)
+        return tf.math.top_k(scores, k).indices
     grouped = tf.reshape(scores, (-1, width // _GROUP, _GROUP))
     groups = tf.sort(tf.math.top_k(tf.reduce_max(grouped, axis=2), k, sorted=False).indices, axis=1)
     members = tf.reshape(tf.gather(grouped, groups, batch_dims=1), (-1, k * _GROUP))
-    found, place = tf.math.top_k(members, k)
-    return found, tf.gather(groups, place // _GROUP, batch_dims=1) * _GROUP + place % _GROUP
+    place = tf.math.top_k(members, k).indices
+    return tf.gather(groups, place // _GROUP, batch_dims=1) * _GROUP + place % _GROUP
 
 
-def _rescored(space, stored, queries, rows):
-    """Rows in the order of their scores, and the scores: those of Euclidean products are inaccurate near 0."""
-    scores, place = tf.math.top_k(space.scores(queries, stored.take(rows)), rows.shape[1])
-    return tf.gather(rows, place, batch_dims=1), -scores if space.metric == "euclidean" else scores
+def _rescored(space, stored, queries, places):
+    """The scores of some vectors of each query, and their places in this order.
 
-
-def _one_by_one(search, parts):
-    """Scores and rows of each part of the vectors or queries, one after the other, since each needs much memory."""
-    return tf.map_fn(search, parts, fn_output_signature=(tf.float32, tf.int32), parallel_iterations=1)
-
-
-def _side_by_side(blocks):
-    """`(blocks, batch, k)` as `(batch, blocks * k)`."""
-    batch = tf.shape(blocks)[1]
-    return tf.reshape(tf.transpose(blocks, (1, 0, 2)), (batch, blocks.shape[0] * blocks.shape[2]))
+    A Euclidean distance from products is inaccurate near 0.
+    """
+    scores, order = tf.math.top_k(space.scores(queries, stored.take(places)), places.shape[1])
+    return scores, tf.gather(places, order, batch_dims=1)

@@ -50,7 +50,7 @@ class Neighbors(tf.Module):
         }
 
     def search(self, embeddings: Any) -> dict[str, Any]:
-        """`ids` `(batch, k)` int64 or strings, `scores` `(batch, k)` float32, and of metadata `payload`, JSON objects."""
+        """`ids` and `scores`, `(batch, k)`, and of an index with metadata `payload`, JSON objects."""
         rows, scores = self._searcher(embeddings)
         payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
         return {"ids": tf.gather(self._ids, rows), "scores": scores, **payload}
