@@ -224,8 +224,9 @@ class Stored(tf.Module):
 
     def take(self, rows: Any) -> Any:
         """`(..., dim)` float32 vectors of some rows."""
-        found = tf.cast(tf.gather(self.codes, rows), tf.float32)
-        return found if self.steps is None else found * tf.gather(self.steps, rows)[..., None]
+        # A gather from the variable itself would make every later read of it a copy.
+        found = tf.cast(tf.gather(tf.convert_to_tensor(self.codes), rows), tf.float32)
+        return found if self.steps is None else found * tf.gather(tf.convert_to_tensor(self.steps), rows)[..., None]
 
     def products(self, queries: Any) -> Any:
         """`(batch, n)` products of queries with all vectors."""
@@ -245,7 +246,8 @@ class _Exact(tf.Module):
 
     def __call__(self, embeddings: Any) -> tuple[Any, Any]:
         """One block after the other, since each needs much memory."""
-        queries, found = self.space.queries(embeddings), []
+        queries = self.space.queries(embeddings)
+        found: list[tuple[Any, Any]] = []
         for block in self._blocks:
             with tf.control_dependencies(found[-1] if found else []):
                 found.append(block(queries))
