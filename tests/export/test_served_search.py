@@ -194,7 +194,7 @@ def without(index, **changes):
         (lambda index: {"index": index, "search": "exact"}, "search='exact', expected an ExactSearch, "),
         (
             lambda index: {"index": without(index, vectors=np.ones((30, 5)))},
-            "an index of dim 5, expected 6 as the model's output",
+            "an index of dim 5, expected 6, that of",
         ),
         (lambda index: {"index": index, "search": export.ExactSearch(k=31)}, "k=31 for an index of 30 vectors"),
         (
