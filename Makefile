@@ -71,6 +71,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/scan.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py

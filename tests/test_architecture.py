@@ -35,7 +35,7 @@ ARROWS = {
     "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_progress", "_serialization"},
     "search": {"_atomic", "_checks"},
     "metrics": {"_checks", "search"},
-    "export": {"_atomic", "_checks", "datasets"},
+    "export": {"_atomic", "_checks", "_environment", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
     "analysis": {"layers", "miners", "pairs"},
     "evaluation": {

@@ -9,11 +9,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from tfdml._atomic import as_writable_path, atomic_write, recovered
 from tfdml._checks import require
+from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
+from tfdml.export.graph_search import ExactSearch
+from tfdml.export.neighbors import Neighbors, Search
+from tfdml.export.signatures import archive_of
+from tfdml.export.warm_up import write_warm_up
 
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
@@ -25,24 +29,39 @@ def saved_model(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
+    index: Any = None,
+    search: Search | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> Path:
-    """Write a model of images as a SavedModel with two signatures.
+    """Write a model of images as a SavedModel, with an index if there is one.
 
     * `serving_default(images)`: `(batch, height, width, channels)` uint8 pixels.
     * `serve_bytes(images)`: `(batch,)` strings, each the content of a JPEG, PNG, GIF, BMP or WebP file, read by the
       operations of `preprocessing`. If that has `boxes`, `serve_bytes(images, boxes)` also takes a float32 box
       `(batch, 4)` per file.
 
-    Both return `{"embedding": (batch, dim) float32}`, `(0, dim)` for an empty batch. If a string is not a complete
-    image or exceeds a limit, its request fails with an error that names its position in the batch; the model keeps
-    serving. With `on_error="mark"`, `serve_bytes` answers the other rows and also returns `"error"`: `(batch,)`
-    strings, empty for a valid image, otherwise the reason; the embedding of an invalid image is zero.
+    * `embed(images)`: what the network itself takes, `(batch, height, width, channels)` of the type of the model's
+      input, for pixels in [0, 255] that were read and resized elsewhere, without rounding.
+    * with `index`, `search(images)` and `search_bytes(images)`: the nearest vectors of the index.
+    * with `index` and `threshold`, `match(images)` and `match_bytes(images)`: the nearest vector, if it is near enough.
+
+    The first three return `{"embedding": (batch, dim) float32}`, `(0, dim)` for an empty batch. `search` returns
+    `"ids"`, `(batch, k)` int64 or strings as in the index, `"scores"`, `(batch, k)` float32, nearest first, and for an
+    index with metadata `"payload"`, `(batch, k)` strings: the metadata of the neighbor, a JSON object. `match` returns
+    `"id"`, `(batch,)` strings: the id of the nearest vector where its similarity (for "euclidean" minus the distance)
+    is at least `threshold`, else "unknown"; and its `"score"`, `(batch,)` float32.
+
+    If a string is not a complete image or exceeds a limit, its request fails with an error that names its position in
+    the batch; the model keeps serving. With `on_error="mark"`, the signatures of files answer the other rows and also
+    return `"error"`: `(batch,)` strings, empty for a valid image, otherwise the reason; the embedding and the scores of
+    an invalid image are zero, its ids -1 or empty.
 
     Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
-    temporary name and renamed, so `path` holds a complete model at all times.
+    temporary name and renamed, so `path` holds a complete model at all times. Beside the settings named below,
+    `assets.extra` holds the versions of the packages (`versions.json`), what is known about the search (`search.json`),
+    and a request per signature that TensorFlow Serving sends while it loads the model.
 
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
@@ -54,7 +73,10 @@ def saved_model(
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
         threshold: similarity from which two embeddings match, as found by `tfdml.metrics.calibrated_threshold`, written
             to `assets.extra/threshold.json`; `load_threshold` reads it.
-        on_error: "fail": an invalid image fails its request; "mark": it is only marked.
+        index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
+        search: how the graph searches: `ExactSearch()` (None), `PartitionedSearch()` or `ScannSearch()`.
+        on_error: "fail": an invalid image fails its request; "mark": it is only marked. A server that batches fails all
+            requests of a batch together, so use "mark" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
     Returns:
@@ -62,8 +84,10 @@ def saved_model(
 
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
-            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, or a
-            folder at `path` that holds something other than a SavedModel.
+            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, a
+            folder at `path` that holds something other than a SavedModel, an index of another dimension or of fewer
+            than k vectors, a `search` without an index, or an id "unknown" beside a threshold.
+        ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
@@ -79,12 +103,15 @@ def saved_model(
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    archive = _archive(model, shape, preprocessing, on_error)
+    neighbors = _neighbors(index, search, model.outputs[0].shape[1], threshold)
+    archive, signatures = archive_of(
+        model, preprocessing=preprocessing, on_error=on_error, neighbors=neighbors, threshold=threshold
+    )
+    descriptions = _descriptions(preprocessing, class_names, threshold, neighbors)
     with atomic_write(folder) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(
-            partial / "assets.extra", {**_descriptions(preprocessing, class_names, threshold), **(assets_extra or {})}
-        )
+        _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
+        write_warm_up(partial / "assets.extra", signatures, preprocessing, model.inputs[0].dtype)
     return folder
 
 
@@ -117,52 +144,31 @@ def _is_finite(number):
     return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
 
 
-def _descriptions(preprocessing, class_names, threshold):
-    """Files that say how images were read, what the labels mean, and which embeddings match."""
+def _neighbors(index, search, dim, threshold):
+    """The index inside the graph; None if there is none."""
+    require(index is not None or search is None, f"search={search!r} without an index", "index=")
+    known = search is None or isinstance(search, Search)
+    require(known, f"search={search!r}", "an ExactSearch, PartitionedSearch, ScannSearch or None")
+    if index is None:
+        return None
+    neighbors = Neighbors(index, search or ExactSearch(), dim)
+    if threshold is not None:
+        neighbors.require_no_unknown()
+    return neighbors
+
+
+def _descriptions(preprocessing, class_names, threshold, neighbors):
+    """Files that say how images were read, what the labels mean, which embeddings match, and how the graph searches."""
+    versions = environment()["versions"].split(", ")
     contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config()}
+    contents["versions.json"] = dict(version.split(" ") for version in versions)
+    if neighbors is not None:
+        contents["search.json"] = neighbors.about
     if class_names is not None:
         contents["class_names.json"] = list(class_names)
     if threshold is not None:
         contents[_THRESHOLD.name] = float(threshold)
     return {name: json.dumps(content, indent=1, default=int).encode() for name, content in contents.items()}
-
-
-def _archive(model, shape, preprocessing, on_error):
-    """The network from the model's input to its output, with both signatures."""
-    network = keras.Model(model.inputs, model.outputs)
-    embed = _embedding_of_pixels(network, shape)
-    archive = keras.export.ExportArchive()
-    archive.track(network)
-    archive.add_endpoint("serving_default", embed, [tf.TensorSpec((None, *shape), "uint8", name="images")])
-    files = [tf.TensorSpec((None,), "string", name="images")]
-    boxes = [tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else []
-    archive.add_endpoint("serve_bytes", _embedding_of_files(embed, preprocessing, on_error), files + boxes)
-    return archive
-
-
-def _embedding_of_pixels(network, shape):
-    def embed(images):
-        batch = tf.shape(images)[0]
-        # Optimized graphs of some layers (batch normalization) fail without rows.
-        rows = tf.cond(batch == 0, lambda: tf.zeros((1, *shape), images.dtype), lambda: images)
-        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
-        return {"embedding": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
-
-    return embed
-
-
-def _embedding_of_files(embed, preprocessing, on_error):
-    def embed_read(images, boxes=None):
-        pixels, problems = preprocessing.batch_from_bytes(images, boxes)
-        if on_error == "fail":
-            return embed(_all_good(pixels, problems))
-        embedding = embed(pixels)["embedding"]
-        return {"embedding": tf.where(problems[:, None] == "", embedding, 0.0), "error": problems}
-
-    def embed_bytes(images):
-        return embed_read(images)
-
-    return embed_read if preprocessing.boxes else embed_bytes
 
 
 def as_export_path(path: str | os.PathLike) -> Path:
@@ -234,13 +240,3 @@ def _write_extra(folder, contents):
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-
-
-def _all_good(pixels, problems):
-    """The pixels; raises an error that names the first invalid image, if there is one."""
-    bad = tf.cast(problems != "", tf.int32)
-    place = tf.argmax(tf.concat([bad, [1]], 0))  # an index past the end for a batch without invalid images
-    reason = tf.concat([problems, [""]], 0)[place]
-    message = tf.strings.join(["Received at place ", tf.strings.as_string(place), " of the batch ", reason])
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(bad == 0), [message])]):
-        return tf.identity(pixels)

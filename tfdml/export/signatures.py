@@ -1,0 +1,98 @@
+"""Signatures of a SavedModel: functions of pixels, and the same functions of files."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdml.datasets import Preprocessing
+from tfdml.export.neighbors import Neighbors
+
+_BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
+
+
+def archive_of(
+    model: keras.Model,
+    *,
+    preprocessing: Preprocessing,
+    on_error: str,
+    neighbors: Neighbors | None,
+    threshold: float | None,
+) -> tuple[keras.export.ExportArchive, list[str]]:
+    """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
+    network = keras.Model(model.inputs, model.outputs)
+    shape = preprocessing.shape
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    answers = _answers(neighbors, threshold)
+    for (name, name_of_files), answer in answers.items():
+        of_pixels = _of_pixels(network, answer)
+        archive.add_endpoint(name, of_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
+        archive.add_endpoint(name_of_files, _of_files(of_pixels, preprocessing, on_error), _files(preprocessing))
+    inputs = [tf.TensorSpec((None, *shape), network.inputs[0].dtype, name="images")]
+    archive.add_endpoint("embed", _of_pixels(network, _embedding), inputs)
+    return archive, [*itertools.chain(*answers), "embed"]
+
+
+def _answers(neighbors, threshold):
+    """The function of embeddings of each pair of signatures, of pixels and of files."""
+    answers: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {("serving_default", "serve_bytes"): _embedding}
+    if neighbors is not None:
+        answers["search", "search_bytes"] = neighbors.search
+        if threshold is not None:
+            answers["match", "match_bytes"] = lambda embeddings: neighbors.match(embeddings, threshold)
+    return answers
+
+
+def _embedding(embeddings):
+    return {"embedding": embeddings}
+
+
+def _files(preprocessing):
+    files = [tf.TensorSpec((None,), "string", name="images")]
+    return files + ([tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else [])
+
+
+def _of_pixels(network, answer):
+    def answer_pixels(images):
+        batch = tf.shape(images)[0]
+        # Optimized graphs of some layers (batch normalization) and searches fail without rows.
+        # A black image takes their place, without a branch, which other runtimes run wrongly (OpenVINO 2026.4).
+        rows = tf.pad(images, [[0, tf.cast(batch == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
+        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
+        embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
+        return {name: found[:batch] for name, found in answer(embeddings).items()}
+
+    return answer_pixels
+
+
+def _of_files(of_pixels, preprocessing, on_error):
+    def answer_read(images, boxes=None):
+        pixels, problems = preprocessing.batch_from_bytes(images, boxes)
+        if on_error == "fail":
+            return of_pixels(_all_good(pixels, problems))
+        answer = {name: _blanked(found, problems) for name, found in of_pixels(pixels).items()}
+        return {**answer, "error": problems}
+
+    def answer_files(images):
+        return answer_read(images)
+
+    return answer_read if preprocessing.boxes else answer_files
+
+
+def _blanked(found, problems):
+    """Zeros, -1 or no text in the rows of invalid images."""
+    good = tf.reshape(problems == "", [-1] + [1] * (len(found.shape) - 1))
+    return tf.where(good, found, tf.constant(_BLANKS[found.dtype], found.dtype))
+
+
+def _all_good(pixels, problems):
+    """The pixels; raises an error that names the first invalid image, if there is one."""
+    bad = tf.cast(problems != "", tf.int32)
+    place = tf.argmax(tf.concat([bad, [1]], 0))  # an index past the end for a batch without invalid images
+    reason = tf.concat([problems, [""]], 0)[place]
+    message = tf.strings.join(["Received at place ", tf.strings.as_string(place), " of the batch ", reason])
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(bad == 0), [message])]):
+        return tf.identity(pixels)
