@@ -136,7 +136,7 @@ def serve(options: argparse.Namespace) -> int:
 def _application(serving, options):
     """The server that the options describe."""
     model, view = open_model(options.model, options.preprocessing)
-    index = None if options.index is None else open_index(options.index)[0]
+    index = None if options.index is None else _open_described(options.index)
     with _usage(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
         return serving.application(
@@ -216,6 +216,18 @@ def open_index(path: str) -> tuple[Any, Callable[[int], dict[str, str]]]:
             return search.load(path), lambda id: {}
         found = models.read_embeddings(path)
         return search.Exact(found.embeddings, found.rows), _description(found)
+
+
+def _open_described(path):
+    """An index with what is known about its items as metadata."""
+    with _usage(f"INDEX={path!r}"):
+        if (Path(path) / "index.json").is_file():
+            return search.load(path)
+        found = models.read_embeddings(path)
+        columns = {} if found.paths is None else {"path": found.paths}
+        if found.labels is not None:
+            columns["label"] = np.array(found.class_names)[found.labels]
+        return search.Exact(found.embeddings, found.rows, metadata=columns or None)
 
 
 def _description(found):

@@ -17,6 +17,11 @@ _LOG = logging.getLogger("tfdml.serving")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _FREE = ("/healthz", "/metrics")  # answered at any load
 _RETRY_SECONDS = "1"
+_ADVICE = {
+    404: "Received an unknown address, expected one such as /v1/models/NAME:predict.",
+    405: "Received another method, expected the one in the header Allow.",
+    413: "Received a request that is too large. Send fewer or smaller images.",
+}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -74,10 +79,7 @@ class Gate:
         if coding != "identity":
             raise RefusedError(415, f"Received Content-Encoding {coding[:40]!r}, expected none. Send plain JSON.")
         if (request.content_length or 0) > self._limits.max_body:
-            raise RefusedError(413, self._too_large())
-
-    def _too_large(self):
-        return f"Received a request larger than {self._limits.max_body} bytes. Send fewer or smaller images."
+            raise RefusedError(413, _ADVICE[413])
 
 
 async def _answered(request, handler):
@@ -86,7 +88,7 @@ async def _answered(request, handler):
     except RefusedError as error:
         return _error(error.status, str(error))
     except web.HTTPException as error:
-        return _error(error.status, f"{error.status} {error.reason} ({error.text})", error.headers)
+        return _error(error.status, _ADVICE.get(error.status, error.reason), error.headers)
     except (ClientPayloadError, ConnectionError):
         return _error(400, "Received a part of a request, expected all of it.")
     except Exception:

@@ -86,7 +86,7 @@ def read_images(rows: Any, read: Callable[[Any], Any], limits: Limits) -> list[A
     Raises:
         RefusedError: no list, no row or too many, or a row that `read` refuses, with its place.
     """
-    _require(isinstance(rows, list) and len(rows) > 0, _shown(rows), "a list of images")
+    _require(isinstance(rows, list) and len(rows) > 0, _shown(rows), "a list of at least one image")
     if len(rows) > limits.max_images:
         raise RefusedError(
             413, f"Received {len(rows)} images, expected at most {limits.max_images}. Send several requests."
@@ -176,7 +176,9 @@ def _require(condition, received, expected):
 
 def _shown(value):
     """A value of JSON in a few words: none of a request's data is repeated."""
-    return f"an object with {_listed(value)}" if isinstance(value, dict) else f"a value of type {type(value).__name__}"
+    if isinstance(value, dict):
+        return f"an object with {_listed(value)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"a value of type {type(value).__name__}"
 
 
 def _listed(names):
