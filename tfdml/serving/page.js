@@ -3,6 +3,7 @@
 const model = `v1/models/${document.body.dataset.model}`;
 const element = (id) => document.getElementById(id);
 let query = null; // the instance that is shown: {b64} or {row}
+const titles = new Map(); // what was shown of a row
 let latest = 0; // the number of the last search: answers to earlier ones are not shown
 
 async function answer(address, options) {
@@ -49,7 +50,9 @@ function tile(neighbor) {
   const button = document.createElement("button");
   button.type = "button";
   button.dataset.row = row;
-  button.title = Object.entries(about).map(([key, value]) => `${key}: ${value}`).join("\n");
+  const title = [label, name ?? `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
+  titles.set(String(row), title);
+  button.title = [title, ...Object.entries(about).map(([key, value]) => `${key}: ${value}`)].join("\n");
   if (element("neighbors").dataset.pictures) button.append(picture(row, name ?? id));
   button.append(text("b", label ?? name ?? id), text("span", score.toFixed(3)), text("span", name ?? `id ${id}`));
   button.addEventListener("click", () => {
@@ -101,7 +104,8 @@ function openRow() {
   const row = /^#row=(\d+)$/.exec(location.hash);
   if (row === null) return;
   const pictures = element("neighbors").dataset.pictures;
-  showQuery({ row: Number(row[1]) }, pictures ? `${model}/pictures/${row[1]}` : null, `Row ${row[1]} of the index`);
+  const title = titles.get(row[1]) ?? `Row ${row[1]} of the index`;
+  showQuery({ row: Number(row[1]) }, pictures ? `${model}/pictures/${row[1]}` : null, title);
   scrollTo({ top: 0 });
 }
 
@@ -126,6 +130,7 @@ async function start() {
 }
 
 element("picture").addEventListener("load", () => markSmall(element("picture")));
+element("picture").addEventListener("error", () => (element("picture").hidden = true));
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
 element("query").addEventListener("submit", (event) => event.preventDefault());
