@@ -58,10 +58,10 @@ def test_a_class_loads_while_another_version_takes_the_place(tmp_path, load, mon
     search.Exact(X, IDS).save(tmp_path / "index")
     read, replaced = files.read_array, []
 
-    def read_late(*arguments):
+    def read_late(*arguments, **options):
         if not replaced:
             replaced.append(search.Exact(X[:2], IDS[:2]).save(tmp_path / "index"))
-        return read(*arguments)
+        return read(*arguments, **options)
 
-    monkeypatch.setattr("tfdml.search.exact.read_array", read_late)
+    monkeypatch.setattr("tfdml.search.saved.read_array", read_late)
     assert len(load(tmp_path / "index")) == 2

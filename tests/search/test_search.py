@@ -1,12 +1,14 @@
 """Exact and ScaNN search behind one interface."""
 
 import functools
+import hashlib
 import json
 import math
 import sys
 
 import numpy as np
 import pytest
+from scann import scann_ops_pybind
 from sklearn.neighbors import NearestNeighbors
 
 from tests.search.products import unsteady
@@ -370,7 +372,7 @@ def test_folders_without_a_whole_index_are_refused(tmp_path, kind):
 
 
 def test_manifests_of_other_kinds_versions_or_none_are_refused(tmp_path):
-    as_version_1(search.Exact(clustered(50)), tmp_path)
+    as_older(search.Exact(clustered(50)), tmp_path)
     with pytest.raises(ValueError, match=r"kind 'exact', expected 'scann'\. tfdml\.search\.load"):
         search.Scann.load(tmp_path)
     path = tmp_path / "index.json"
@@ -394,24 +396,51 @@ def test_manifests_of_other_kinds_versions_or_none_are_refused(tmp_path):
             search.load(tmp_path)
 
 
-def as_version_1(index, folder):
-    """Saves an index as the first format did: sizes of files, and no checksums."""
-    index.save(folder)
-    manifest = json.loads((folder / "index.json").read_text())
-    del manifest["sha256"]
-    manifest.pop("largest", None)
-    manifest["format"] = "tfdml.search/1"
-    manifest["files"] = {name: entry["bytes"] for name, entry in manifest["files"].items()}
+def as_older(index, folder, version=1):
+    """Saves an index as older versions did: one part without checksums in its names, the first without any."""
+    gallery = index._items.segments[0].gallery
+    folder.mkdir(exist_ok=True)
+    arrays = {"ids": index.ids}
+    about = {"kind": index.kind, "metric": index.metric, "dim": index.dim}
+    if index.kind == "scann":
+        about |= {"method": "exact", "leaves": None, "leaves_to_search": None, "rescore": None, "largest": 9.0}
+        distance = "squared_l2" if index.metric == "euclidean" else "dot_product"
+        builder = scann_ops_pybind.builder(index.vectors, 10, distance).score_brute_force().reorder(len(index))
+        (folder / "scann").mkdir()
+        builder.build().serialize(str(folder / "scann"), relative_path=True)
+    else:
+        arrays |= {"gallery": gallery.form} | ({} if gallery.center is None else {"center": gallery.center})
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    manifest = {"format": f"tfdml.search/{version}", **about, "files": entries(folder, version)}
+    if version > 1:
+        manifest["sha256"] = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     (folder / "index.json").write_text(json.dumps(manifest, indent=1))
 
 
+def entries(folder, version):
+    contents = {name: (folder / name).read_bytes() for name in files_below(folder)}
+    if version == 1:
+        return {name: len(content) for name, content in contents.items()}
+    return {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in contents.items()
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("metric", METRICS)
 @both
-def test_an_index_of_the_first_format_is_read(tmp_path, kind, metric):
+def test_an_index_of_an_older_format_is_read_and_saved_in_the_present_one(tmp_path, kind, metric, version):
     index = build(kind, clustered(50), np.arange(50) + 7, metric=metric)
-    as_version_1(index, tmp_path / "index")
-    for before, after in zip(index.search(X[:9], 5), search.load(tmp_path / "index").search(X[:9], 5), strict=True):
-        np.testing.assert_array_equal(before, after)
+    as_older(index, tmp_path / "index", version)
+    loaded = search.load(tmp_path / "index")
+    loaded.save(tmp_path / "index")
+    for found in (loaded, search.load(tmp_path / "index")):
+        ids, scores = found.search(X[:9], 5)
+        np.testing.assert_array_equal(ids, index.search(X[:9], 5)[0])
+        np.testing.assert_allclose(scores, index.search(X[:9], 5)[1], rtol=1e-6, atol=1e-6)
+    assert json.loads((tmp_path / "index" / "index.json").read_text())["format"] == "tfdml.search/3"
 
 
 @pytest.mark.parametrize(
@@ -429,7 +458,7 @@ def test_an_index_of_the_first_format_is_read(tmp_path, kind, metric):
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused_even_without_checksums(tmp_path, name, change, message):
-    as_version_1(search.Exact(clustered(50), metric="euclidean"), tmp_path)
+    as_older(search.Exact(clustered(50), metric="euclidean"), tmp_path)
     path = tmp_path / f"{name}.npy"
     array = np.load(path)
     np.save(path, change(array).astype(change(array).dtype if name == "ids" or "64" in message else np.float32))
@@ -460,7 +489,7 @@ def test_every_flipped_byte_of_a_saved_index_is_an_error(tmp_path, kind):
 
 def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
     search.Scann(clustered(50)).save(tmp_path)
-    (tmp_path / "scann" / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+    (next(tmp_path.glob("scann-*")) / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(ValueError, match="Do not load it"):
         search.load(tmp_path)
 

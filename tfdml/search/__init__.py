@@ -3,23 +3,25 @@
 from os import PathLike
 
 from tfdml._atomic import read_whole
+from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
 from tfdml.search.files import read_manifest
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.scan import scan
 from tfdml.search.scann import Scann
 
-__all__ = ["Exact", "Scann", "load", "neighbor_recall", "scan"]
+__all__ = ["Exact", "Scann", "load", "near_duplicates", "neighbor_recall", "scan"]
 
 
 def load(folder: str | PathLike) -> Exact | Scann:
     """Reads an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
 
+    Every file is compared with its checksum, and vectors are memory-mapped.
     Another process may save to the same folder at the same time; the result is then either the old or the new index.
 
     Raises:
         FileNotFoundError: the folder holds no index, or files are missing.
-        ImportError: it is a ScaNN index, and ScaNN is not installed.
+        ImportError: it is a ScaNN index or has metadata, and ScaNN or pyarrow is not installed.
         ValueError: the index is damaged.
     """
     return read_whole(folder, _load)

@@ -2,28 +2,93 @@
 
 import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfdml._atomic import atomic_write
 
 _MANIFEST = "index.json"
-_FORMAT = "tfdml.search/2"
+_FORMAT = "tfdml.search/3"
+_ONE_SEGMENT = "tfdml.search/2"
 _WITHOUT_CHECKSUMS = "tfdml.search/1"
+_DIGITS = 16  # of the checksum in a name
 
 
-def write_index(folder, description, arrays, write_more=None):
-    """Writes an index folder: `index.json`, one `.npy` file per array, and the files of `write_more`.
+class Part(NamedTuple):
+    """A file of an index, or a folder of files, which never changes: its checksum is in its name.
+
+    Attributes:
+        name: its name in the index folder.
+        files: size and sha256 of its files, by their path in the index folder.
+    """
+
+    name: str
+    files: dict[str, Any]
+
+
+class Files:
+    """The files of an index that is being written.
+
+    Args:
+        new: the folder to write to.
+        old: the folder of the index that will be replaced, whose files are linked where they stay.
+    """
+
+    def __init__(self, new, old):
+        self.entries = {}
+        self._new, self._old, self._there = new, old, _listed(old)
+
+    def put(self, part, name, write):
+        """A part of the index, linked where it is in the old folder, else written.
+
+        Args:
+            part: the `Part` if it was written before, else None.
+            name: name without checksum, such as "ids.npy".
+            write: function of the path of a file or folder to write.
+
+        Returns:
+            the `Part`.
+        """
+        if part is None or not self._linked(part):
+            part = self._written(Path(name), write)
+        self.entries |= part.files
+        return part
+
+    def _linked(self, part):
+        if any(self._there.get(name) != entry for name, entry in part.files.items()):
+            return False
+        try:
+            for name in part.files:
+                (self._new / name).parent.mkdir(exist_ok=True)
+                os.link(self._old / name, self._new / name)
+        except OSError:  # no links in this file system, or another writer has replaced the old folder
+            _discard(self._new / part.name)
+            return False
+        return True
+
+    def _written(self, name, write):
+        path = self._new / f"unnamed{name.suffix}"
+        write(path)
+        files = _entries(path)
+        digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:_DIGITS]
+        named = f"{name.stem}-{digest}{name.suffix}"
+        os.replace(path, self._new / named)
+        return Part(named, {named + inner: entry for inner, entry in files.items()})
+
+
+def write_index(folder, write):
+    """Writes an index folder: `index.json`, and the files that `write` puts there.
 
     All files are written to a hidden folder beside the target, which is renamed at the end. A crash leaves the old
     index or no index, and possibly the hidden folder, but never a partial index.
 
     Args:
         folder: target folder. An index or an empty folder is replaced; anything else is left unchanged.
-        description: content of `index.json`; JSON types only.
-        arrays: dict of file name without `.npy` to array.
-        write_more: optional function that gets the hidden folder and writes further files.
+        write: function of `Files` that puts all files and returns the content of `index.json`; JSON types only.
 
     Raises:
         FileExistsError: `folder` holds anything other than an index.
@@ -37,12 +102,9 @@ def write_index(folder, description, arrays, write_more=None):
         )
     with atomic_write(target) as unfinished:
         unfinished.mkdir()
-        for name, array in arrays.items():
-            np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-        if write_more:
-            write_more(unfinished)
-        manifest = {"format": _FORMAT, **description, "files": _files(unfinished)}
-        (unfinished / _MANIFEST).write_text(_signed(manifest))
+        files = Files(unfinished, target)
+        manifest = {"format": _FORMAT, **write(files)}
+        (unfinished / _MANIFEST).write_text(_signed({**manifest, "files": files.entries}))
 
 
 def read_manifest(folder):
@@ -51,7 +113,7 @@ def read_manifest(folder):
     The files of an index that an older version wrote have no checksums; their sizes are checked.
 
     Returns:
-        the description given to `write_index`, as a dict.
+        the content of `index.json`, in the present format.
 
     Raises:
         FileNotFoundError: no such folder, no index in it, or one of its files is missing.
@@ -66,44 +128,62 @@ def read_manifest(folder):
         found, files = manifest["format"], dict(manifest["files"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
-    if found not in (_FORMAT, _WITHOUT_CHECKSUMS):
-        raise ValueError(f"Received an index of format {found!r}, expected {_FORMAT!r}. Build it again.")
+    if found not in (_FORMAT, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+        raise ValueError(
+            f"Received an index of format {found!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
+        )
     signed = manifest.pop("sha256", None) is not None
-    if signed != (found == _FORMAT) or (signed and text != _signed(manifest).encode()):
+    if signed != (found != _WITHOUT_CHECKSUMS) or (signed and text != _signed(manifest).encode()):
         raise ValueError(_damaged(folder, _MANIFEST))
     for name, expected in files.items():
         _require_file(folder, name, expected)
-    return manifest
+    return manifest if found == _FORMAT else _upgraded(manifest)
 
 
-def read_array(folder, name, dtype, shape):
+def _upgraded(manifest):
+    """The manifest of an index of one segment, as older versions wrote it, in the present format."""
+    vectors = {"gallery": "gallery.npy"} if manifest.get("kind") == "exact" else {"scann": "scann"}
+    center = {"center": "center.npy"} if "center.npy" in manifest["files"] else {}
+    return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center}
+
+
+def part_of(manifest, name):
+    """The `Part` of this name, as its manifest states it."""
+    inside = f"{name}/"
+    return Part(name, {file: e for file, e in manifest["files"].items() if file == name or file.startswith(inside)})
+
+
+def read_array(folder, name, dtype, shape, *, mapped=False):
     """Reads one array of an index folder.
 
     Args:
-        folder, name: as in `write_index`.
-        dtype: expected type.
+        folder: an index folder.
+        name: name of the file.
+        dtype: expected type, or several.
         shape: expected shape; None for any length.
+        mapped: whether to memory-map it.
 
     Raises:
         ValueError: the array has another type or shape, or holds a value that is not finite.
     """
     folder = Path(folder).expanduser()
     try:
-        array = np.load(folder / f"{name}.npy", allow_pickle=False)
+        array = np.load(folder / name, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
-        raise ValueError(_damaged(folder, f"{name}.npy")) from error
+        raise ValueError(_damaged(folder, name)) from error
+    types = dtype if isinstance(dtype, tuple) else (dtype,)
     if (
-        array.dtype != dtype
+        array.dtype.type not in types
         or array.ndim != len(shape)
         or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=False))
     ):
         raise ValueError(
-            f"{name}.npy in {str(folder)!r} holds {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} of "
-            f"shape {shape}. Save the index again."
+            f"{name} in {str(folder)!r} holds {array.dtype} of shape {array.shape}, expected "
+            f"{' or '.join(one.__name__ for one in types)} of shape {shape}. Save the index again."
         )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name}.npy in {str(folder)!r} holds a value that is not finite. Save the index again.")
-    return array
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} in {str(folder)!r} holds a value that is not finite. Save the index again.")
+    return np.asarray(array)
 
 
 def checked(folder, manifest, name, valid):
@@ -138,8 +218,25 @@ def _replaceable(target):
     return not target.exists() or (target.is_dir() and ((target / _MANIFEST).is_file() or not any(target.iterdir())))
 
 
-def _files(folder):
-    return {str(p.relative_to(folder)): _entry(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+def _listed(folder):
+    """Size and sha256 of the files of an index, as its manifest states them; none where there is no index."""
+    try:
+        return dict(json.loads((folder / _MANIFEST).read_bytes())["files"])
+    except (OSError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _discard(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _entries(path):
+    """Size and sha256 of a file, by an empty name, or of all files in a folder, by `/` and their path inside."""
+    if path.is_file():
+        return {"": _entry(path)}
+    return {f"/{file.relative_to(path).as_posix()}": _entry(file) for file in sorted(path.rglob("*")) if file.is_file()}
 
 
 def _entry(path):

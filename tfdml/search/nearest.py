@@ -3,25 +3,27 @@
 import numpy as np
 
 _PAIRS_PER_EXACT = 32  # Scoring one pair alone takes as long as scoring this number of pairs of a block.
+_LOWEST = np.finfo(np.float32).min  # of a score; those of vectors that are not allowed are -inf
 _SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay in the cache.
 
 
-def nearest(scores, k, rows, block):
+def nearest(scores, k, rows, block, allowed=None):
     """The `k` vectors of the gallery that score highest with each query of a slice.
 
     Args:
         scores: `Scores`.
-        k: 1 to n.
+        k: 1 to the number of vectors that are allowed.
         rows: slice of the queries.
         block: `(rows, n)` float32, overwritten.
+        allowed: `(n,)` bool, the vectors that may be found; None for all.
 
     Returns:
         columns: `(rows, k)` int64, highest score first, equal scores by position.
         values: `(rows, k)` float32, their scores.
     """
-    found = _candidates(scores, k, rows, block)
+    found = _candidates(scores, k, rows, block, allowed)
     if found is None:
-        scores.exact_block(rows, out=block)
+        _exclude(scores.exact_block(rows, out=block), allowed)
         columns = np.stack([largest(row, k) for row in block])
         return columns, np.take_along_axis(block, columns, axis=1)
     row, column = np.divmod(found, block.shape[1])
@@ -31,17 +33,22 @@ def nearest(scores, k, rows, block):
     return column[best], exact[best]
 
 
-def _candidates(scores, k, rows, block):
+def _exclude(block, allowed):
+    if allowed is not None:
+        np.copyto(block, -np.inf, where=~allowed)
+
+
+def _candidates(scores, k, rows, block, allowed):
     """Flat positions of the candidates for the `k` best of each row; None where scoring all pairs is faster."""
     limit = block.size // _PAIRS_PER_EXACT
     if len(block) * k > limit:
         return None
-    scores.approximate(rows, out=block)
+    _exclude(scores.approximate(rows, out=block), allowed)
     step, found = max(1, _SCORES_PER_STEP // block.shape[1]), []
     for start in range(0, len(block), step):
         part = block[start : start + step]
         queries = np.arange(rows.start + start, rows.start + start + len(part))
-        low = scores.below(queries, reached_by(part, k))
+        low = np.maximum(scores.below(queries, reached_by(part, k)), _LOWEST)
         found.append(start * block.shape[1] + np.flatnonzero(part >= low[:, None]))
         limit -= len(found[-1])
         if limit < 0:
@@ -79,3 +86,20 @@ def reached_by(scores, k, spare=8):
         scores = scores[..., : n // slices * slices].reshape(*scores.shape[:-1], -1, slices).max(axis=-2)
         n = slices
     return np.partition(scores, n - k, axis=-1)[..., n - k]
+
+
+def merged(found, values, more, more_values, k):
+    """The `k` best of two lists per query; equal scores in the order of the lists.
+
+    Args:
+        found, values: `(q, a)` ids or rows, and their scores, of which larger ones are nearer.
+        more, more_values: `(q, b)`.
+
+    Returns:
+        `(q, min(k, a + b))` both.
+    """
+    if not found.shape[1]:
+        return more, more_values
+    found, values = np.concatenate([found, more], axis=1), np.concatenate([values, more_values], axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(found, order, axis=1), np.take_along_axis(values, order, axis=1)

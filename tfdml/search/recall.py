@@ -1,5 +1,7 @@
 """Recall of approximate search against exact search."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,3 +31,14 @@ def neighbor_recall(found: npt.ArrayLike, exact: npt.ArrayLike) -> float:
         )
     hits = sum(np.isin(right, row).sum() for row, right in zip(found, exact, strict=True))
     return float(hits / exact.size)
+
+
+def smallest(reached: Callable[[int], bool], least: int, most: int) -> int:
+    """The smallest number that reaches something which grows with it, or up to an eighth more; `most` if none does."""
+    low = high = least
+    while high < most and not reached(high):
+        low, high = high, min(2 * high, most)
+    while high - low > max(1, high // 8):
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

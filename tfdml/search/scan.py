@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tfdml._checks import as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, in_threads, thread_count
-from tfdml.search.nearest import nearest
+from tfdml.search.nearest import merged, nearest
 from tfdml.search.scores import Gallery, center_of_blocks
 from tfdml.search.shards import Shards, blocks_of
 
@@ -72,7 +72,7 @@ def scan(
 
     found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
     for block, (column, score) in zip(blocks, in_threads(search, blocks), strict=True):
-        found, values = _merged(found, values, block.start + column, score, k)
+        found, values = merged(found, values, block.start + column, score, k)
         if progress:
             progress(block.start + block.length, total)
     return found, -values if metric == "euclidean" else values
@@ -91,10 +91,3 @@ def _search(gallery, queries, k, step):
         rows = slice(start, min(start + step, len(queries)))
         columns[rows], values[rows] = nearest(scores, k, rows, buffer[: rows.stop - start])
     return columns, values
-
-
-def _merged(found, values, more, more_values, k):
-    """The `k` best of two lists per query; equal scores in the order of the lists."""
-    found, values = np.concatenate([found, more], axis=1), np.concatenate([values, more_values], axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(found, order, axis=1), np.take_along_axis(values, order, axis=1)

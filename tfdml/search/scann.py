@@ -1,23 +1,33 @@
 """Approximate nearest neighbors with ScaNN."""
 
+import copy
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._atomic import read_whole
-from tfdml._checks import as_vectors, require_metric, require_whole
-from tfdml.search.exact import as_item_ids, as_queries, read_ids, read_settings, require_kind
-from tfdml.search.files import checked, read_manifest, write_index
-from tfdml.search.scores import l2_normalize, require_range
+from tfdml._checks import require, require_whole
+from tfdml.search.blocks import MEMORY
+from tfdml.search.exact import exact_neighbors
+from tfdml.search.files import checked, read_manifest
+from tfdml.search.index import Index
+from tfdml.search.items import Items
+from tfdml.search.recall import neighbor_recall, smallest
+from tfdml.search.saved import read_items, read_settings, require_kind
+from tfdml.search.scores import require_range
+from tfdml.search.segments import joined
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
+_NEIGHBORS = 2**23  # Neighbors per call of ScaNN, likewise.
+_SPARE = 2  # Neighbors that are requested, over those expected to be enough where some must not be found.
 
 
-class Scann:
+class Scann(Index):
     """Approximate nearest neighbors with ScaNN, behind the interface of `Exact`.
 
     The number of vectors determines the method, following ScaNN's rules of thumb:
@@ -27,13 +37,16 @@ class Scann:
       best `rescore` are scored again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    A query always gets `k` neighbors: where the searched cells hold fewer, all cells are searched for that query.
+    A query always gets `k` neighbors: where the searched cells hold fewer, that query is searched exactly. So are the
+    vectors that were added since the index was built, until `rebuild`, and filters that few vectors pass.
 
     Args:
         vectors: `(n, dim)` floats, finite.
-        ids: `(n,)` distinct integers, any int64; row numbers by default.
+        ids: `(n,)` distinct ids, any int64 or text; row numbers by default.
         metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
+        metadata: columns with one row per vector, as for `Exact`.
+        memory: bytes that exact search of a part may use.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
         leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
@@ -49,73 +62,96 @@ class Scann:
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
     """
 
+    kind: ClassVar[str] = "scann"
+    settings: ClassVar[tuple[str, ...]] = (*Index.settings, "method", "leaves", "leaves_to_search", "rescore")
+
     def __init__(
         self,
         vectors: npt.ArrayLike,
         ids: npt.ArrayLike | None = None,
         *,
         metric: str = "cosine",
+        metadata: Any = None,
+        memory: int = MEMORY,
         method: str = "auto",
         leaves: int | None = None,
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        require_metric(metric)
-        vectors = as_vectors(vectors, "vectors")
-        self.ids = as_item_ids(ids, len(vectors))
-        self.metric = metric
-        self.dim = vectors.shape[1]
-        self.method = _method(method, len(vectors))
-        self.leaves, self.leaves_to_search = _leaves(self.method, leaves, leaves_to_search, len(vectors))
-        self.rescore = _optional_whole(rescore, "rescore")
-        self._largest = _largest(vectors)
-        if self.method != "exact":
-            self._require_range(self._largest)
-        self._searcher = _build(l2_normalize(vectors) if metric == "cosine" else vectors, self)
+        self._start(vectors, ids, metric, metadata, memory)
+        self._build(method, leaves, leaves_to_search, rescore)
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def search(self, queries: npt.ArrayLike, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds approximately the `k` nearest vectors of every query.
+    def rebuild(
+        self,
+        *,
+        method: str = "auto",
+        leaves: int | None = None,
+        leaves_to_search: int | None = None,
+        rescore: int | None = None,
+    ) -> None:
+        """Builds ScaNN's part again, of all vectors: those added since are then no longer searched exactly.
 
         Args:
-            queries: `(q, dim)` floats, finite; `q` may be 0.
-            k: number of neighbors, 1 to `len(self)`.
+            method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the present size by default.
+        """
+        self._build(method, leaves, leaves_to_search, rescore)
+
+    def tune(
+        self,
+        recall: float = 0.95,
+        *,
+        k: int = 10,
+        queries: npt.ArrayLike | None = None,
+        sample: int = 1000,
+        seed: int = 0,
+    ) -> float:
+        """Chooses `rescore` and `leaves_to_search`: the fewest that reach a recall.
+
+        First the fewest candidates with which searching all cells finds half of what the wanted recall lets be missed,
+        then the fewest cells. Both are chosen on one half of the queries and measured on the other.
+
+        Args:
+            recall: wanted share of the exact neighbors, see `neighbor_recall`.
+            k: number of neighbors per query.
+            queries: `(q, dim)` floats, at least two, like those that will come; by default vectors of the index, each
+                of which is not its own neighbor.
+            sample: number of queries that are drawn, or fewer.
+            seed: seed of the draw.
 
         Returns:
-            ids: `(q, k)` int64, nearest first, no id twice in a row; the order of equal scores is ScaNN's.
-            scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
+            the recall of the half that was not used to choose.
 
         Raises:
-            ValueError: queries of a different dim or not finite; k out of range; scores beyond the range of float32.
+            ValueError: a recall outside (0, 1), or arguments that `search` refuses.
         """
-        queries = as_queries(self, queries, k)
-        self._require_range(_largest(queries))
-        rows = np.empty((len(queries), k), np.int64)
-        scores = np.empty((len(queries), k), np.float32)
-        for start in range(0, len(queries), _BATCH):
-            part = slice(start, start + _BATCH)
-            rows[part], scores[part] = self._search(queries[part], int(k))
-        return self.ids[rows], scores
+        require(0 < recall < 1, f"recall={recall}", "a number between 0 and 1")
+        asked, exact = self._questions(queries, k, sample, seed)
 
-    def save(self, folder: str | PathLike) -> None:
-        """Writes the index to a folder that `load` reads: `.npy`, JSON and ScaNN's own files, written atomically.
+        def measured(half, rescore, leaves_to_search):
+            trial = copy.copy(self)
+            trial.rescore, trial.leaves_to_search = rescore, leaves_to_search
+            return neighbor_recall(trial.search(asked[half::2], k + (queries is None))[0], exact[half::2])
 
-        Raises:
-            OSError: the folder cannot be written, or holds anything other than an index.
-        """
-        settings = {name: getattr(self, name) for name in ("metric", "dim", "method", "leaves", "leaves_to_search")}
+        rescore = smallest(lambda n: measured(0, n, self.leaves) >= (1 + recall) / 2, k, len(self))
+        leaves = self.leaves and smallest(lambda n: measured(0, rescore, n) >= recall, 1, self.leaves)
+        self.rescore, self.leaves_to_search = rescore, leaves
+        return measured(1, rescore, leaves)
 
-        def write_searcher(unfinished):
-            (unfinished / "scann").mkdir()
-            self._searcher.serialize(str(unfinished / "scann"), relative_path=True)
-
-        settings |= {"rescore": self.rescore, "largest": self._largest}
-        write_index(folder, {"kind": "scann", **settings}, {"ids": self.ids}, write_searcher)
+    def _questions(self, queries, k, sample, seed):
+        """Some queries, and the ids of their exact neighbors; vectors of the index are not their own neighbors."""
+        given = None if queries is None else self._as_vectors(queries, name="queries")
+        count = len(self) if given is None else len(given)
+        require(min(count, sample) > 1, f"{min(count, sample)} queries", "at least two")
+        rows = np.random.default_rng(seed).permutation(count)[:sample]
+        if given is not None:
+            return given[rows], self._search(self._exact_neighbors, given[rows], k)[0]
+        ids = self.ids[rows]
+        own = Items((self._items.take(ids),)).vectors
+        found, _ = self._search(self._exact_neighbors, own, k + 1)
+        return own, np.stack([row[row != id][:k] for row, id in zip(found, ids, strict=True)])
 
     @classmethod
-    def load(cls, folder: str | PathLike) -> Self:
+    def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
         """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
 
         Raises:
@@ -123,50 +159,77 @@ class Scann:
             ImportError: ScaNN is not installed.
             ValueError: the index is damaged or of another kind.
         """
-        return read_whole(folder, cls.read)
+        return read_whole(folder, lambda place: cls.read(place, memory))
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(cls, folder: Path, memory: int = MEMORY) -> Self:
         """As `load`, from a folder that no other process writes to at the same time."""
         manifest = read_manifest(folder)
-        require_kind(manifest, "scann", folder)
+        require_kind(manifest, cls.kind, folder)
         index = cls.__new__(cls)
-        index.metric, index.dim = read_settings(folder, manifest)
-        index.ids = read_ids(folder)
+        index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
         index.method = checked(folder, manifest, "method", lambda method: method in _METHODS[1:])
         for name in ("leaves", "leaves_to_search", "rescore"):
             setattr(index, name, checked(folder, manifest, name, lambda n: n is None or (type(n) is int and n > 0)))
-        index._largest = manifest.get("largest", 0.0)  # Missing in older indexes.
-        index._searcher = _load(folder)
-        if index._searcher.size() != len(index):
-            raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
+        index._items = read_items(Path(folder).expanduser(), manifest, _load)
         return index
 
-    def _require_range(self, largest):
-        """Raises `ValueError` if a score of a vector with this largest entry could leave the range of float32."""
-        if self.metric == "dot":
-            require_range(largest, self._largest, self.dim)
-        elif self.metric == "euclidean":
-            require_range(largest + self._largest, largest + self._largest, self.dim)
+    def _build(self, method, leaves, leaves_to_search, rescore):
+        """Builds the searcher of all vectors."""
+        segment = joined(self._items.segments)
+        gallery = segment.gallery
+        method = _method(method, len(gallery))
+        leaves, leaves_to_search = _leaves(method, leaves, leaves_to_search, len(gallery))
+        rescore = _optional_whole(rescore, "rescore")
+        if method != "exact":
+            require_range(gallery.largest, gallery.largest, gallery.form.shape[1])
+        searcher = _built(gallery, method, leaves, leaves_to_search)
+        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
+        self._items = Items((replace(segment, searcher=searcher, written={}),))
 
-    def _search(self, queries, k):
-        if self.metric == "cosine":
-            queries = l2_normalize(queries)
-        rows, scores = self._ask(queries, k, self.leaves_to_search)
-        short = np.isnan(scores).any(axis=1)  # ScaNN fills up with NaN where the cells held too few
+    def _neighbors(self, segment, allowed, queries, k):
+        """ScaNN's neighbors in the segment that it was built of, exact ones in those added since."""
+        count = len(segment.ids) if allowed is None else int(allowed.sum())
+        candidates = (self.rescore or self._candidates(k)) * len(segment.ids) // count
+        if segment.searcher is None or (allowed is not None and candidates >= count):
+            return self._exact_neighbors(segment, allowed, queries, k)
+        wanted = k if allowed is None else min(len(segment.ids), _SPARE * k * len(segment.ids) // count + 10)
+        rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        step = max(1, min(_BATCH, _NEIGHBORS // wanted))
+        for start in range(0, len(queries), step):
+            part = slice(start, start + step)
+            rows[part], values[part] = self._asked(segment, allowed, queries[part], k, wanted, candidates)
+        return rows, values
+
+    def _asked(self, segment, allowed, queries, k, wanted, candidates):
+        """The `k` first of the `wanted` neighbors that may be found; exact ones of queries that have fewer."""
+        rows, values = self._ask(segment, queries, wanted, candidates)
+        passed = ~np.isnan(values)  # ScaNN fills up with NaN where the cells held too few
+        if allowed is not None:
+            passed &= allowed[rows]
+        best = np.argsort(~passed, axis=1, kind="stable")[:, :k]
+        rows, values = np.take_along_axis(rows, best, axis=1), np.take_along_axis(values, best, axis=1)
+        short = passed.sum(axis=1) < k
         if short.any():
-            rows[short], scores[short] = self._ask(queries[short], k, self.leaves)
-        if not np.isfinite(scores).all():
+            rows[short], values[short] = self._exact_neighbors(segment, allowed, queries[short], k)
+        if not np.isfinite(values).all():
             raise ValueError(
                 "ScaNN found scores that are not finite. Scale the vectors down, or build the index again."
             )
-        return rows, np.sqrt(np.maximum(scores, 0)) if self.metric == "euclidean" else scores
+        return rows, values
 
-    def _ask(self, queries, k, leaves_to_search):
-        candidates = self.rescore or (k + 10 if self.method == "exact" else 10 * k + 200)
-        candidates = min(len(self), max(k, candidates))
-        rows, scores = self._searcher.search_batched_parallel(queries, k, candidates, leaves_to_search)
-        return rows.astype(np.int64), np.array(scores)
+    def _ask(self, segment, queries, wanted, candidates):
+        candidates = min(len(segment.ids), max(wanted, candidates))
+        queries = segment.gallery.scores(queries).queries
+        rows, scores = segment.searcher.search_batched_parallel(queries, wanted, candidates, self.leaves_to_search)
+        scores = np.array(scores)
+        return rows.astype(np.int64), -np.sqrt(np.maximum(scores, 0)) if self.metric == "euclidean" else scores
+
+    def _exact_neighbors(self, segment, allowed, queries, k):
+        return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
+
+    def _candidates(self, k):
+        return k + 10 if self.method == "exact" else 10 * k + 200
 
 
 def _pybind():
@@ -182,16 +245,13 @@ def _pybind():
     return scann_ops_pybind
 
 
-def _largest(vectors):
-    return float(np.abs(vectors).max(initial=0))
-
-
-def _build(vectors, index):
-    distance = "squared_l2" if index.metric == "euclidean" else "dot_product"
+def _built(gallery, method, leaves, leaves_to_search):
+    vectors = np.ascontiguousarray(gallery.vectors)
+    distance = "squared_l2" if gallery.metric == "euclidean" else "dot_product"
     builder = _pybind().builder(vectors, min(10, len(vectors)), distance)
-    if index.method == "partitioned":
-        builder = builder.tree(num_leaves=index.leaves, num_leaves_to_search=index.leaves_to_search)
-    if index.method == "exact":
+    if method == "partitioned":
+        builder = builder.tree(num_leaves=leaves, num_leaves_to_search=leaves_to_search)
+    if method == "exact":
         builder = builder.score_brute_force()
     else:
         builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
@@ -200,7 +260,6 @@ def _build(vectors, index):
 
 
 def _load(folder):
-    folder = Path(folder).expanduser() / "scann"
     # ScaNN would unpickle this file. save() never writes it.
     if (folder / "scann_docids.pkl").exists():
         raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")

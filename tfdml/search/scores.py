@@ -10,6 +10,8 @@ in it. Its error is bounded for every order of summation, so it decides all clea
 scored exactly.
 """
 
+import copy
+
 import numpy as np
 
 _INF = np.float32(np.inf)
@@ -96,6 +98,15 @@ class Gallery:
         gallery._take(form, metric, center)
         return gallery
 
+    @classmethod
+    def from_centered(cls, vectors, metric, center):
+        """A gallery from the vectors of another one, as its `vectors` returns them."""
+        if metric != "euclidean":
+            return cls.from_form(vectors, metric, center)
+        gallery = cls(vectors, metric, np.zeros_like(center))
+        gallery.center = center
+        return gallery
+
     def _take(self, form, metric, center):
         self.form, self.metric, self.center = form, metric, center
         self.length = np.sqrt(row_products(self.vectors, self.vectors).max(initial=0))
@@ -103,6 +114,21 @@ class Gallery:
 
     def __len__(self):
         return len(self.form)
+
+    @classmethod
+    def joined(cls, forms, galleries):
+        """A gallery of forms that are parts of galleries with the same center, with the largest of their bounds."""
+        gallery = copy.copy(galleries[0])
+        gallery.form = np.concatenate(forms)
+        gallery.length = max(part.length for part in galleries)
+        gallery.largest = max(part.largest for part in galleries)
+        return gallery
+
+    def take(self, rows):
+        """A gallery of a copy of some rows, with the same bounds and scores."""
+        gallery = copy.copy(self)
+        gallery.form = self.form[rows]
+        return gallery
 
     @property
     def vectors(self):

@@ -1,0 +1,309 @@
+"""Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.search.test_search import METRICS, both, build, by_loops, clustered
+from tfdml import search
+
+X = clustered(600, seed=5)
+WORDS = np.array([f"item {i}" for i in range(600)])
+PRICES = np.arange(600) % 7
+
+
+def table(rows):
+    return {"price": PRICES[rows], "name": WORDS[rows]}
+
+
+def changed(kind, metric, text, steps=12):
+    """An index after random changes, and the list of (id, vector, price) that it should hold, in order."""
+    rng, names = np.random.default_rng(3), WORDS if text else np.arange(600) * 10**15
+    held = [(names[i], X[i], PRICES[i]) for i in range(100)]
+    index = build(kind, X[:100], names[:100], metric=metric, metadata=table(np.arange(100)))
+    for start in range(100, 100 + 9 * steps, 9):
+        rows = np.arange(start, start + 9)
+        index.add(X[rows], names[rows], metadata=table(rows))
+        held += [(names[i], X[i], PRICES[i]) for i in rows]
+        gone = rng.choice(len(held), 5, replace=False)
+        index.remove([held[i][0] for i in gone])
+        held = [one for i, one in enumerate(held) if i not in gone]
+        moved = rng.choice(len(held), 4, replace=False)
+        vectors = rng.normal(size=(4, 12)).astype("float32")
+        index.update([held[i][0] for i in moved], vectors, metadata={"price": [9] * 4, "name": ["new"] * 4})
+        updated = [(held[i][0], vector, 9) for i, vector in zip(moved, vectors, strict=True)]
+        held = [one for i, one in enumerate(held) if i not in moved] + updated
+    return index, held
+
+
+def columns(held):
+    return tuple(map(np.array, zip(*held, strict=True)))
+
+
+def assert_holds(index, held, metric, k=7):
+    """The index holds and finds what a loop over the list finds."""
+    ids, vectors, prices = columns(held)
+    assert len(index) == len(held)
+    np.testing.assert_array_equal(index.ids, ids)
+    np.testing.assert_array_equal(index.metadata["price"].to_numpy(), prices)
+    np.testing.assert_array_equal(index.rows(ids[::-1]), np.arange(len(ids))[::-1])
+    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if metric == "cosine" else vectors
+    np.testing.assert_allclose(index.vectors, expected, rtol=1e-5, atol=1e-6)
+    for where, mask in (
+        (None, np.full(len(ids), True)),
+        (prices > 3, prices > 3),
+        (pc.field("price") == 9, prices == 9),
+    ):
+        found, scores = index.search(X[:20], k, where=where)
+        rows, expected = by_loops(vectors[mask], X[:20], k, metric)
+        np.testing.assert_array_equal(found, ids[mask][rows])
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("text", [False, True])
+def test_an_index_that_changed_finds_what_it_holds_and_so_does_its_folder(tmp_path, kind, metric, text):
+    index, held = changed(kind, metric, text)
+    assert_holds(index, held, metric)
+    index.save(tmp_path / "index")
+    loaded = search.load(tmp_path / "index")
+    assert_holds(loaded, held, metric)
+    loaded.rebuild()
+    assert len(loaded._items.segments) == 1
+    assert_holds(loaded, held, metric)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_an_index_that_changed_scores_to_the_last_bit_as_one_built_at_once(metric):
+    index, held = changed("exact", metric, text=False)
+    ids, vectors, _ = columns(held)
+    whole = search.Exact(vectors, ids, metric=metric)
+    for before, after in zip(whole.search(X[:50], 30), index.search(X[:50], 30), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("share", [0.02, 0.5])
+@pytest.mark.parametrize("k", [1, 9])
+def test_a_filter_changes_no_bit_of_the_neighbors_that_pass(metric, share, k):
+    x = clustered(3000, 12)
+    x[100:400] = x[400:700]
+    mask = np.random.default_rng(0).random(3000) < share
+    index = search.Exact(x, metric=metric)
+    ids, scores = index.search(x[::60], 3000)
+    found, values = index.search(x[::60], k, where=mask)
+    for row in range(len(ids)):
+        passing = np.flatnonzero(mask[ids[row]])[:k]
+        np.testing.assert_array_equal(found[row], ids[row, passing])
+        np.testing.assert_array_equal(values[row], scores[row, passing])
+
+
+def test_a_filter_that_only_neighbors_of_neighbors_pass_is_found_whole():
+    x = clustered(2000, 12)
+    mask = np.arange(2000) >= 1900  # in one run, so that most slices of scores are empty
+    assert len(set(search.Exact(x, memory=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
+
+
+@pytest.mark.parametrize("method", ["quantized", "partitioned"])
+def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(method):
+    x = clustered(3000, 16)
+    index = search.Scann(x, method=method)
+    exact = search.Exact(x)
+    near = np.unique(exact.search(x[:100], 20)[0])[::2]
+    for one in (index, exact):
+        one.remove(near)
+    mask = index.ids % 3 > 0
+    for where in (None, mask):
+        found, _ = index.search(x[:100], 10, where=where)
+        assert not np.isin(found, near).any()
+        assert where is None or (found % 3 > 0).all()
+        assert search.neighbor_recall(found, exact.search(x[:100], 10, where=where)[0]) > 0.95
+
+
+def test_what_a_query_does_not_find_in_its_cells_is_searched_exactly():
+    x = clustered(2000, 8, classes=20)
+    index = search.Scann(x, method="partitioned", leaves=50, leaves_to_search=1, rescore=10)
+    mask = index.search(x[:1], 2000)[1][0][np.argsort(index.search(x[:1], 2000)[0][0])] < 0.2
+    found, scores = index.search(x[:1], 5, where=mask)
+    expected, values = search.Exact(x).search(x[:1], 5, where=mask)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(scores, values, rtol=1e-5)
+
+
+def test_many_small_additions_leave_few_segments():
+    index = search.Exact(np.eye(8)[:1], [0])
+    for i in range(1, 200):
+        index.add(np.eye(8)[[i % 8]] * i, [i])
+    assert len(index._items.segments) <= 8
+    np.testing.assert_array_equal(index.ids, np.arange(200))
+    index.remove(np.arange(150))
+    assert sum(len(segment.ids) for segment in index._items.segments) <= 100
+
+
+def test_updates_of_one_kind_leave_the_other_as_it_was():
+    index = search.Exact(X[:20], WORDS[:20], metadata=table(np.arange(20)))
+    index.update(WORDS[[4, 2]], metadata={"name": ["four", "two"], "price": [40, 20]})
+    index.update(WORDS[[7]], -X[[7]])
+    np.testing.assert_array_equal(index.ids[-3:], WORDS[[4, 2, 7]])
+    assert index.metadata.slice(17).to_pydict() == {"price": [40, 20, 0], "name": ["four", "two", "item 7"]}
+    ids, scores = index.search(np.stack([X[2], -X[7]]), 1)
+    assert ids.tolist() == [["item 2"], ["item 7"]]
+    np.testing.assert_allclose(scores, 1, rtol=1e-6)
+
+
+def test_every_vector_may_be_updated_at_once():
+    index = search.Exact(X[:5], metric="euclidean")
+    index.update(np.arange(5), X[5:10])
+    np.testing.assert_allclose(index.search(X[5:10], 1)[1], 0)
+
+
+def test_null_does_not_pass_a_filter():
+    index = search.Exact(X[:4], metadata={"price": [1, None, 3, None]})
+    assert index.mask(pc.field("price") < 2).tolist() == [True, False, False, False]
+    index.add(X[4:6], [4, 5], metadata={"price": pa.nulls(2)})
+    assert index.mask(pc.field("price").is_null()).tolist() == [False, True, False, True, True, True]
+
+
+def test_text_ids_may_grow_longer_and_come_from_any_library():
+    index = search.Exact(X[:3], ["a", "b", "ä"])
+    index.add(X[3:5], np.array(["a long id", "z"], object))
+    index.add(X[5:6], pa.array(["from arrow"]))
+    np.testing.assert_array_equal(index.search(X[:6], 1)[0][:, 0], ["a", "b", "ä", "a long id", "z", "from arrow"])
+
+
+def files_and_inodes(folder):
+    return {path.name: path.stat().st_ino for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"}
+
+
+@both
+def test_saving_again_to_the_same_folder_writes_only_what_is_new(tmp_path, kind):
+    index = build(kind, X[:100], WORDS[:100], metadata=table(np.arange(100)))
+    index.save(tmp_path / "index")
+    before = files_and_inodes(tmp_path / "index")
+    loaded = search.load(tmp_path / "index")
+    for one in (index, loaded):
+        one.add(X[100:110], WORDS[100:110], metadata=table(np.arange(100, 110)))
+        one.remove(WORDS[:2])
+        one.save(tmp_path / "index")
+        after = files_and_inodes(tmp_path / "index")
+        assert before.items() <= after.items()
+        assert {name.split("-")[0] for name in after.keys() - before.keys()} == {"ids", "gallery", "metadata", "alive"}
+        assert len(search.load(tmp_path / "index")) == 108
+    loaded.save(tmp_path / "copy")
+    assert set(files_and_inodes(tmp_path / "copy")) == set(after)
+    assert not set(files_and_inodes(tmp_path / "copy").values()) & set(after.values())
+    search.Exact(X[:3]).save(tmp_path / "index")
+    loaded.save(tmp_path / "index")
+    assert len(search.load(tmp_path / "index")) == 108
+
+
+def test_without_links_all_files_are_written(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("no links here")
+
+    index = search.Scann(X[:50], WORDS[:50])
+    index.save(tmp_path / "index")
+    monkeypatch.setattr("os.link", refuse)
+    index.add(X[50:60], WORDS[50:60])
+    index.save(tmp_path / "index")
+    np.testing.assert_array_equal(search.load(tmp_path / "index").ids, WORDS[:60])
+
+
+@both
+def test_a_loaded_index_maps_its_vectors(tmp_path, kind):
+    build(kind, X, metric="dot").save(tmp_path)
+    base = search.load(tmp_path).vectors
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+# Settings.
+
+
+def test_tuned_settings_reach_the_recall_on_other_queries():
+    x = np.random.default_rng(0).normal(size=(4000, 24))
+    index = search.Scann(x[:3000], method="partitioned")
+    for queries in (None, x[3000:3500]):
+        reported = index.tune(0.9, k=5, queries=queries, sample=400)
+        found, exact = index.search(x[3500:], 5)[0], search.Exact(x[:3000]).search(x[3500:], 5)[0]
+        assert reported > 0.87
+        assert search.neighbor_recall(found, exact) > 0.87
+        assert index.leaves_to_search < index.leaves
+        assert index.rescore < 250
+    few = index.leaves_to_search
+    index.tune(0.6, k=5, sample=400)
+    assert index.leaves_to_search < few
+
+
+def test_settings_without_cells_and_in_duplicates_are_chosen_too():
+    x = np.repeat(clustered(60), 3, axis=0)
+    index = search.Scann(x)
+    assert index.tune(0.9, k=5) > 0.5
+    assert (index.leaves_to_search, index.method) == (None, "exact")
+
+
+# Errors.
+
+
+def other(**options):
+    return {"price": [1, 2], "name": ["a", "b"]} | options
+
+
+@both
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda i: i.add(X[:2, :5], ["p", "q"], metadata=other()), "vectors of dim 5, expected 12 as in the index"),
+        (lambda i: i.add(X[:2], ["p", "item 3"], metadata=other()), r"such as \['item 3'\], expected new ids"),
+        (lambda i: i.add(X[:2], ["p", "p"], metadata=other()), "repeat, such as p"),
+        (lambda i: i.add(X[:2], ["p"], metadata=other()), "one id per row"),
+        (lambda i: i.add(X[:2], None, metadata=other()), "ids=None, expected an id per vector"),
+        (lambda i: i.add(X[:2], [1, 2], metadata=other()), "ids of kind int64, expected text"),
+        (lambda i: i.add(X[:0], [], metadata=other()), "no vectors"),
+        (lambda i: i.add(X[:2] * np.nan, ["p", "q"], metadata=other()), "first in row 0"),
+        (lambda i: i.add(X[:2], ["p", "q"]), "no metadata, expected the columns"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata={"price": [1, 2]}), r"expected \['price', 'name'\]"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=["x", "y"])), "does not fit the columns"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=[1, 2, 3])), "not a table"),
+        (lambda i: i.add(X[:1], ["p"], metadata=other()), "metadata of 2 rows, expected 1"),
+        (lambda i: i.add(X[:1], ["p"], metadata=5), "not a table"),
+        (lambda i: i.remove(["item 3", "p"]), "1 ids that are not in the index, such as p"),
+        (lambda i: i.remove([3]), "dtype int64, expected text"),
+        (lambda i: i.remove(["item 3", "item 3"]), "repeat, such as item 3"),
+        (lambda i: i.remove(WORDS[:20]), "all 20 ids of the index"),
+        (lambda i: i.update(["p"], X[:1]), "not in the index, such as p"),
+        (lambda i: i.update(["item 3"], X[:2]), "2 vectors for 1 ids"),
+        (lambda i: i.update(["item 3"], X[:1, :2]), "dim 2, expected 12"),
+        (lambda i: i.rows([["item 3", "p"]]), "such as p"),
+        (lambda i: i.search(X[:1], 1, where=np.ones(19, bool)), r"expected \(20,\) booleans"),
+        (lambda i: i.search(X[:1], 1, where=np.ones(20, int)), "int64, expected"),
+        (lambda i: i.search(X[:1], 1, where=pc.field("cost") < 3), "expression of the columns"),
+        (lambda i: i.search(X[:1], 1, where=pc.field("price") + 3), "type int64, expected one that is true or false"),
+        (lambda i: i.search(X[:1], 4, where=pc.field("price") == 0), "k=4, expected a whole number from 1 to 3"),
+        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "from 1 to 0"),
+    ],
+)
+def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, message):
+    index = build(kind, X[:20], WORDS[:20], metadata=table(np.arange(20)))
+    before = index.search(X[:9], 20)
+    with pytest.raises(ValueError, match=message):
+        change(index)
+    np.testing.assert_array_equal(index.ids, WORDS[:20])
+    for one, same in zip(before, index.search(X[:9], 20), strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+def test_an_index_without_metadata_says_so():
+    index = search.Exact(X[:20])
+    with pytest.raises(ValueError, match="the index has no metadata"):
+        index.search(X[:1], 1, where=pc.field("price") < 3)
+    with pytest.raises(ValueError, match="metadata, expected none"):
+        index.add(X[:1], [50], metadata={"price": [1]})
+    with pytest.raises(ValueError, match="dtype <U1, expected int64"):
+        index.remove(["3"])
+    for recall in (0, 1, 2.0):
+        with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+            search.Scann(X[:20]).tune(recall)

@@ -1,0 +1,113 @@
+"""The items and settings of an index in its folder."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfdml._checks import METRICS
+from tfdml.search.files import Files, checked, part_of, read_array
+from tfdml.search.ids import Ids
+from tfdml.search.items import Items
+from tfdml.search.scores import Gallery
+from tfdml.search.segments import Segment
+from tfdml.search.tables import read_table, write_table
+
+
+def write_items(files: Files, items: Items) -> dict[str, Any]:
+    """Writes all segments; returns what `index.json` says about them."""
+    center = items.segments[0].gallery.center
+    about = {} if center is None else {"center": files.put(None, "center.npy", _array(center)).name}
+    return {"segments": [_write_segment(files, segment) for segment in items.segments], **about}
+
+
+def _write_segment(files, segment):
+    """Writes those parts of a segment that are not in the folder yet; returns their names."""
+    writers = {"ids.npy": _array(segment.ids.values)}
+    if segment.searcher is None:
+        writers["gallery.npy"] = _array(segment.gallery.form)
+    else:
+        writers["scann"] = lambda path: _write_searcher(path, segment.searcher)
+    if segment.metadata is not None:
+        writers["metadata.parquet"] = lambda path: write_table(path, segment.metadata)
+    if segment.alive is not None:
+        writers["alive.npy"] = _array(segment.alive)
+    for name, write in writers.items():
+        part = Path(name).stem
+        segment.written[part] = files.put(segment.written.get(part), name, write)
+    return {Path(name).stem: segment.written[Path(name).stem].name for name in writers}
+
+
+def _array(array):
+    return lambda path: np.save(path, array, allow_pickle=False)
+
+
+def _write_searcher(path, searcher):
+    path.mkdir()
+    searcher.serialize(str(path), relative_path=True)
+
+
+def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None) -> Items:
+    """Reads all segments of an index folder, checked.
+
+    Args:
+        folder, manifest: see `tfdml.search.files.read_manifest`.
+        load_searcher: function of the folder of a searcher, for a segment that has one.
+    """
+    metric, dim = read_settings(folder, manifest)
+    records = checked(folder, manifest, "segments", lambda found: isinstance(found, list) and len(found) > 0)
+    center = np.zeros(dim, np.float32) if metric == "euclidean" else None
+    if center is not None and "center" in manifest:
+        center = read_array(folder, manifest["center"], np.float32, (dim,))
+    about = (metric, dim, center)
+    return Items(tuple(_read_segment(folder, manifest, record, about, load_searcher) for record in records))
+
+
+def _read_segment(folder, manifest, record, about, load_searcher):
+    ids = read_ids(folder, record["ids"])
+    searcher = load_searcher(folder / record["scann"]) if "scann" in record else None
+    gallery = _read_gallery(folder, record, about, len(ids))
+    metadata = read_table(folder / record["metadata"]) if "metadata" in record else None
+    alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
+    sizes = {len(ids)} | {len(part) for part in (metadata,) if part is not None}
+    sizes |= {part.size() for part in (searcher,) if part is not None}
+    if len(sizes) > 1:
+        raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
+    written = {part: part_of(manifest, name) for part, name in record.items()}
+    return Segment(gallery, ids, metadata, alive, searcher, written)
+
+
+def _read_gallery(folder, record, about, count):
+    """The vectors of a segment, memory-mapped; those of a searcher are in its own files, centered for euclidean."""
+    metric, dim, center = about
+    if "scann" in record:
+        vectors = read_array(folder, f"{record['scann']}/dataset.npy", np.float32, (count, dim), mapped=True)
+        gallery = Gallery.from_centered(vectors, metric, center)
+    else:
+        width = dim + (metric == "euclidean")
+        form = read_array(folder, record["gallery"], np.float32, (count, width), mapped=True)
+        gallery = Gallery.from_form(form, metric, center)
+    if not gallery.is_sound():
+        raise ValueError(f"The gallery in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
+    return gallery
+
+
+def read_ids(folder: Path, name: str) -> Ids:
+    """Ids of a segment, checked: int64 or text."""
+    return Ids(read_array(folder, name, (np.int64, np.str_), (None,)))
+
+
+def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
+    """Metric and dim of an index folder, checked."""
+    metric = checked(folder, manifest, "metric", lambda metric: metric in METRICS)
+    return metric, checked(folder, manifest, "dim", lambda dim: type(dim) is int and dim > 0)
+
+
+def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
+    """Raises `ValueError` unless the manifest is of this kind of index."""
+    if manifest.get("kind") != kind:
+        raise ValueError(
+            f"Received folder={str(folder)!r} with an index of kind {manifest.get('kind')!r}, expected {kind!r}. "
+            "tfdml.search.load picks the right class."
+        )

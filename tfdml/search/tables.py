@@ -1,0 +1,108 @@
+"""Metadata of an index: Arrow tables with one row per vector."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def as_table(metadata: Any, count: int) -> Any:
+    """Metadata as a `pyarrow.Table` of `count` rows; None stays None.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: no table, or another number of rows.
+    """
+    if metadata is None:
+        return None
+    pyarrow = _pyarrow()
+    try:
+        table = metadata if isinstance(metadata, pyarrow.Table) else pyarrow.table(metadata)
+    except (TypeError, ValueError, pyarrow.ArrowException) as error:
+        raise ValueError(
+            f"Received metadata that is not a table ({error}). Pass a pyarrow.Table, a pandas.DataFrame, or a dict "
+            "with a list per column."
+        ) from error
+    if len(table) != count:
+        raise ValueError(f"Received metadata of {len(table)} rows, expected {count}: one per vector.")
+    return table.replace_schema_metadata(None)
+
+
+def as_rows_of(table: Any, known: Any) -> Any:
+    """A table with the columns and types of the metadata `known`; None where the index has none.
+
+    Raises:
+        ValueError: other columns, values that do not fit their types, or metadata on one side only.
+    """
+    if (table is None) != (known is None):
+        given, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
+        raise ValueError(f"Received {given}, expected {expected}: every vector of an index has metadata, or no vector.")
+    if table is None:
+        return None
+    names = known.column_names
+    if sorted(table.column_names) != sorted(names):
+        raise ValueError(f"Received metadata with columns {table.column_names}, expected {names} as in the index.")
+    try:
+        return table.select(names).cast(known.schema)
+    except ValueError as error:
+        raise ValueError(f"Received metadata that does not fit the columns of the index: {error}.") from error
+
+
+def is_expression(where: Any) -> bool:
+    """Whether `where` is an expression such as `pyarrow.compute.field("price") < 10`."""
+    compute = sys.modules.get("pyarrow.compute")
+    return compute is not None and isinstance(where, compute.Expression)
+
+
+def mask_of(table: Any, expression: Any) -> np.ndarray:
+    """The rows of a table for which an expression is true, `(n,)` bool; null counts as false.
+
+    Raises:
+        ValueError: the expression names a column that is not there, or has no truth value.
+    """
+    pyarrow = _pyarrow()
+    from pyarrow import acero
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["passes"]))
+    try:
+        found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["passes"]
+    except pyarrow.ArrowException as error:
+        raise ValueError(
+            f"Received where={expression}, expected an expression of the columns {table.column_names}: {error}."
+        ) from error
+    if not pyarrow.types.is_boolean(found.type):
+        raise ValueError(f"Received where={expression} of type {found.type}, expected one that is true or false.")
+    return found.fill_null(False).to_numpy()
+
+
+def write_table(path: Any, table: Any) -> None:
+    """Writes a table as a Parquet file."""
+    _pyarrow()
+    from pyarrow import parquet
+
+    parquet.write_table(table, path)
+
+
+def read_table(path: Any) -> Any:
+    """Reads a table that `write_table` wrote.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: the file is no Parquet file.
+    """
+    pyarrow = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_table(path, partitioning=None)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}. Save the index again.") from error
+
+
+def _pyarrow():
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError("Metadata of an index needs pyarrow: pip install tfdml[tables].") from error
+    return pyarrow
