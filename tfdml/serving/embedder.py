@@ -92,8 +92,8 @@ class Embedder:
     def _warmed(self):
         """The dim of the embeddings. Reading and embedding are traced here, and not by the first request."""
         black = np.zeros(self.shape, np.uint8)
-        file = tf.io.encode_png(black).numpy()
-        found = self([black, file])[1]
+        found = self([black])[0]
         received = f"a model that gives {found if isinstance(found, str) else f'outputs of shape {found.shape}'}"
         require(isinstance(found, np.ndarray) and found.ndim == 1, received, "embeddings (batch, dim) of its images")
+        self([tf.io.encode_png(black).numpy()])
         return len(found)
