@@ -1,6 +1,7 @@
 """The page of a server in a browser: drop an image, filter, open a neighbor."""
 
 import asyncio
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ class Levels:
         return vectors()[place]
 
     def picture(self, path, side):
-        return "image/png", open(path, "rb").read()
+        return "image/png", Path(path).read_bytes()
 
 
 def vectors():
