@@ -49,7 +49,9 @@ def make_model(folder, side):
         inputs = keras.Input((side, side, 3), dtype="uint8")
         model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs, dim=16, widths=(4, 8)))
     else:
-        backbone = keras.applications.MobileNet(include_top=False, weights=None, input_shape=(side, side, 3), alpha=0.25)
+        backbone = keras.applications.MobileNet(
+            include_top=False, weights=None, input_shape=(side, side, 3), alpha=0.25
+        )
         model = tfdml.models.embedding(backbone, dim=64)
     tfdml.export.saved_model(model, folder)
 
@@ -146,7 +148,12 @@ class Load:
     """Requests of some clients to a server, and what came of them."""
 
     def __init__(self, address, good, bad, embeddings):
-        self._address, self._good, self._bad, self._embeddings = f"{address}:predict", good, list(bad.items()), embeddings
+        self._address, self._good, self._bad, self._embeddings = (
+            f"{address}:predict",
+            good,
+            list(bad.items()),
+            embeddings,
+        )
         self._metrics = address.split("/v1/")[0] + "/metrics"
         self.times, self.refused, self.wrong, self.unrefused, self.memory = [], 0, [], [], []
 

@@ -379,7 +379,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argpars
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="tfdml", description="Embed, evaluate, search, serve and verify sets of images.")
+    parser = argparse.ArgumentParser(
+        prog="tfdml", description="Embed, evaluate, search, serve and verify sets of images."
+    )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (run, declare) in COMMANDS.items():

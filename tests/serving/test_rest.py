@@ -55,7 +55,11 @@ def test_pixels_are_the_default_signature(name, result):
         ({**FILES, "instances": []}, 400, "a list of 0, expected a list of at least one image"),
         ({**FILES, "instances": "abc"}, 400, "a value of type str"),
         ({**FILES, "instances": [B64] * 4}, 413, "4 images, expected at most 3"),
-        ({**FILES, "instances": [B64, "/etc/passwd"]}, 400, "Image 1: Received a value of type str, expected a file as"),
+        (
+            {**FILES, "instances": [B64, "/etc/passwd"]},
+            400,
+            "Image 1: Received a value of type str, expected a file as",
+        ),
         ({**FILES, "instances": [{"b64": 3}]}, 400, "an object with 'b64'"),
         ({**FILES, "instances": [{"b64": "a"}]}, 400, "not base64"),
         ({**FILES, "instances": [{"b64": "../../etc/passwd"}]}, 400, "not base64"),

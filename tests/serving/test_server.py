@@ -150,7 +150,11 @@ def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
         body = {"instances": [file(b"\x00\x07"), {"id": "a"}, {"row": 0}], "k": 2}
         status, found = await answer(client, SEARCH, body)
         assert status == 200
-        assert [[each["id"] for each in result] for result in found["neighbors"]] == [["c", "b"], ["b", "c"], ["b", "c"]]
+        assert [[each["id"] for each in result] for result in found["neighbors"]] == [
+            ["c", "b"],
+            ["b", "c"],
+            ["b", "c"],
+        ]
         first = found["neighbors"][0][0]
         assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "label": "y"}
         _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})

@@ -123,7 +123,9 @@ class Catalog:
         """The rows that pass a filter, `(n,)` bool; None for all."""
         unknown = set(where) - set(self._columns) | ({_PATH} & set(where))
         if unknown:
-            raise RefusedError(400, f"Received where with {sorted(unknown)}, expected columns of the index. Remove them.")
+            raise RefusedError(
+                400, f"Received where with {sorted(unknown)}, expected columns of the index. Remove them."
+            )
         parts = [self._passes(name, value if isinstance(value, list) else [value]) for name, value in where.items()]
         return np.logical_and.reduce(parts) if parts else None
 

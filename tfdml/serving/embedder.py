@@ -26,7 +26,9 @@ class Embedder:
     """
 
     def __init__(self, model: Any, preprocessing: Preprocessing, limits: Limits):
-        require(not preprocessing.boxes, "a model that cuts boxes", "one of whole images. Cut them before they are sent")
+        require(
+            not preprocessing.boxes, "a model that cuts boxes", "one of whole images. Cut them before they are sent"
+        )
         sizes = {name: min(getattr(preprocessing, name), getattr(limits, name)) for name in ("max_bytes", "max_pixels")}
         self.preprocessing = replace(preprocessing, **sizes)
         self.shape = self.preprocessing.shape

@@ -56,7 +56,9 @@ class Gate:
             return await handler(request)
         self._require_small(request)
         if self._active >= self._limits.max_requests:
-            raise RefusedError(503, f"Received more than {self._active} requests at the same time. Send it again later.")
+            raise RefusedError(
+                503, f"Received more than {self._active} requests at the same time. Send it again later."
+            )
         self._active += 1
         try:
             with self._monitor.active.track_inprogress():

@@ -101,12 +101,14 @@ def read_file(row: Any) -> bytes:
         RefusedError: another form.
     """
     row = row.get(_INPUT, row) if isinstance(row, dict) else row
-    text = row.get("b64") if isinstance(row, dict) else None
+    text: Any = row.get("b64") if isinstance(row, dict) else None
     _require(isinstance(text, str), _shown(row), 'a file as {"b64": "..."}')
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.") from error
+        raise RefusedError(
+            400, f"Received b64 that is not base64 ({error}), expected the content of a file."
+        ) from error
 
 
 def metadata(name: str, version: str, shape: tuple[int, int, int], dim: int) -> dict[str, Any]:
@@ -151,7 +153,7 @@ def _pixel_reader(shape):
             raise RefusedError(400, f"Received {_shown(row)}, expected {expected}.") from error
         right = pixels.dtype.kind in "iu" and pixels.shape == shape
         _require(right, f"{pixels.dtype} of shape {pixels.shape}", expected)
-        _require(0 <= pixels.min() and pixels.max() <= 255, f"values up to {np.abs(pixels).max()}", expected)
+        _require(pixels.min() >= 0 and pixels.max() <= 255, f"values up to {np.abs(pixels).max()}", expected)
         return pixels.astype(np.uint8)
 
     return read
