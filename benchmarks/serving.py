@@ -187,7 +187,7 @@ class Load:
         self.unrefused += [] if 400 <= status < 500 and answer.get("error") else [(name, status)]
 
     async def _answer(self, session, body):
-        async with session.post(self._address, data=body) as response:
+        async with session.post(self._address, data=io.BytesIO(body)) as response:
             return response.status, await response.json()
 
     async def _watch(self, session, pause):
