@@ -35,8 +35,8 @@ def compared(data, tested):
     scores = {key: [row["map@r"] for row in runs[key]] for key in runs}
     highest = max(scores.values(), key=sum)
     for (family, loss), values in scores.items():
-        mean, half = setting.interval(values)
-        behind, half_behind = setting.interval([best - value for best, value in zip(highest, values, strict=True)])
+        mean, half = _rounded_interval(values)
+        behind, half_behind = _rounded_interval([best - value for best, value in zip(highest, values, strict=True)])
         yield {
             "data": data,
             "family": family,
@@ -48,6 +48,11 @@ def compared(data, tested):
             "behind half": half_behind,
             **{key: runs[family, loss][0][key] for key in ABOUT},
         }
+
+
+def _rounded_interval(values):
+    """Mean and half of the 95% interval, to six decimals, which are the same on every processor."""
+    return tuple(round(value, 6) for value in setting.interval(values))
 
 
 FIGURE = "![MAP@R of each loss on both sets, with 95% intervals](images/references-summary.png)"
