@@ -70,6 +70,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/scan.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py

@@ -102,7 +102,7 @@ def find(options: argparse.Namespace) -> int:
     records = [
         {
             "image": image,
-            "neighbors": [{"id": id, "score": score, **describe(id)} for id, score in zip(*lists, strict=True)],
+            "neighbors": [describe(id) | {"id": id, "score": score} for id, score in zip(*lists, strict=True)],
         }
         for image, *lists in zip(options.images, *(part.tolist() for part in found), strict=True)
     ]
@@ -205,7 +205,7 @@ def open_set(options: argparse.Namespace, view: datasets.Preprocessing) -> datas
     return part
 
 
-def open_index(path: str) -> tuple[Any, Callable[[int], dict[str, str]]]:
+def open_index(path: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """An index, and a function from an id to what is known about it.
 
     Raises:
@@ -213,7 +213,7 @@ def open_index(path: str) -> tuple[Any, Callable[[int], dict[str, str]]]:
     """
     with _usage(f"INDEX={path!r}"):
         if (Path(path) / "index.json").is_file():
-            return search.load(path), lambda id: {}
+            return (index := search.load(path)), lambda id: _metadata(index, id)
         found = models.read_embeddings(path)
         return search.Exact(found.embeddings, found.rows), _description(found)
 
@@ -228,6 +228,17 @@ def _open_described(path):
         if found.labels is not None:
             columns["label"] = np.array(found.class_names)[found.labels]
         return search.Exact(found.embeddings, found.rows, metadata=columns or None)
+
+
+def _metadata(index, id):
+    """The metadata columns of an id, as JSON has them."""
+    found = [] if index.metadata is None else index.metadata.take(index.rows([id])).to_pylist()
+    return {name: _as_json(value) for row in found for name, value in row.items()}
+
+
+def _as_json(value):
+    """A value that JSON has; anything else as text."""
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def _description(found):

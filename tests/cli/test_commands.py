@@ -1,5 +1,6 @@
 """The command line: results on stdout, messages on stderr, exit codes."""
 
+import datetime
 import json
 import subprocess
 import sys
@@ -212,6 +213,11 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     lines = printed.splitlines()
     assert (code, lines[0], len(lines)) == (0, image, 11)
     assert lines[1].split() == ["1.00000", "109"]
+    columns = {"label": [f"l{i}" for i in range(24)], "id": [-1] * 24, "day": [datetime.date(2024, 1, 2)] * 24}
+    search.Exact(embedded(), [f"photo {i}" for i in range(24)], metadata=columns).save("index")
+    assert run(f"search model index {image} -k 1")[1].splitlines()[1].split() == ["1.00000", "photo", "9", "l9"]
+    (found,) = json.loads(run(f"search model index {image} -k 1 --json")[1])[0]["neighbors"]
+    assert found == {"id": "photo 9", "score": pytest.approx(1.0), "label": "l9", "day": "2024-01-02"}
 
 
 def test_verify_lists_duplicates_and_is_quiet_about_good_sets(run, here):

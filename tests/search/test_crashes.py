@@ -17,6 +17,7 @@ from tfdml import search
 WRITERS = """
 import os, sys
 import numpy as np
+import pyarrow.parquet
 from tfdml import search
 
 folder, kind = sys.argv[1:]
@@ -24,6 +25,7 @@ vectors = np.random.default_rng(0).normal(size=(20_000, 16)).astype("float32")
 
 def add_for_ever():
     index = search.load(folder)
+    print(os.getpid(), flush=True)
     while True:
         ids = np.arange(len(index), len(index) + 10)
         index.add(vectors[ids], ids, metadata={"name": [f"name {i}" for i in ids]})
@@ -36,7 +38,6 @@ for _ in sys.stdin:
     writer = os.fork()
     if not writer:
         add_for_ever()
-    print(writer, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]), flush=True)
 """
 
@@ -52,7 +53,7 @@ def assert_whole(folder):
 
 
 def killed(writers, folder, seconds):
-    """The size of the index that a writer leaves which is killed so long after its start."""
+    """The size of the index that a writer leaves which is killed so long after it loaded it."""
     writers.stdin.write("start\n")
     writers.stdin.flush()
     writer = int(writers.stdout.readline())
