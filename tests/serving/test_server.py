@@ -201,6 +201,10 @@ def test_a_request_beyond_the_size_is_refused_before_and_while_it_is_read(serve)
             yield bytes(2**12)
 
     async def story(client):
+        reader, writer = await asyncio.open_connection(client.host, client.port)
+        writer.write(f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10**12}\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413")
+        writer.close()
         assert (await answer(client, PREDICT, bytes(2**17)))[0] == 413
         async with client.post(PREDICT, data=parts()) as response:  # of unknown length
             assert response.status == 413
