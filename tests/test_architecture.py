@@ -60,7 +60,8 @@ ARROWS = {
         "samplers",
         "search",
     },
-    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search"},
+    "serving": {"_checks", "datasets"},
+    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving"},
     "__main__": {"cli"},
 }
 

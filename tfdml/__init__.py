@@ -29,6 +29,7 @@ __all__ = [
     "pairs",
     "samplers",
     "search",
+    "serving",
 ]
 
 

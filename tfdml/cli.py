@@ -1,4 +1,4 @@
-"""The command line: `tfdml embed`, `evaluate`, `search` and `verify`.
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve` and `verify`.
 
 A command is a function of the parsed options that prints its results and returns the exit code, and a function that
 declares the options; `COMMANDS` lists both.
@@ -25,8 +25,18 @@ GOOD, FAILED, USAGE = 0, 1, 2
 
 _SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
 _MODEL = "a SavedModel folder that tfdml exported, or a .keras file"
+_INDEX = "what tfdml.search saved, or tfdml embed wrote"
 _TABLES = (".csv", ".tsv", ".parquet")
 _K = 10
+_LIMITS = {
+    "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
+    "max_pixels": "maximum of width times height (default: 33,554,432)",
+    "max_scans": "maximum number of scans of a progressive JPEG (default: 32)",
+    "max_images": "maximum number of images of a request (default: 64)",
+    "max_neighbors": "maximum number of neighbors (default: 100)",
+    "max_requests": "requests that are answered at the same time (default: 64)",
+    "seconds": "time for a request (default: 30)",
+}
 
 
 class UsageError(Exception):
@@ -107,6 +117,42 @@ def _neighbor_lines(record):
         yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *about])
 
 
+def serve(options: argparse.Namespace) -> int:
+    """Answer requests over HTTP, with a page for neighbors."""
+    from tfdml import serving  # needs the extra serving
+
+    with _usage(f"--host {options.host} --port {options.port}"):
+        listening = serving.listen(options.host, options.port)
+    with listening:
+        application = _application(serving, options)
+        url = _url(options.host, listening.getsockname()[1])
+        record = {"model": f"{url}v1/models/{options.name}", "page": None if options.index is None else url}
+        _print(options, record, [f"{name}: {place}" for name, place in record.items() if place])
+        sys.stdout.flush()
+        serving.run(application, listening)
+    return GOOD
+
+
+def _application(serving, options):
+    """The server that the options describe."""
+    model, view = open_model(options.model, options.preprocessing)
+    index = None if options.index is None else _open_described(options.index)
+    with _usage(f"MODEL={options.model!r}"):
+        limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
+        return serving.application(
+            model,
+            view,
+            name=options.name,
+            index=index,
+            limits=serving.Limits(**limits),
+            batch_size=options.batch_size,
+        )
+
+
+def _url(host, port):
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
 def verify(options: argparse.Namespace) -> int:
     """List the examples of a set that should be left out."""
     part = open_set(options, datasets.Preprocessing(size=224))
@@ -170,6 +216,18 @@ def open_index(path: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
             return (index := search.load(path)), lambda id: _metadata(index, id)
         found = models.read_embeddings(path)
         return search.Exact(found.embeddings, found.rows), _description(found)
+
+
+def _open_described(path):
+    """An index with what is known about its items as metadata."""
+    with _usage(f"INDEX={path!r}"):
+        if (Path(path) / "index.json").is_file():
+            return search.load(path)
+        found = models.read_embeddings(path)
+        columns = {} if found.paths is None else {"path": found.paths}
+        if found.labels is not None:
+            columns["label"] = np.array(found.class_names)[found.labels]
+        return search.Exact(found.embeddings, found.rows, metadata=columns or None)
 
 
 def _metadata(index, id):
@@ -268,6 +326,13 @@ def _positive(text):
     return int(text)
 
 
+def _port(text):
+    """A whole number from 0 to 65535."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a port from 0 to 65535.")
+    return int(text)
+
+
 def _set_options(parser):
     parser.add_argument("set", metavar="SET", help=_SET)
     parser.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
@@ -276,11 +341,10 @@ def _set_options(parser):
     parser.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
 
 
-def _model_options(parser):
+def _model_options(parser, batch_size=256):
     parser.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
-    parser.add_argument(
-        "--batch-size", type=_positive, default=256, metavar="N", help="images at a time (default: 256)"
-    )
+    text = f"images at a time (default: {batch_size})"
+    parser.add_argument("--batch-size", type=_positive, default=batch_size, metavar="N", help=text)
 
 
 def _embed_options(parser):
@@ -299,22 +363,36 @@ def _evaluate_options(parser):
 
 def _find_options(parser):
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    parser.add_argument("index", metavar="INDEX", help="what tfdml.search saved, or tfdml embed wrote")
+    parser.add_argument("index", metavar="INDEX", help=_INDEX)
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {_K})")
     _model_options(parser)
+
+
+def _serve_options(parser):
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parser.add_argument("--index", metavar="INDEX", help=_INDEX)
+    parser.add_argument("--name", default="model", help="name of the model in addresses (default: model)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    parser.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _model_options(parser, batch_size=32)
+    for name, text in _LIMITS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=_positive, metavar="N", help=text)
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
     "embed": (embed, _embed_options),
     "evaluate": (evaluate, _evaluate_options),
     "search": (find, _find_options),
+    "serve": (serve, _serve_options),
     "verify": (verify, _set_options),
 }
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="tfdml", description="Embed, evaluate, search and verify sets of images.")
+    parser = argparse.ArgumentParser(
+        prog="tfdml", description="Embed, evaluate, search, serve and verify sets of images."
+    )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (run, declare) in COMMANDS.items():

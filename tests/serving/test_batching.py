@@ -1,0 +1,94 @@
+"""Items of concurrent requests run together."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tfdml.serving.batching import Batcher
+
+
+class Doubling:
+    """Twice each number. A batch waits until the test lets it go; a negative number fails its batch."""
+
+    def __init__(self):
+        self.batches, self.started, self.go = [], threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, items):
+        self.batches.append(items)
+        self.started.release()
+        self.go.acquire(timeout=10)
+        if min(items) < 0:
+            raise ArithmeticError("negative")
+        return [2 * item for item in items]
+
+
+def run(story, max_items=3):
+    """Runs `story(batcher, function)` in an event loop."""
+    function = Doubling()
+
+    async def told():
+        with ThreadPoolExecutor(1) as pool:
+            await story(Batcher(function, max_items, pool), function)
+
+    asyncio.run(told())
+    return function.batches
+
+
+async def first_batch(function):
+    await asyncio.get_running_loop().run_in_executor(None, function.started.acquire)
+
+
+def test_an_item_does_not_wait_for_others_and_those_that_gather_meanwhile_run_together():
+    async def story(batcher, function):
+        first = asyncio.create_task(batcher([1]))
+        await first_batch(function)
+        others = [asyncio.create_task(batcher(items)) for items in ([2], [3, 4], [5])]
+        await asyncio.sleep(0)
+        function.go.release(9)
+        assert await first == [2]
+        assert await asyncio.gather(*others) == [[4], [6, 8], [10]]
+        assert await batcher([6]) == [12]
+        assert await batcher([]) == []
+
+    assert run(story) == [[1], [2, 3, 4], [5], [6]]
+
+
+def test_items_of_requests_that_were_given_up_are_left_out():
+    async def story(batcher, function):
+        first = asyncio.create_task(batcher([1]))
+        await first_batch(function)
+        gone, kept = asyncio.create_task(batcher([2, 3])), asyncio.create_task(batcher([4]))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        function.go.release(9)
+        assert await kept == [8]
+        assert await first == [2]
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+
+    assert run(story) == [[1], [4]]
+
+
+def test_a_request_that_is_given_up_while_its_batch_runs_leaves_the_others_their_results():
+    async def story(batcher, function):
+        first = asyncio.create_task(batcher([1]))
+        await first_batch(function)
+        first.cancel()
+        second = asyncio.create_task(batcher([2]))
+        function.go.release(9)
+        assert await second == [4]
+
+    assert run(story) == [[1], [2]]
+
+
+def test_a_batch_that_fails_fails_its_requests_and_the_next_one_runs():
+    async def story(batcher, function):
+        function.go.release(9)
+        with pytest.raises(ArithmeticError, match="negative"):
+            await batcher([1, -1])
+        assert await batcher([1]) == [2]
+
+    assert run(story) == [[1, -1], [1]]

@@ -1,0 +1,129 @@
+"""Neighbors as records, and filters."""
+
+import datetime
+import json
+
+import numpy as np
+import pytest
+
+from tfdml import search
+from tfdml.serving.catalog import Catalog, Query
+from tfdml.serving.limits import RefusedError
+
+VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
+IDS = np.array([f"item {row}" for row in range(12)])
+LABELS = ["ant", "bee", None] * 4
+COLUMNS = {
+    "path": [f"/secret/photos/{row}.png" for row in range(12)],
+    "label": LABELS,
+    "price": list(range(12)),
+    "weight": [float("nan")] + [0.5] * 11,
+    "day": [datetime.date(2024, 1, 1 + row) for row in range(12)],
+}
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return Catalog(search.Exact(VECTORS, IDS, metadata=COLUMNS, metric="euclidean"))
+
+
+def by_hand(query, k, rows):
+    """The nearest of some rows by float64 distances."""
+    distances = np.linalg.norm(VECTORS[rows].astype(float) - query, axis=1)
+    return [rows[place] for place in np.argsort(distances)[:k]]
+
+
+def found_rows(results):
+    return [[neighbor["row"] for neighbor in result] for result in results]
+
+
+def query(vector=0, k=3, where=None, left_out=-1):
+    return Query(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), left_out=left_out)
+
+
+def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_together(catalog):
+    bees = [row for row in range(12) if LABELS[row] == "bee"]
+    queries = [query(0), query(1, 5, {"label": "bee"}), query(2, 1), query(3, 2, {"label": ["ant", "bee"]})]
+    expected = [by_hand(VECTORS[0], 3, list(range(12))), by_hand(VECTORS[1], 5, bees), [2]]
+    expected += [by_hand(VECTORS[3], 2, [row for row in range(12) if LABELS[row]])]
+    assert found_rows(catalog(queries)) == expected
+
+
+def test_an_item_that_is_left_out_is_replaced_by_the_next_one(catalog):
+    all_but_4 = [row for row in range(12) if row != 4]
+    assert found_rows(catalog([query(4, 3, left_out=4), query(4, 3)])) == [
+        by_hand(VECTORS[4], 3, all_but_4),
+        by_hand(VECTORS[4], 3, list(range(12))),
+    ]
+    assert found_rows(catalog([query(4, 100, left_out=4)])) == [by_hand(VECTORS[4], 11, all_but_4)]
+
+
+def test_filters_take_values_of_other_columns_and_text_that_means_them(catalog):
+    for value in (7, "7", [7]):
+        assert found_rows(catalog([query(where={"price": value})])) == [[7]]
+    assert found_rows(catalog([query(where={"price": [1, 2, 3], "label": "bee"})])) == [[1]]
+    assert found_rows(catalog([query(k=9, where={"label": None})])) == [by_hand(VECTORS[0], 9, [2, 5, 8, 11])]
+    assert catalog([query(where={"price": 99})]) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ({"color": "red"}, "color.*expected columns of the index"),
+        ({"path": "/secret/photos/1.png"}, "expected columns of the index"),
+        ({"price": "cheap"}, "a filter of 'price' .*expected values of type int64"),
+        ({"price": {}}, "a filter of 'price'"),
+        ({"price": [1, "a"]}, "a filter of 'price'"),
+        ({"price": 2**70}, "a filter of 'price'"),
+    ],
+)
+def test_a_filter_that_does_not_fit_is_refused_and_other_queries_are_answered(catalog, where, reason):
+    refused, answered = catalog([query(where=where), query()])
+    assert len(answered) == 3
+    with pytest.raises(RefusedError, match=reason):
+        raise refused
+
+
+def test_a_neighbor_has_id_row_score_and_metadata_but_no_path(catalog):
+    ((neighbor,),) = catalog([query(0, 1)])
+    expected = {"id": "item 0", "row": 0, "name": "0.png", "label": "ant", "price": 0, "weight": None}
+    assert {**neighbor, "score": None} == {**expected, "day": "2024-01-01", "score": None}
+    assert neighbor["score"] == pytest.approx(0, abs=1e-3)
+    assert "secret" not in json.dumps([neighbor, catalog.as_dict()], allow_nan=False)
+
+
+def test_the_description_lists_the_values_of_text(catalog):
+    filters = {"label": ["ant", "bee"], "price": [], "weight": [], "day": []}
+    assert catalog.as_dict() == {
+        "items": 12,
+        "dim": 3,
+        "metric": "euclidean",
+        "pictures": True,
+        "filters": filters,
+    }
+
+
+def test_items_are_found_by_id_and_by_row(catalog):
+    assert catalog.row("id", "item 3") == catalog.row("row", 3) == 3
+    np.testing.assert_allclose(catalog.vector(3), VECTORS[3], atol=1e-6)
+    assert catalog.path(3) == "/secret/photos/3.png"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [("id", "item 12"), ("id", 3), ("id", []), ("id", None), ("row", 12), ("row", -1), ("row", "1"), ("row", 1.0)],
+)
+def test_an_item_that_is_not_there_is_refused(catalog, item):
+    with pytest.raises(RefusedError, match="expected one of the 12 items"):
+        catalog.row(*item)
+
+
+def test_an_index_without_metadata_has_neighbors_and_no_pictures():
+    catalog = Catalog(search.Exact(VECTORS, np.arange(12) + 2**60))
+    assert catalog.as_dict() == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
+    (((first, *_),)) = catalog([query(5)])
+    assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1)}
+    assert catalog.path(5) is None
+    assert catalog.row("id", 5 + 2**60) == 5
+    with pytest.raises(RefusedError):
+        catalog.row("id", 2**70)

@@ -1,0 +1,110 @@
+"""`tfdml serve`: what it opens, and errors before it answers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfdml import cli, models, search, serving
+from tfdml.datasets import LabeledSet, Preprocessing
+
+
+@pytest.fixture
+def serve(capsys, monkeypatch):
+    """Function from a command to its exit code, what it printed, and the arguments of the server that it made."""
+    made = {}
+
+    def application(model, view, **options):
+        made.update(options, model=model)
+
+    monkeypatch.setattr(serving, "application", application)
+    monkeypatch.setattr(serving, "run", lambda application, listening: None)
+    monkeypatch.setattr(cli, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+
+    def run(command):
+        made.clear()
+        code = cli.main(["serve", *command.split()])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err, dict(made)
+
+    return run
+
+
+def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
+    hosts = []
+    listen = serving.listen
+    monkeypatch.setattr(serving, "listen", lambda host, port: hosts.append(host) or listen(host, port))
+    code, printed, errors, made = serve("folder --port 0")
+    assert (code, errors, hosts) == (0, "", ["127.0.0.1"])
+    assert printed.startswith("model: http://127.0.0.1:")
+    assert "page" not in printed
+    assert made == {"model": "folder", "name": "model", "index": None, "limits": serving.Limits(), "batch_size": 32}
+
+
+def test_options_are_limits_of_the_server(serve):
+    limits = "--max-bytes 1 --max-pixels 2 --max-scans 3 --max-images 4 --max-neighbors 5 --max-requests 6 --seconds 7"
+    *_, made = serve(f"folder --port 0 --name cats --batch-size 8 {limits}")
+    assert list(vars(made["limits"]).values()) == [1, 2, 3, 4, 5, 6, 7]
+    assert (made["name"], made["batch_size"]) == ("cats", 8)
+
+
+class Parts:
+    """Embeds images as their first pixels."""
+
+    fingerprint = "parts"
+
+    def predict_on_batch(self, x):
+        return np.asarray(x, "float32").reshape(len(x), -1)[:, :3]
+
+
+@pytest.mark.parametrize("out", ["embeddings", "embeddings.parquet"])
+def test_what_embed_wrote_is_an_index_with_labels(serve, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    images = np.random.default_rng(0).integers(0, 256, (6, 2, 2, 1), np.uint8)
+    part = LabeledSet(images=images, labels=np.arange(6) % 2, class_names=("cat", "dog"))
+    models.write_embeddings(Parts(), part, out)
+    code, printed, _, made = serve(f"folder --port 0 --index {out} --json")
+    assert code == 0
+    assert json.loads(printed)["page"] in json.loads(printed)["model"]
+    assert made["index"].ids.tolist() == list(range(6))
+    assert made["index"].metadata.to_pydict() == {"label": ["cat", "dog"] * 3}
+
+
+def test_an_index_of_search_is_loaded(serve, tmp_path):
+    search.Exact(np.eye(3), ["a", "b", "c"], metadata={"price": [1, 2, 3]}).save(tmp_path / "index")
+    *_, made = serve(f"folder --port 0 --index {tmp_path / 'index'}")
+    assert made["index"].ids.tolist() == ["a", "b", "c"]
+    assert made["index"].metadata.to_pydict() == {"price": [1, 2, 3]}
+
+
+def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):
+    with serving.listen(port=0) as listening:
+        port = listening.getsockname()[1]
+        code, printed, errors, made = serve(f"folder --port {port}")
+    assert (code, printed, made) == (2, "", {})
+    assert errors.startswith("tfdml: error: --host 127.0.0.1 --port")
+    assert errors.count("\n") == 1
+    assert "expected an address of this machine and a free port" in errors
+
+
+@pytest.mark.parametrize("option", ["--port 65536", "--port -1", "--max-bytes 0", "--seconds 0"])
+def test_an_option_out_of_range_is_refused(serve, option, capsys):
+    with pytest.raises(SystemExit) as ended:
+        serve(f"folder {option}")
+    assert ended.value.code == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_bytes(b"damaged")
+    assert cli.main(["serve", str(tmp_path / "model"), "--port", "0"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "MODEL=" in errors
+    assert "a SavedModel that cannot be read" in errors
+    search.Exact(np.eye(3)).save(tmp_path / "index")
+    (tmp_path / "index" / "index.json").write_text("{}")
+    monkeypatch.setattr(cli, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    assert cli.main(["serve", "folder", "--port", "0", "--index", str(tmp_path / "index")]) == 2
+    assert "INDEX=" in capsys.readouterr().err

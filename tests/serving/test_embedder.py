@@ -1,0 +1,96 @@
+"""Reading and embedding with the decoder of exported models."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tfdml.datasets import Preprocessing
+from tfdml.serving import Limits
+from tfdml.serving.embedder import Embedder
+
+VIEW = Preprocessing(size=(4, 3), max_pixels=9_000)
+IMAGE = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
+
+pytestmark = pytest.mark.slow
+
+
+class Means:
+    """The mean of each channel; NaN for white images. Keeps the sizes of its batches."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def predict_on_batch(self, pixels):
+        self.sizes.append(len(pixels))
+        means = pixels.mean((1, 2), dtype="float32")
+        return np.where(means == 255, np.nan, means)
+
+
+def encoded(image, kind="png", **options):
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, kind, **options)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return Embedder(Means(), VIEW, Limits(max_bytes=10_000, max_scans=12))
+
+
+def test_files_and_pixels_are_embedded_in_one_batch_and_bad_files_have_reasons(embedder):
+    whole, pixels = encoded(IMAGE), np.full((4, 3, 3), (1, 2, 3), np.uint8)
+    white, large = np.full((4, 3, 3), 255, np.uint8), encoded(np.zeros((100, 100, 3), np.uint8))
+    found = embedder([b"text", whole, pixels, whole[:-30], white, large, bytes(10_001)])
+    np.testing.assert_allclose(found[1], VIEW.from_bytes(whole).numpy().mean((0, 1)), atol=1e-4)
+    np.testing.assert_array_equal(found[2], [1, 2, 3])
+    assert embedder._model.sizes[-1] == 3
+    reasons = ["not an image", "cannot be decoded", "not finite", "at most 9000", "at most 10000"]
+    for place, reason in zip((0, 3, 4, 5, 6), reasons, strict=True):
+        assert reason in found[place]
+    assert all(isinstance(reason, str) for reason in embedder([b"text"]))
+
+
+def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
+    jpeg = encoded(IMAGE, "jpeg", progressive=True)  # of ten scans
+    scan, end = jpeg.rfind(b"\xff\xda"), jpeg.rfind(b"\xff\xd9")
+    good, bad = embedder([jpeg, jpeg[:end] + 3 * jpeg[scan:end] + jpeg[end:]])
+    assert isinstance(good, np.ndarray)
+    assert bad.startswith("a JPEG of 13 scans, expected at most 12.")
+
+
+def test_the_smaller_limit_counts(embedder):
+    assert (embedder.preprocessing.max_bytes, embedder.preprocessing.max_pixels) == (10_000, 9_000)
+    assert (embedder.shape, embedder.dim) == ((4, 3, 3), 3)
+
+
+def test_pictures_are_small_and_upright(embedder, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotated by 90 degrees
+    for name, image, options in (("small", IMAGE, {}), ("large", np.repeat(IMAGE, 3, axis=0), {"exif": exif})):
+        (tmp_path / name).write_bytes(encoded(image, **options))
+    kind, content = embedder.picture(str(tmp_path / "small"), 32)
+    assert kind == "image/png"
+    np.testing.assert_array_equal(tf.io.decode_png(content), IMAGE)
+    kind, content = embedder.picture(str(tmp_path / "large"), 45)
+    picture = Image.open(io.BytesIO(content))
+    assert (kind, picture.format, picture.size) == ("image/jpeg", "JPEG", (45, 10))
+    with pytest.raises(tf.errors.NotFoundError):
+        embedder.picture(str(tmp_path / "gone"), 32)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "view", "reason"),
+    [
+        (lambda pixels: np.zeros((len(pixels), 2, 2)), VIEW, r"outputs of shape \(2, 2\), expected embeddings"),
+        (lambda pixels: np.full((len(pixels), 2), np.nan), VIEW, "not finite"),
+        (None, Preprocessing(size=4, boxes=True), "a model that cuts boxes, expected one of whole images"),
+    ],
+)
+def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, reason):
+    model = Means()
+    model.predict_on_batch = outputs
+    with pytest.raises(ValueError, match=reason):
+        Embedder(model, view, Limits())

@@ -1,0 +1,125 @@
+"""The page of a server in a browser: drop an image, filter, open a neighbor."""
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aiohttp.test_utils import TestServer
+from PIL import Image
+
+from tests.serving.browser import tab
+from tfdml import search, serving
+from tfdml.datasets import Preprocessing
+from tfdml.serving import server
+
+SIDE = 8
+LEVELS = np.arange(0, 256, 16)
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+
+class Levels:
+    """Embeds an image file as an angle that grows with its gray level."""
+
+    shape, dim = (SIDE, SIDE, 1), 2
+
+    def __init__(self, model, preprocessing, limits):
+        pass
+
+    def __call__(self, images):
+        return [self.one(image) for image in images]
+
+    def one(self, image):
+        if not image.startswith(b"\x89PNG"):
+            return f"{len(image)} bytes that are not an image, expected a PNG."
+        place = LEVELS.tolist().index(image[-1])
+        return vectors()[place]
+
+    def picture(self, path, side):
+        return "image/png", Path(path).read_bytes()
+
+
+def vectors():
+    angles = LEVELS / 256 * np.pi
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A gray PNG for each level, whose last byte is its level, since bytes after an image are ignored."""
+    for level in LEVELS:
+        path = tmp_path / f"{level}.png"
+        Image.fromarray(np.full((SIDE, SIDE), level, np.uint8)).save(path)
+        path.write_bytes(path.read_bytes() + bytes([level]))
+    (tmp_path / "broken.png").write_text("no image")
+    return tmp_path
+
+
+NAMES = "[...document.querySelectorAll('#neighbors button')].map(each => each.lastChild.textContent)"
+STATUS = "document.getElementById('status').textContent"
+WHOLE = "[...document.images].every(each => each.hidden || (each.complete && each.naturalWidth > 0))"
+
+
+def names_of(places):
+    return [f"{LEVELS[place]}.png" for place in places]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 400)])
+def test_an_image_is_dropped_filtered_and_a_neighbor_opened(folder, monkeypatch, scheme, width, tmp_path):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    labels = ["<b>dark</b>" if level < 128 else "bright" for level in LEVELS]
+    columns = {"path": [str(folder / f"{level}.png") for level in LEVELS], "label": labels}
+    index = search.Exact(vectors(), metadata=columns)
+    asyncio.run(look(serving.application(None, Preprocessing(size=SIDE), index=index), folder, scheme, width))
+
+
+async def look(app, folder, scheme, width):
+    async with TestServer(app) as running, tab(folder / "profile", width=width, scheme=scheme) as page:
+        await page.call("Page.navigate", url=str(running.make_url("/")))
+        await page.until("document.querySelectorAll('#filters select').length === 1")
+        assert await page.value("document.documentElement.scrollWidth <= innerWidth")
+
+        await page.value("document.getElementById('k').value = 3")
+        await page.drop(folder / "64.png", 200, 180)
+        await page.until(f"{STATUS} === '3 neighbors, the nearest first.' && {WHOLE}")
+        assert (await page.value(NAMES))[0] == "64.png"
+        assert set(await page.value(NAMES)) == {"48.png", "64.png", "80.png"}
+        titles = await page.value("[...document.querySelectorAll('#neighbors b')].map(each => each.textContent)")
+        assert titles == ["<b>dark</b>"] * 3  # as text
+        assert await page.value("document.querySelector('#neighbors span').textContent") == "1.000"
+        picture = folder / "page.png"
+        await page.screenshot(picture)
+        check_picture(picture, scheme, width)
+
+        await choose(page, "bright")
+        await page.until(f"{NAMES}[0] === '128.png'")
+        assert await page.value(NAMES) == names_of([8, 9, 10])
+
+        await page.value("document.querySelector('#neighbors button').click()")
+        await page.until(
+            "location.hash === '#row=8' && document.getElementById('hint').textContent === 'bright, 128.png'"
+        )
+        await page.until(f"{NAMES}[0] === '144.png'")  # the query itself is left out
+        await choose(page, "")
+        await page.until(f"{NAMES}.includes('112.png')")
+        await page.value("history.back()")
+        assert page.complaints == []
+
+        await page.drop(folder / "broken.png", 200, 180)
+        await page.until(f"{STATUS}.includes('8 bytes that are not an image')")
+        assert await page.value(NAMES) == []
+        assert all("status of 400" in text for text in page.complaints)
+
+
+async def choose(page, value):
+    script = f"(s => {{ s.value = '{value}'; s.dispatchEvent(new Event('change')); }})"
+    await page.value(f"{script}(document.querySelector('#filters select'))")
+
+
+def check_picture(path, scheme, width):
+    """The paper has the color of the scheme, and text and pictures differ from it."""
+    pixels = np.asarray(Image.open(path).convert("L")).astype(int)
+    assert pixels.shape[1] == width
+    paper = pixels[3, 3]
+    assert (paper > 200) == (scheme == "light")
+    assert (np.abs(pixels - paper) > 60).mean() > 0.004

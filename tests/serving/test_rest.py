@@ -1,0 +1,131 @@
+"""Requests in the REST form of TensorFlow Serving."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from tfdml.serving import Limits, rest
+from tfdml.serving.limits import RefusedError
+
+LIMITS = Limits(max_images=3, max_neighbors=20)
+SHAPE = (2, 1, 1)
+B64 = {"b64": base64.b64encode(b"file").decode()}
+FILES = {"signature_name": "serve_bytes"}
+
+
+def predict(request):
+    body = request if isinstance(request, bytes) else json.dumps(request).encode()
+    return rest.read_predict(body, SHAPE, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        ({"instances": [B64, B64]}, "predictions"),
+        ({"instances": [{"images": B64}, B64]}, "predictions"),
+        ({"inputs": [B64, B64]}, "outputs"),
+        ({"inputs": {"images": [B64, B64]}}, "outputs"),
+    ],
+)
+def test_files_come_by_row_or_by_name(request_, name):
+    assert predict({**FILES, **request_}) == (name, [b"file", b"file"])
+
+
+@pytest.mark.parametrize(("name", "result"), [("instances", "predictions"), ("inputs", "outputs")])
+def test_pixels_are_the_default_signature(name, result):
+    found, (pixels,) = predict({name: [[[[0]], [[255]]]]})
+    assert (found, pixels.dtype, pixels.tolist()) == (result, np.uint8, [[[0]], [[255]]])
+    assert predict({"signature_name": "serving_default", name: [{"images": [[[0]], [[7]]]}]})[0] == result
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        (b"", 400, "not JSON"),
+        (b"\xff\xfe\xfa", 400, "not JSON"),
+        (b"[" * 100_000, 400, "not JSON"),
+        (b"9" * 10_000, 400, "not JSON"),
+        (b"[]", 400, "JSON of type list, expected an object"),
+        ({}, 400, "an object with no names, expected either instances or inputs"),
+        ({"instances": [B64], "inputs": [B64]}, 400, "either instances or inputs"),
+        ({"signature_name": "train", "instances": [B64]}, 400, "'train', expected 'serving_default' or 'serve_bytes'"),
+        ({"signature_name": ["train"], "instances": [B64]}, 400, "expected 'serving_default' or 'serve_bytes'"),
+        ({**FILES, "instances": []}, 400, "a list of 0, expected a list of at least one image"),
+        ({**FILES, "instances": "abc"}, 400, "a value of type str"),
+        ({**FILES, "instances": [B64] * 4}, 413, "4 images, expected at most 3"),
+        (
+            {**FILES, "instances": [B64, "/etc/passwd"]},
+            400,
+            "Image 1: Received a value of type str, expected a file as",
+        ),
+        ({**FILES, "instances": [{"b64": 3}]}, 400, "an object with 'b64'"),
+        ({**FILES, "instances": [{"b64": "a"}]}, 400, "not base64"),
+        ({**FILES, "instances": [{"b64": "../../etc/passwd"}]}, 400, "not base64"),
+        ({**FILES, "instances": [{"b64": "\u00e9\u00e9\u00e9\u00e9"}]}, 400, "not base64"),
+        ({"instances": [B64]}, 400, "Files need signature_name='serve_bytes'"),
+        ({"instances": [[[[0]], [[256]]]]}, 400, "values up to 256, expected integers from 0 to 255"),
+        ({"instances": [[[[0]], [[-1]]]]}, 400, "expected integers from 0 to 255"),
+        ({"instances": [[[[0]], [[0.5]]]]}, 400, "float64"),
+        ({"instances": [[[[0]], [[10**30]]]]}, 400, "object"),
+        ({"instances": [[[[0]], [["7"]]]]}, 400, "of shape"),
+        ({"instances": [[[[0]], [[0, 1]]]]}, 400, "a list of 2, expected integers"),
+        ({"instances": [[[0], [0]]]}, 400, r"int64 of shape \(2, 1\)"),
+        (b'{"instances": [[[[0]], [[NaN]]]]}', 400, "float64"),
+    ],
+)
+def test_other_requests_are_refused_with_a_reason(request_, status, reason):
+    with pytest.raises(RefusedError, match=reason) as refused:
+        predict(request_)
+    assert refused.value.status == status
+    assert len(str(refused.value)) < 400
+
+
+def search(request):
+    return rest.read_search(json.dumps(request).encode(), LIMITS)
+
+
+def test_a_search_has_files_and_items_with_ten_neighbors_and_no_filter_by_default():
+    assert search({"instances": [B64, {"id": "a"}, {"row": 3}]}) == ([b"file", ("id", "a"), ("row", 3)], 10, "{}")
+    assert search({"instances": [B64], "k": 20, "where": {"b": 1, "a": [2]}})[1:] == (20, '{"a": [2], "b": 1}')
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"k": 0}, "another k, expected a whole number from 1 to 20"),
+        ({"k": 21}, "another k"),
+        ({"k": True}, "another k"),
+        ({"k": 2.0}, "another k"),
+        ({"where": []}, "a list of 0, expected where as an object"),
+        ({"instances": None}, "a value of type NoneType"),
+        ({"instances": [{"row": 1}, {}]}, "Image 1: Received an object with no names"),
+    ],
+)
+def test_another_search_is_refused_with_a_reason(options, reason):
+    with pytest.raises(RefusedError, match=reason):
+        search({"instances": [B64], **options})
+
+
+def test_metadata_and_status_have_the_form_of_tensorflow_serving():
+    found = rest.metadata("cats", "1", (4, 5, 3), 8)
+    assert found["model_spec"] == {"name": "cats", "signature_name": "", "version": "1"}
+    signatures = found["metadata"]["signature_def"]["signature_def"]
+    assert set(signatures) == {"serving_default", "serve_bytes"}
+    shape = signatures["serving_default"]["inputs"]["images"]["tensor_shape"]
+    assert [dim["size"] for dim in shape["dim"]] == ["-1", "4", "5", "3"]
+    assert signatures["serve_bytes"]["outputs"]["embedding"]["tensor_shape"]["dim"][1]["size"] == "8"
+    assert rest.status("1")["model_version_status"][0]["state"] == "AVAILABLE"
+
+
+@pytest.mark.parametrize(("max_bytes", "expected"), [(3, 4), (4, 8), (6, 8)])
+def test_a_request_has_room_for_the_largest_file_as_base64(max_bytes, expected):
+    assert len(base64.b64encode(bytes(max_bytes))) == expected
+    assert Limits(max_bytes=max_bytes).max_body == expected + 2**16
+
+
+@pytest.mark.parametrize("wrong", [{"max_bytes": 0}, {"max_requests": 1.5}, {"seconds": 0}, {"seconds": -1}])
+def test_a_limit_is_positive(wrong):
+    with pytest.raises(ValueError, match=r"Received .*, expected"):
+        Limits(**wrong)

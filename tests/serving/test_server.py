@@ -1,0 +1,352 @@
+"""The server over HTTP, with a fast model in place of an exported one."""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import signal
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from aiohttp.test_utils import TestClient, TestServer
+
+from tfdml import search, serving
+from tfdml.datasets import Preprocessing
+from tfdml.serving import server as module
+
+PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
+VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [-1, 0]], "float32")
+COLUMNS = {"path": ["a.png", "b.png", "gone.png", "d.png"], "label": ["x", "x", "y", "y"]}
+
+
+class Quick:
+    """Embeds a file as two of its bytes, and pixels as themselves. Waits for `slow` files, fails for `crash`."""
+
+    shape, dim = (2, 1, 1), 2
+    go = threading.Event()
+
+    def __init__(self, model, preprocessing, limits):
+        pass
+
+    def __call__(self, images):
+        return [self.one(image) for image in images]
+
+    def one(self, image):
+        if not isinstance(image, bytes):
+            return image.reshape(2).astype("float32")
+        if image == b"slow":
+            assert self.go.wait(10)
+        if image == b"crash":
+            raise ArithmeticError("secret")
+        return "no image, expected one." if image == b"bad" else np.array([image[0], image[1]], "float32")
+
+    def picture(self, path, side):
+        if path == "gone.png":
+            raise tf.errors.NotFoundError(None, None, "/secret/gone.png")
+        return "image/png", f"{path} of {side}".encode()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Function that runs `story(client)` against a server with these limits."""
+    monkeypatch.setattr(module, "Embedder", Quick)
+    monkeypatch.setattr(Quick, "go", threading.Event())
+    index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
+
+    def run(story, *, index=index, **limits):
+        async def told():
+            app = serving.application(None, Preprocessing(size=2), index=index, limits=serving.Limits(**limits))
+            async with TestClient(TestServer(app)) as client:
+                try:
+                    await asyncio.wait_for(story(client), 20)
+                finally:
+                    Quick.go.set()
+
+        asyncio.run(told())
+
+    return run
+
+
+def file(content):
+    return {"b64": base64.b64encode(content).decode()}
+
+
+def files(*contents):
+    return {"signature_name": "serve_bytes", "instances": [file(content) for content in contents]}
+
+
+async def answer(client, path, body=None, method="post", **options):
+    """Status and JSON of an answer; the body is JSON, or bytes as they are."""
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+    async with client.request(method, path, data=data, **options) as response:
+        return response.status, await response.json()
+
+
+async def numbers(client):
+    """The metrics by name."""
+    async with client.get("/metrics") as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+        return dict(re.findall(r"^(\w+(?:{.*?})?) (\S+)$", await response.text(), re.MULTILINE))
+
+
+def test_files_and_pixels_are_embedded_in_their_order(serve):
+    async def story(client):
+        assert await answer(client, PREDICT, files(b"ab", b"cd")) == (200, {"predictions": [[97, 98], [99, 100]]})
+        pixels = {"inputs": [[[[1]], [[2]]]]}
+        assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
+
+    serve(story)
+
+
+def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(serve):
+    async def story(client):
+        bodies = [files(b"ab", b"bad"), files(b"ab"), files(b"bad")]
+        found = await asyncio.gather(*(answer(client, PREDICT, body) for body in bodies))
+        assert found[0] == (400, {"error": "Image 1: Received no image, expected one."})
+        assert found[1] == (200, {"predictions": [[97, 98]]})
+        assert found[2][0] == 400
+        counted = await numbers(client)
+        assert counted['tfdml_images_total{result="embedded"}'] == "2.0"
+        assert counted['tfdml_images_total{result="refused"}'] == "2.0"
+        assert counted['tfdml_requests_total{route="/v1/models/model:predict",status="400"}'] == "2.0"
+        assert counted["tfdml_batch_images_sum"] == "4.0"
+        assert float(counted["process_resident_memory_bytes"]) > 2**20
+
+    serve(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "reason"),
+    [
+        ("/", "post", 405, "Allow"),
+        ("/nothing", "get", 404, "unknown address"),
+        ("/v1/models/other:predict", "post", 404, "unknown address"),
+        ("/v1/models/model/versions/2:predict", "post", 404, "unknown address"),
+        ("/v1/models/model/pictures/4", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/pictures/2", "get", 404, "gone or damaged"),
+        ("/v1/models/model/pictures/a.png", "get", 404, "unknown address"),
+        ("/v1/models/model/pictures/..%2f..%2fetc%2fpasswd", "get", 404, "unknown address"),
+        ("/page.css/../../setup.cfg", "get", 404, "unknown address"),
+        ("/%2e%2e/%2e%2e/etc/passwd", "get", 404, "unknown address"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_the_same_form(serve, path, method, status, reason):
+    async def story(client):
+        found, content = await answer(client, path, method=method)
+        assert found == status
+        assert list(content) == ["error"]
+        assert reason in content["error"]
+        assert "secret" not in content["error"]
+
+    serve(story)
+
+
+def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
+    async def story(client):
+        body = {"instances": [file(b"\x00\x07"), {"id": "a"}, {"row": 0}], "k": 2}
+        status, found = await answer(client, SEARCH, body)
+        assert status == 200
+        assert [[each["id"] for each in result] for result in found["neighbors"]] == [
+            ["c", "b"],
+            ["b", "c"],
+            ["b", "c"],
+        ]
+        first = found["neighbors"][0][0]
+        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "label": "y"}
+        _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
+        assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
+        for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
+            status, found = await answer(client, SEARCH, wrong)
+            assert 400 <= status < 500
+            assert found["error"]
+
+    serve(story)
+
+
+def test_pictures_are_asked_for_by_row_and_kept(serve):
+    async def story(client):
+        for _ in range(2):
+            async with client.get("/v1/models/model/pictures/1") as response:
+                assert (response.status, response.content_type) == (200, "image/png")
+                assert await response.read() == b"b.png of 192"
+
+    serve(story)
+
+
+def test_a_server_without_index_has_neither_search_nor_page(serve):
+    async def story(client):
+        for path, method in ((SEARCH, "post"), ("/", "get"), ("/v1/models/model/index", "get")):
+            assert (await answer(client, path, method=method))[0] == 404
+        assert (await answer(client, "/v1/models/model", method="get"))[0] == 200
+        assert (await answer(client, "/v1/models/model/metadata", method="get"))[0] == 200
+
+    serve(story, index=None)
+
+
+def test_an_index_of_another_dim_and_a_name_that_is_no_address_are_errors(serve):
+    with pytest.raises(ValueError, match=r"an index of dim 3, expected 2 as of the model's embeddings"):
+        serve(None, index=search.Exact(np.ones((2, 3)), metric="dot"))
+    for name in ("", "a/b", "../a", "{a}"):
+        with pytest.raises(ValueError, match="expected letters, digits"):
+            serving.application(None, Preprocessing(size=2), name=name)
+
+
+def test_a_request_beyond_the_size_is_refused_before_and_while_it_is_read(serve):
+    async def parts():
+        for _ in range(40):
+            yield bytes(2**12)
+
+    async def story(client):
+        reader, writer = await asyncio.open_connection(client.host, client.port)
+        writer.write(f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10**12}\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413")
+        writer.close()
+        assert (await answer(client, PREDICT, bytes(2**17)))[0] == 413
+        async with client.post(PREDICT, data=parts()) as response:  # of unknown length
+            assert response.status == 413
+            assert "too large" in (await response.json())["error"]
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+    serve(story, max_bytes=100)
+
+
+def test_a_compressed_request_is_refused(serve):
+    async def story(client):
+        status, found = await answer(client, PREDICT, b"{}", headers={"Content-Encoding": "gzip"})
+        assert status == 415
+        assert "Send plain JSON" in found["error"]
+
+    serve(story)
+
+
+def test_more_requests_than_the_limit_are_sent_away_but_health_and_metrics_answer(serve):
+    async def story(client):
+        slow = [asyncio.create_task(answer(client, PREDICT, files(b"slow"))) for _ in range(2)]
+        while (await numbers(client))["tfdml_requests_active"] != "2.0":
+            await asyncio.sleep(0.01)
+        async with client.post(PREDICT, data="{}") as response:
+            assert response.status == 503
+            assert response.headers["Retry-After"] == "1"
+        assert await answer(client, "/healthz", method="get") == (200, {"status": "ok"})
+        Quick.go.set()
+        assert [status for status, _ in await asyncio.gather(*slow)] == [200, 200]
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+    serve(story, max_requests=2)
+
+
+def test_a_model_that_takes_too_long_gives_504_and_is_not_healthy_until_it_is_done(serve):
+    async def story(client):
+        status, found = await answer(client, PREDICT, files(b"slow"))
+        assert status == 504
+        assert "within 0.1 seconds" in found["error"]
+        while await answer(client, "/healthz", method="get") != (503, {"status": "stuck"}):
+            await asyncio.sleep(0.01)
+        Quick.go.set()
+        while (await answer(client, "/healthz", method="get"))[0] != 200:
+            await asyncio.sleep(0.01)
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+    serve(story, seconds=0.1)
+
+
+def test_a_client_that_sends_a_part_of_a_request_gets_408(serve):
+    async def story(client):
+        reader, writer = await asyncio.open_connection(client.host, client.port)
+        writer.write(f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{".encode())
+        found = (await reader.readuntil(b"}")).decode()
+        assert found.startswith("HTTP/1.1 408")
+        assert "Connection: close" in found
+        assert "expected all of it" in found
+        writer.close()
+
+    serve(story, seconds=0.1)
+
+
+def test_clients_that_leave_are_forgotten(serve, caplog):
+    async def story(client):
+        head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{"
+        for text in (head, "POST", "\x16\x03\x01", f"{head}{'x' * 98}"):
+            _, writer = await asyncio.open_connection(client.host, client.port)
+            writer.write(text.encode("latin-1"))
+            await writer.drain()
+            writer.close()
+        while True:
+            found = await numbers(client)
+            if found["tfdml_requests_active"] == "0.0":
+                break
+            await asyncio.sleep(0.01)
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+    serve(story)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_an_error_in_the_server_is_500_without_its_text_and_the_server_continues(serve, caplog):
+    async def story(client):
+        status, found = await answer(client, PREDICT, files(b"crash"))
+        assert status == 500
+        assert "secret" not in found["error"]
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+    serve(story)
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com", "[::1", ""])
+def test_on_the_loopback_interface_other_hosts_are_refused(serve, host):
+    async def story(client):
+        for right in ("localhost", "127.0.0.1:99", "[::1]:99"):
+            assert (await answer(client, "/healthz", method="get", headers={"Host": right}))[0] == 200
+        status, found = await answer(client, "/healthz", method="get", headers={"Host": host})
+        assert status == 403
+        assert "expected localhost" in found["error"]
+
+    serve(story)
+
+
+def test_the_page_loads_nothing_from_elsewhere(serve):
+    async def story(client):
+        for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
+            async with client.get(path) as response:
+                text = await response.text()
+                assert (response.status, response.content_type) == (200, kind)
+                assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
+                assert "//" not in re.sub(r"(?m)(^|;) ?//.*$", "", text.replace("<!DOCTYPE html>", ""))
+                assert "{{" not in text
+                assert "innerHTML" not in text
+
+    serve(story)
+
+
+def test_a_port_in_use_and_an_address_of_another_machine_are_errors():
+    with serving.listen(port=0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(OSError, match=f"port={port}, expected an address of this machine and a free port"):
+            serving.listen(port=port)
+    for host in ("192.0.2.1", "no host"):
+        with pytest.raises(OSError, match="expected an address of this machine"):
+            serving.listen(host)
+    serving.listen(port=port).close()
+
+
+def test_a_server_runs_until_the_process_is_told_to_end(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    app, listening = serving.application(None, Preprocessing(size=2)), serving.listen(port=0)
+    found = []
+
+    def ask():
+        with urllib.request.urlopen(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", timeout=10) as response:
+            found.append(response.status)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    serving.run(app, listening)
+    asking.join()
+    assert found == [200]

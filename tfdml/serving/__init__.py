@@ -1,0 +1,17 @@
+"""An HTTP server for models and indexes, and its page."""
+
+try:
+    import aiohttp  # noqa: F401
+    import prometheus_client  # noqa: F401
+except ImportError as error:
+    raise ImportError("The server needs aiohttp and prometheus_client: pip install tfdml[serving].") from error
+
+from tfdml.serving.limits import Limits
+from tfdml.serving.running import listen, run
+from tfdml.serving.server import application
+
+__all__ = ["Limits", "application", "listen", "run"]
+
+
+def __dir__():
+    return __all__

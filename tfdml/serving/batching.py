@@ -1,0 +1,68 @@
+"""Batches across concurrent requests."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import Any
+
+
+class Batcher:
+    """Runs a function on the items of concurrent requests together, in a thread.
+
+    An item does not wait for others: an idle batcher starts at once. While a batch runs, items gather, and the next
+    batch takes up to `max_items` of them in the order of their arrival. Items whose request was given up are left out.
+
+    Args:
+        function: from a list of items to the list of their results.
+        max_items: maximum number of items of a batch.
+        pool: executor of the batches.
+    """
+
+    def __init__(self, function: Callable[[list[Any]], list[Any]], max_items: int, pool: Executor):
+        self._function, self._max_items, self._pool = function, max_items, pool
+        self._waiting: deque[tuple[Any, asyncio.Future]] = deque()
+        self._worker: asyncio.Task | None = None
+
+    async def __call__(self, items: Iterable[Any]) -> list[Any]:
+        """Results of the items.
+
+        Raises:
+            Exception: what the function raised for a batch with one of these items.
+        """
+        loop = asyncio.get_running_loop()
+        waiting = [(item, loop.create_future()) for item in items]
+        self._waiting.extend(waiting)
+        if self._worker is None:
+            self._worker = loop.create_task(self._work())
+        return await asyncio.gather(*(future for _, future in waiting))
+
+    async def _work(self):
+        while batch := self._next_batch():
+            items, futures = zip(*batch, strict=True)
+            _resolve(futures, await self._results(list(items)))
+        self._worker = None
+
+    def _next_batch(self):
+        batch = []
+        while self._waiting and len(batch) < self._max_items:
+            item, future = self._waiting.popleft()
+            if not future.done():  # its request was given up
+                batch.append((item, future))
+        return batch
+
+    async def _results(self, items):
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._function, items)
+        except Exception as error:  # of the model: the requests of the batch fail, the server continues
+            return [error] * len(items)
+
+
+def _resolve(futures, results):
+    for future, result in zip(futures, results, strict=True):
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -1,0 +1,120 @@
+"""What every request passes: limits on its way in, one form of errors on its way out."""
+
+import asyncio
+import logging
+import time
+from urllib.parse import urlsplit
+
+from aiohttp import ClientPayloadError, web
+from aiohttp.typedefs import Handler
+
+from tfdml.serving.limits import Limits, RefusedError
+from tfdml.serving.monitoring import Monitor
+
+LIMITS = web.AppKey("limits", Limits)
+
+_LOG = logging.getLogger("tfdml.serving")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_FREE = ("/healthz", "/metrics")  # answered at any load
+_RETRY_SECONDS = "1"
+_ADVICE = {
+    404: "Received an unknown address, expected one such as /v1/models/NAME:predict.",
+    405: "Received another method, expected the one in the header Allow.",
+    413: "Received a request that is too large. Send fewer or smaller images.",
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Gate:
+    """The middlewares of an application."""
+
+    def __init__(self, limits: Limits, monitor: Monitor):
+        self._limits, self._monitor, self._active = limits, monitor, 0
+
+    @web.middleware
+    async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Errors become `{"error": reason}` with their status, and every answer is counted."""
+        begin = time.perf_counter()
+        response = await _answered(request, handler)
+        response.headers.update(_HEADERS)
+        route = request.match_info.route.resource
+        name = "unknown" if route is None else route.canonical
+        self._monitor.requests.labels(name, response.status).inc()
+        self._monitor.seconds.labels(name).observe(time.perf_counter() - begin)
+        return response
+
+    @web.middleware
+    async def limit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Requests beyond a limit are refused before they are read."""
+        _require_own_host(request)
+        if request.path in _FREE:
+            return await handler(request)
+        self._require_small(request)
+        if self._active >= self._limits.max_requests:
+            raise RefusedError(
+                503, f"Received more than {self._active} requests at the same time. Send it again later."
+            )
+        self._active += 1
+        try:
+            with self._monitor.active.track_inprogress():
+                return await self._in_time(request, handler)
+        finally:
+            self._active -= 1
+
+    async def _in_time(self, request, handler):
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await handler(request)
+        except TimeoutError as error:
+            seconds = f"{self._limits.seconds:g} seconds"
+            if request.content.is_eof():
+                raise RefusedError(504, f"The model did not answer within {seconds}. Send it again later.") from error
+            raise RefusedError(408, f"Received a part of a request within {seconds}, expected all of it.") from error
+
+    def _require_small(self, request):
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding != "identity":
+            raise RefusedError(415, f"Received Content-Encoding {coding[:40]!r}, expected none. Send plain JSON.")
+        if (request.content_length or 0) > self._limits.max_body:
+            raise RefusedError(413, _ADVICE[413])
+
+
+async def _answered(request, handler):
+    try:
+        return await handler(request)
+    except RefusedError as error:
+        return _error(error.status, str(error))
+    except web.HTTPException as error:
+        return _error(error.status, _ADVICE.get(error.status, error.reason), error.headers)
+    except (ClientPayloadError, ConnectionError):
+        return _error(400, "Received a part of a request, expected all of it.")
+    except Exception:
+        _LOG.exception("%s %s failed", request.method, request.path)
+        return _error(500, "The request failed in the server; its log says why.")
+
+
+def _error(status, reason, headers=None):
+    response = web.json_response({"error": reason}, status=status)
+    if status == 503:
+        response.headers["Retry-After"] = _RETRY_SECONDS
+    if status in (408, 413):
+        response.force_close()  # what follows of the request is not read
+    if headers and "Allow" in headers:
+        response.headers["Allow"] = headers["Allow"]
+    return response
+
+
+def _require_own_host(request):
+    """On the loopback interface, refuse pages of other sites whose names were bound to this address."""
+    address = (request.get_extra_info("sockname") or ("",))[0]
+    try:
+        host = urlsplit(f"//{request.host}").hostname
+    except ValueError:
+        host = None
+    if address in _LOOPBACK and host not in _LOOPBACK:
+        raise RefusedError(403, "Received another Host, expected localhost. Start the server with --host for others.")

@@ -1,0 +1,53 @@
+"""Limits of a server, and the refusal of a request."""
+
+from dataclasses import dataclass
+
+from tfdml._checks import require, require_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a server accepts. Everything else is refused with a status of 4xx or 503, and the reason.
+
+    The model's own limits on files hold too: the smaller one counts.
+
+    Args:
+        max_bytes: maximum size of an image file, and of the images of a request together.
+        max_pixels: maximum of width times height, checked before an image is decoded. Eight images are decoded at the
+            same time, each with at most 9 bytes per pixel: with the default, 2.4 GB.
+        max_scans: maximum number of scans of a progressive JPEG: each takes as much time as the whole image.
+        max_images: maximum number of images of a request.
+        max_neighbors: maximum k of a search.
+        max_requests: maximum number of requests that are answered at the same time; more get the status 503. Each holds
+            at most four times `max_bytes` of memory.
+        seconds: time for a request, from its first byte to its answer, and for an idle connection.
+
+    Raises:
+        ValueError: a limit below 1, or no time.
+    """
+
+    max_bytes: int = 20 * 2**20
+    max_pixels: int = 2**25
+    max_scans: int = 32
+    max_images: int = 64
+    max_neighbors: int = 100
+    max_requests: int = 64
+    seconds: float = 30.0
+
+    def __post_init__(self):
+        for name in ("max_bytes", "max_pixels", "max_scans", "max_images", "max_neighbors", "max_requests"):
+            require_whole(name, getattr(self, name), 1)
+        require(self.seconds > 0, f"seconds={self.seconds}", "a time above 0")
+
+    @property
+    def max_body(self) -> int:
+        """Maximum size of a request in bytes: images of `max_bytes` as base64, and 64 KiB for the rest."""
+        return 4 * -(-self.max_bytes // 3) + 2**16
+
+
+class RefusedError(Exception):
+    """A request that is not answered, with its HTTP status and the reason."""
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status

@@ -1,0 +1,182 @@
+"""The HTTP server: routes, and what each answers."""
+
+import asyncio
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import tensorflow as tf
+from aiohttp import web
+
+from tfdml._checks import require
+from tfdml.datasets import Preprocessing
+from tfdml.serving import rest
+from tfdml.serving.batching import Batcher
+from tfdml.serving.catalog import Catalog, Query
+from tfdml.serving.embedder import Embedder
+from tfdml.serving.gate import LIMITS, Gate
+from tfdml.serving.limits import Limits, RefusedError
+from tfdml.serving.monitoring import Monitor
+
+_VERSION = "1"
+_NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_PICTURE_SIDE = 192  # pixels
+_KEPT_PICTURES = 2_000  # of about 10 kB each
+_PAGE = {
+    "": ("page.html", "text/html"),
+    "page.css": ("page.css", "text/css"),
+    "page.js": ("page.js", "text/javascript"),
+}
+
+
+def application(
+    model: Any,
+    preprocessing: Preprocessing,
+    *,
+    name: str = "model",
+    index: Any = None,
+    limits: Limits | None = None,
+    batch_size: int = 32,
+) -> web.Application:
+    """The server of a model, as an application of aiohttp.
+
+    Args:
+        model: a model of `tfdml.export.load`, or a Keras model of images.
+        preprocessing: how the model's images are read, such as `model.preprocessing`.
+        name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
+        index: an index of `tfdml.search` for neighbors; None: only embeddings.
+        limits: what is accepted; None: `Limits()`.
+        batch_size: maximum number of images that the model embeds at the same time, of all requests together.
+
+    Returns:
+        `aiohttp.web.Application`, for `run`, or as a part of an application of your own.
+
+    Raises:
+        ValueError: another name, a model that does not embed images of `preprocessing`, or an index of another dim.
+    """
+    require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
+    limits = limits or Limits()
+    embedder, catalog = Embedder(model, preprocessing, limits), None if index is None else Catalog(index)
+    if catalog is not None:
+        expected = f"{embedder.dim} as of the model's embeddings. Embed the items of the index with this model"
+        require(catalog.dim == embedder.dim, f"an index of dim {catalog.dim}", expected)
+    monitor = Monitor()
+    server, gate = _Server(embedder, catalog, name, limits, batch_size, monitor), Gate(limits, monitor)
+    app = web.Application(middlewares=[gate.answer, gate.limit], client_max_size=limits.max_body)
+    app[LIMITS] = limits
+    app.add_routes(server.routes())
+    app.on_cleanup.append(server.close)
+    return app
+
+
+class _Server:
+    """Handlers of the routes. The model and the index are used by one thread, pictures and JSON by another each."""
+
+    def __init__(self, embedder, catalog, name, limits, batch_size, monitor):
+        self._embedder, self._catalog, self._name, self._limits = embedder, catalog, name, limits
+        self._monitor, self._began = monitor, None
+        self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
+        self._embed = Batcher(self._embed_batch, batch_size, self._pools["model"])
+        self._search = Batcher(catalog, batch_size, self._pools["model"])
+        self._picture = lru_cache(_KEPT_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
+
+    def routes(self):
+        model = f"/v1/models/{self._name}"
+        version = f"{model}/versions/{_VERSION}"
+        found = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
+        for place in (model, version):
+            found += [web.get(place, self.status), web.get(f"{place}/metadata", self.metadata)]
+            found += [web.post(f"{place}:predict", self.predict)]
+        if self._catalog is not None:
+            found += [web.post(f"{model}:search", self.search), web.get(f"{model}/index", self.index)]
+            found += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
+            found += [web.get(f"/{place}", self._file(*which)) for place, which in _PAGE.items()]
+        return found
+
+    async def close(self, app):
+        """Ends the threads once their current work is done."""
+        for pool in self._pools.values():
+            pool.shutdown(cancel_futures=True)
+
+    async def health(self, request):
+        """Whether the model answers: a batch that takes longer than a request may take is stuck."""
+        began = self._began
+        stuck = began is not None and time.monotonic() - began > self._limits.seconds
+        return web.json_response({"status": "stuck" if stuck else "ok"}, status=503 if stuck else 200)
+
+    async def metrics(self, request):
+        return web.Response(body=self._monitor.text(), headers={"Content-Type": Monitor.CONTENT_TYPE})
+
+    async def status(self, request):
+        return web.json_response(rest.status(_VERSION))
+
+    async def metadata(self, request):
+        return web.json_response(rest.metadata(self._name, _VERSION, self._embedder.shape, self._embedder.dim))
+
+    async def predict(self, request):
+        """Embeddings of the images of a request."""
+        name, images = await self._parsed(request, rest.read_predict, self._embedder.shape)
+        embeddings = await self._embedded(images)
+        return web.json_response({name: [embedding.tolist() for embedding in embeddings]})
+
+    async def index(self, request):
+        return web.json_response(self._catalog.as_dict() | {"max_neighbors": self._limits.max_neighbors})
+
+    async def search(self, request):
+        """Neighbors of the images and items of a request."""
+        rows, k, where = await self._parsed(request, rest.read_search)
+        embeddings = iter(await self._embedded([row for row in rows if isinstance(row, bytes)]))
+        own = [-1 if isinstance(row, bytes) else self._catalog.row(*row) for row in rows]
+        vectors = [next(embeddings) if row < 0 else self._catalog.vector(row) for row in own]
+        pairs = zip(vectors, own, strict=True)
+        found = await self._search(Query(vector=vector, k=k, where=where, left_out=row) for vector, row in pairs)
+        return web.json_response({"neighbors": found})
+
+    async def picture(self, request):
+        """A small picture of a row of the index."""
+        path = self._catalog.path(self._catalog.row("row", int(request.match_info["row"])))
+        if path is None:
+            raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
+        try:
+            kind, content = await self._in_pool("pictures", self._picture, path)
+        except tf.errors.OpError as error:
+            raise RefusedError(404, "Received a row whose file is gone or damaged, expected an image file.") from error
+        return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
+
+    def _file(self, name, kind):
+        text = files("tfdml.serving").joinpath(name).read_text(encoding="utf-8").replace("{{model}}", self._name)
+
+        async def page(request):
+            return web.Response(text=text, content_type=kind)
+
+        return page
+
+    async def _parsed(self, request, read, *about):
+        """`read` of the body, in a thread: a body of 20 MiB takes a while."""
+        return await self._in_pool("json", read, await request.read(), *about, self._limits)
+
+    async def _in_pool(self, use, function, *arguments):
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pools[use], function, *arguments)
+
+    async def _embedded(self, images):
+        """Embeddings of all images; an image that has none refuses the request."""
+        results = await self._embed(images)
+        problems = [f"Image {i}: Received {found}" for i, found in enumerate(results) if isinstance(found, str)]
+        self._monitor.images.labels("refused").inc(len(problems))
+        self._monitor.images.labels("embedded").inc(len(results) - len(problems))
+        if problems:
+            raise RefusedError(400, " ".join(problems))
+        return results
+
+    def _embed_batch(self, images):
+        self._began = time.monotonic()
+        try:
+            return self._embedder(images)
+        finally:
+            self._monitor.batch_seconds.observe(time.monotonic() - self._began)
+            self._monitor.batch_images.observe(len(images))
+            self._began = None
