@@ -1,4 +1,4 @@
-"""Tests on JAX compile with few of XLA's optimizations, in a third of the time. Those on TensorFlow compile with all."""
+"""On JAX, tests compile with few of XLA's optimizations, in a third of the time; on TensorFlow with all of them."""
 
 import os
 
