@@ -17,8 +17,8 @@ class EmbeddingHistory(Callback):
         model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
         tfdml.visualize.animation("training.gif", history.frames, history.data)
 
-    For frames at every 10 steps, pass `steps_per_epoch=10`. A later `fit` with the same callback adds its epochs, and
-    replaces those that it repeats.
+    For frames at every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; one
+    that begins at 0 replaces all frames.
 
     Args:
         data: labeled set of `tfdml.datasets`.
@@ -29,7 +29,7 @@ class EmbeddingHistory(Callback):
 
     Attributes:
         frames: list of `(n, dim)` float32 arrays.
-        epochs: list of int, the number of finished epochs of each frame; the first one is 0 unless the run resumes.
+        epochs: list of int, the number of finished epochs of each frame; the first one is 0, or where a run resumes.
         data: the examples, a labeled set of n.
         rows: `(n,)` their row numbers in the set that was passed.
 
@@ -58,12 +58,17 @@ class EmbeddingHistory(Callback):
         self.frames: list[np.ndarray] = []
         self.epochs: list[int] = []
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Note that the next epoch is the first of a run."""
+        self._begins = True
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keep the embeddings before the first epoch, and drop those of epochs that are repeated."""
-        kept = sum(earlier <= epoch for earlier in self.epochs)
-        self.frames, self.epochs = self.frames[:kept], self.epochs[:kept]
-        if not self.epochs:
+        """Keep the embeddings before the first epoch of a run, and drop those of an earlier run from there on."""
+        if self._begins:
+            kept = sum(earlier < epoch for earlier in self.epochs)
+            self.frames, self.epochs = self.frames[:kept], self.epochs[:kept]
             self._keep(epoch)
+        self._begins = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the embeddings of the epochs that `every` selects."""

@@ -75,7 +75,9 @@ def retrieval_grid(
     rows = _query_rows(queries, len(asked.labels), seed)
     require_whole("k", k, 1, len(items.labels) - alone)
     near, values = _neighbors(asked, items, rows, k, metric)
-    figure = new_figure("retrieval_grid", figsize=(_CELL * (k + 1), (_CELL + _LINE * (names + scores)) * len(rows) + 0.5))
+    figure = new_figure(
+        "retrieval_grid", figsize=(_CELL * (k + 1), (_CELL + _LINE * (names + scores)) * len(rows) + 0.5)
+    )
     axes = figure.subplots(len(rows), k + 1, squeeze=False)
     same = items.labels[near] == asked.labels[rows][:, None]
     _draw_images(axes, asked, rows, items, near)
@@ -137,7 +139,7 @@ def _neighbors(asked, items, rows, k, metric):
         itself = found == rows[:, None]
         itself[~itself.any(axis=1), -1] = True  # exact copies have displaced it
         found, values = found[~itself].reshape(-1, k), values[~itself].reshape(-1, k)
-    return found, -values if metric == "euclidean" else values
+    return found, values
 
 
 def _draw_images(axes, asked, rows, items, near):

@@ -61,7 +61,7 @@ def embedding_map(
     require(len(vectors) > 0, "no embeddings", "at least one")
     require_varied(vectors)
     ids, name = labels_and_names(data, labels, len(vectors))
-    points = vectors if vectors.shape[1] == 2 else _mapped(vectors, method)
+    points = (vectors if vectors.shape[1] == 2 else _mapped(vectors, method)).astype(np.float64)
     figure = new_figure("embedding_map", figsize=(8, 8))
     axis = figure.subplots()
     if cells and shows_images(data):
@@ -99,9 +99,9 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
     Returns:
         `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the side of a cell.
     """
-    low, high = points.min(axis=0), points.max(axis=0)
-    side = max((high - low).max(), np.finfo(np.float32).tiny) / cells
-    start = (low + high) / 2 - side * cells / 2
+    middle, side = _square(points)
+    side /= cells
+    start = middle - side * cells / 2
     places = np.clip((points - start) // side, 0, cells - 1)
     centers = start + (places + 0.5) * side
     order = np.argsort(((points - centers) ** 2).sum(axis=1), kind="stable")
@@ -111,13 +111,19 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
 
 def finish(figure: Any, axis: Any, points: np.ndarray, title: str | None) -> None:
     """Set title, legend, and borders around all points, `(n, 2)`; axes have no numbers, since units mean nothing."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    middle, half = (low + high) / 2, 0.53 * max((high - low).max(), np.finfo(np.float32).tiny)
+    middle, side = _square(points)
+    low, high = middle - 0.53 * side, middle + 0.53 * side
     axis.set(xticks=[], yticks=[], aspect="equal", title=title or "")
-    axis.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
+    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     handles, names = axis.get_legend_handles_labels()
     if handles:
         figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, markerscale=1.5)
+
+
+def _square(points):
+    """Center and side of the smallest square around points; a side of 1 around a single place."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, (high - low).max() or 1.0
 
 
 def _mapped(vectors, method):

@@ -56,6 +56,7 @@ def animation(
             captions, or a time that is not positive.
         OSError: `path` cannot be written.
     """
+    _require_pillow()
     require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")
     require(min(seconds, hold) > 0, f"seconds={seconds}, hold={hold}", "numbers above 0")
     require_whole("pixels", pixels, _INCH)
@@ -66,6 +67,13 @@ def animation(
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
     return Path(path)
+
+
+def _require_pillow():
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("animation needs Pillow: pip install tfdml[plots].") from error
 
 
 def _moments(frames):

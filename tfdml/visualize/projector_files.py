@@ -53,7 +53,7 @@ def projector(
     counts = sorted({len(x) for x in tensors.values()})
     require(len(counts) == 1 and counts[0] > 0, f"embeddings of {counts} examples", "the same number, 1 or more")
     labels_and_names(data, labels, counts[0])
-    require_whole("thumbnail", thumbnail, 1, SPRITE_SIDE)
+    require_sprite(counts[0] if shows_images(data) else 0, thumbnail)
     folder = as_writable_path(Path(path) / CONFIG).parent
     side = write_examples(folder, data, np.arange(counts[0]), labels=labels, thumbnail=thumbnail)
     for name, x in tensors.items():
