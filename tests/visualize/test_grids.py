@@ -60,7 +60,7 @@ def test_frames_are_green_for_the_class_of_the_query_and_red_for_others():
     pixels, box = drawn(figure)
     for (query, near), line in zip(NEAREST.items(), lines(figure), strict=True):
         for row, axis in zip(near, line[1:], strict=True):
-            left, upper, right, lower = box(axis)
+            left, upper, _, lower = box(axis)
             color = np.rint(255 * np.array(to_rgb(GREEN if LABELS[row] == LABELS[query] else RED)))
             edge = (pixels[upper + 8 : lower - 8, left - 1 : left + 2] == color).all(axis=2).any(axis=1)
             assert edge.mean() > 0.5
@@ -101,7 +101,7 @@ def test_captions_are_class_names_and_distances_or_similarities():
 
 def test_no_caption_is_cut_by_the_border_of_the_figure_or_covers_an_image():
     figure = grid(names=True, scores=True, title="Title")
-    pixels, box = drawn(figure)
+    pixels, _ = drawn(figure)
     texts = [text.get_window_extent() for axis in figure.axes for text in (axis.xaxis.label, axis.title)]
     texts.append(figure._suptitle.get_window_extent())
     assert min(min(text.x0, text.y0) for text in texts) >= 0

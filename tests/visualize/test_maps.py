@@ -146,7 +146,7 @@ def test_without_images_points_have_colors_and_marks_of_few_classes():
     assert not axis.images
     assert axis.get_title() == "Points"
     for label, collection in enumerate(axis.collections):
-        np.testing.assert_allclose(collection.get_offsets(), POINTS[LABELS == label], rtol=1e-6)
+        np.testing.assert_allclose(collection.get_offsets(), POINTS[label == LABELS], rtol=1e-6)
     assert len({tuple(collection.get_facecolor()[0]) for collection in axis.collections}) == 3
     assert len({str(collection.get_paths()[0].vertices) for collection in axis.collections}) == 3
     assert [text.get_text() for text in figure.legends[0].texts] == ["0", "1", "2"]

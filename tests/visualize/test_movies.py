@@ -54,6 +54,13 @@ def test_points_move_and_the_axes_do_not(written):
     assert np.ptp([middle(image, ORANGE) for image in images]) < 1.5
 
 
+def test_the_background_is_white_and_classes_have_their_exact_colors(written):
+    for image in written[0]:
+        assert image[0, 0].tolist() == [255, 255, 255]
+        for color in (BLUE, ORANGE):
+            assert (image == color).all(axis=2).sum() > 5
+
+
 def test_captions_differ_above_the_axes(written):
     images, _ = written
     heads = [image[:18] for image in images]

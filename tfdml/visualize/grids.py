@@ -128,7 +128,7 @@ def _query_rows(queries, count, seed):
         require_whole("seed", seed, 0)
         return np.random.default_rng(seed).choice(count, min(int(queries), count), replace=False)
     rows = as_ids(queries, "queries")
-    require(0 <= rows.min() and rows.max() < count, f"queries from {rows.min()} to {rows.max()}", f"rows below {count}")
+    require(rows.min() >= 0 and rows.max() < count, f"queries from {rows.min()} to {rows.max()}", f"rows below {count}")
     return rows
 
 

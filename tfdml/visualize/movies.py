@@ -62,7 +62,7 @@ def animation(
     require_whole("pixels", pixels, _INCH)
     moments = _moments(frames)
     texts = _texts(captions, title, len(moments))
-    pictures = _pictures(moments, *_labels(data, moments.shape[1]), texts, pixels)
+    pictures = _pictures(moments, _labels(data, moments.shape[1]), texts, pixels)
     durations = [round(1000 * seconds)] * (len(moments) - 1) + [round(1000 * hold)]
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
@@ -98,16 +98,17 @@ def _texts(captions, title, count):
     return [", ".join(filter(None, [title, caption])) for caption in captions]
 
 
-def _pictures(moments, labels, name, texts, pixels):
+def _pictures(moments, labels_and_name, texts, pixels):
     """The frames as images with one palette."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL.Image import Quantize
 
     figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()
-    drawn = draw_points(axis, moments[0], labels, name)
+    drawn = draw_points(axis, moments[0], *labels_and_name)
     finish(figure, axis, moments.reshape(-1, 2), " ")
     images = [_picture(canvas, axis, drawn, *moment) for moment in zip(moments, texts, strict=True)]
-    palette = images[-1].quantize(_COLORS)
+    palette = images[-1].quantize(_COLORS, Quantize.MAXCOVERAGE)  # keeps white, and the colors of the legend
     return [image.quantize(palette=palette, dither=0) for image in images]
 
 
