@@ -14,7 +14,7 @@ from tfdml._figure import new_figure
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.maps import draw_points, finish
 
-_COLORS = 64  # of the whole animation
+_COLORS = 256  # of the whole animation
 _INCH = 100  # pixels
 
 
@@ -101,23 +101,32 @@ def _texts(captions, title, count):
 def _pictures(moments, labels_and_name, texts, pixels):
     """The frames as images with one palette."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL.Image import Quantize
 
     figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()
     drawn = draw_points(axis, moments[0], *labels_and_name)
     finish(figure, axis, moments.reshape(-1, 2), " ")
     images = [_picture(canvas, axis, drawn, *moment) for moment in zip(moments, texts, strict=True)]
-    palette = images[-1].quantize(_COLORS, Quantize.MAXCOVERAGE)  # keeps white, and the colors of the legend
-    return [image.quantize(palette=palette, dither=0) for image in images]
+    colors, counts = np.unique(images[-1].reshape(-1, 3), axis=0, return_counts=True)
+    palette = colors[np.argsort(-counts, kind="stable")[:_COLORS]]
+    return [_in_palette(image, palette) for image in images]
 
 
 def _picture(canvas, axis, drawn, points, text):
-    """The figure as an image, after its points have moved."""
-    from PIL import Image
-
+    """The figure as pixels, `(height, width, 3)`, after its points have moved."""
     for collection, rows in drawn:
         collection.set_offsets(points[rows])
     axis.set_title(text or " ", fontsize=10)
     canvas.draw()
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+    return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def _in_palette(pixels, palette):
+    """An image of the nearest colors of a palette, `(colors, 3)`; Pillow's own search does not keep exact colors."""
+    from PIL import Image
+
+    colors, places = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
+    nearest = ((colors[:, None].astype(int) - palette) ** 2).sum(axis=-1).argmin(axis=1).astype(np.uint8)
+    image = Image.fromarray(nearest[places].reshape(pixels.shape[:2]))
+    image.putpalette(palette.tobytes())
+    return image
