@@ -1,11 +1,15 @@
-"""On JAX, tests compile with few of XLA's optimizations, in a third of the time; on TensorFlow with all of them."""
+"""On JAX, tests compile with few of XLA's optimizations, in a third of the time; on TensorFlow with all of them.
+
+Programs that a test starts have all optimizations, if the test does not pass `FEW_OPTIMIZATIONS`.
+"""
 
 import os
+import sys
 
 FEW_OPTIMIZATIONS = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".lstrip(),
 }
 
-if os.environ.get("KERAS_BACKEND") == "jax":
+if os.environ.get("KERAS_BACKEND") == "jax" and "pytest" in sys.modules:
     os.environ.update(FEW_OPTIMIZATIONS)
