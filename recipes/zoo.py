@@ -1,0 +1,198 @@
+"""The models of savedmodels: trained on training classes, chosen on validation classes, tested once.
+
+Claim: nine models under 5 MB each, made by one command; their cards have the numbers. On two shared cores (Intel Xeon)
+each takes one to eight minutes.
+
+    python recipes/zoo.py glyphs-nt-xent             # trains one model, or several, and writes its entry
+    python recipes/zoo.py                            # all of them
+    python recipes/zoo.py --choose glyphs-2d         # its trials, on validation classes, for a third of the steps
+    python recipes/zoo.py --quick                    # smoke test: 40 classes, 4 steps, two models, in runs/zoo/quick
+
+A trained network is kept in `runs/zoo`; delete it to train it again. The trials are in
+benchmarks/results/zoo_choice.csv.
+"""
+
+import argparse
+import csv
+import time
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+import tfdml
+
+SEED = 0
+QUICK = ("glyphs-2d", "glyphs-sketches")
+CHOICE = Path(__file__).parents[1] / "benchmarks" / "results" / "zoo_choice.csv"
+LOSSES = {
+    "NT-Xent": tfdml.losses.NTXentLoss,
+    "NT-Xent of two towers": partial(tfdml.losses.NTXentLoss, pairing=tfdml.pairs.two_towers),
+    "multi-similarity": tfdml.losses.MultiSimilarityLoss,
+    "RAW": tfdml.losses.RAWLoss,
+    "semi-hard triplet": partial(tfdml.losses.TripletLoss, negatives=tfdml.miners.semi_hard_negatives),
+    "contrastive": tfdml.losses.ContrastiveLoss,
+    "NCA": tfdml.losses.NCALoss,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Settings of a training run.
+
+    Attributes:
+        data: "glyphs", "sketches" or "photo patches".
+        loss: a key of `LOSSES`.
+        option, value: an option of the loss and its value; "" for the defaults of the loss.
+        widths: channels of the stages of the network.
+        dim: size of the embedding; 2 is a point of the plane, more is a unit vector.
+        learning_rate: highest learning rate of Adam.
+        classes: classes per batch, with four examples each; of sketches one example of either side.
+        steps: number of training steps.
+    """
+
+    data: str = "glyphs"
+    loss: str = "NT-Xent"
+    option: str = ""
+    value: float = 0.0
+    widths: tuple[int, ...] = (32, 64, 128)
+    dim: int = 128
+    learning_rate: float = 1e-2
+    classes: int = 32
+    steps: int = 920
+
+
+GLYPHS = Run()
+SMALL = Run(widths=(16, 32, 64), dim=32)
+PHOTOS = Run(data="photo patches", loss="RAW", dim=64, learning_rate=2e-3, classes=16, steps=640)
+RUNS = {
+    "glyphs-nt-xent": GLYPHS,
+    "glyphs-multi-similarity": replace(GLYPHS, loss="multi-similarity"),
+    "glyphs-semi-hard-triplet": replace(GLYPHS, loss="semi-hard triplet", option="margin", value=0.5),
+    "glyphs-contrastive": replace(GLYPHS, loss="contrastive", option="negative_margin", value=0.5),
+    "glyphs-small": SMALL,
+    "glyphs-2d": replace(SMALL, loss="NCA", dim=2),
+    "glyphs-sketches": Run(
+        data="sketches",
+        loss="NT-Xent of two towers",
+        option="temperature",
+        value=0.1,
+        widths=(24, 48, 96),
+        dim=64,
+        classes=64,
+        steps=300,
+    ),
+    "photo-patches-raw": PHOTOS,
+    "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32),
+}
+RATES = [{"learning_rate": 1e-2}, {"learning_rate": 3e-3}]
+TRIALS = {
+    "glyphs-2d": [{"loss": loss, **rate} for loss in ("NCA", "contrastive") for rate in RATES],
+    "glyphs-small": [{"learning_rate": 1e-2}, {"learning_rate": 2e-2}],
+    "glyphs-semi-hard-triplet": RATES,
+    "glyphs-contrastive": RATES,
+    "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
+}
+
+
+def trained(run, parts, seed=SEED):
+    """The network of a run after training."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    model = tfdml.models.TwoTowers(query := network(run), query) if run.data == "sketches" else network(run)
+    warmup = max(1, run.steps // 10)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
+    )
+    loss = LOSSES[run.loss](**({run.option: run.value} if run.option else {}))
+    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=False)
+    model.fit(batches(run, parts, seed), steps_per_epoch=run.steps, shuffle=False, verbose=2)
+    return model
+
+
+def network(run):
+    """A network of raw pixels, 32 x 32 gray ones or 64 x 64 in color."""
+    if run.data == "photo patches":
+        images = keras.Input((64, 64, 3), dtype="uint8")
+        gray = keras.ops.mean(keras.ops.cast(images, "float32"), axis=-1, keepdims=True)
+        stem = tuple(width // 2 for width in run.widths[:2])
+        outputs = tfdml.models.residual(gray, dim=run.dim, widths=run.widths, stem=stem)
+        return tfdml.models.EmbeddingModel(images, outputs)
+    images = keras.Input((32, 32, 1), dtype="uint8")
+    if run.dim > 2:
+        return tfdml.models.EmbeddingModel(images, tfdml.models.plain(images, dim=run.dim, widths=run.widths))
+    features = tfdml.models.plain(images, dim=64, widths=run.widths)
+    return tfdml.models.EmbeddingModel(images, keras.layers.Dense(run.dim, name="plane")(features))
+
+
+def batches(run, parts, seed):
+    """Training batches; photo patches are turned."""
+    if run.data == "sketches":
+        return tfdml.samplers.TwoSetSampler(classes_per_batch=run.classes, seed=seed).batches(*parts)
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes, examples_per_class=4, seed=seed)
+    drawn = sampler.batches(parts[0])
+    if run.data == "glyphs":
+        return drawn
+    return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step), per_class=4), batch[1]))
+
+
+def turned(images, seed, *, per_class):
+    """Each class of a batch in one of the eight flips and quarter turns, drawn at random by a stateless `seed`."""
+    x = tf.reshape(images, (-1, per_class, *images.shape[1:]))
+    bits = tf.random.stateless_uniform((3, x.shape[0], 1, 1, 1, 1), seed, 0, 2, tf.int32) > 0
+    x = tf.where(bits[0], tf.reverse(x, [2]), x)
+    x = tf.where(bits[1], tf.reverse(x, [3]), x)
+    x = tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x)
+    return tf.reshape(x, images.shape)
+
+
+def parts_of(run, part, quick=False):
+    """The set of a part, "train", "validation" or "test"; of sketches queries and gallery."""
+    if run.data == "photo patches":
+        (found,) = tfdml.datasets.photo_patches(parts=(part,))
+    else:
+        names = ("train", "validation", "test")
+        found = dict(zip(names, tfdml.datasets.glyphs(validation=True), strict=True))[part]
+    if quick:
+        found = replace(found.classes(range(40)), protocol=f"{found.protocol}/first-40-classes")
+    return tfdml.datasets.sketches(found) if run.data == "sketches" else (found,)
+
+
+def choose(name, path, quick=False):
+    """Train and measure the trials of a model, on validation classes, and keep them as rows of a CSV file."""
+    rows = list(csv.DictReader(path.open())) if path.exists() else []
+    for changes in TRIALS[name]:
+        run = replace(RUNS[name], **changes)
+        row = trial(replace(run, steps=2 if quick else run.steps // 3), quick)
+        rows.append({"model": name} | row)
+        print(name, changes, f"MAP@R {100 * row['map@r']:.1f}", flush=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[-1], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def trial(run, quick):
+    """Settings, scores on validation classes, and time of a run."""
+    begin = time.process_time()
+    model = trained(run, parts_of(run, "train", quick))
+    validation = parts_of(run, "validation", quick)
+    found = tfdml.metrics.retrieval(
+        tfdml.models.embed(model, validation[0]), validation[0].labels, metric=metric_of(run), full_map=False
+    )
+    return {
+        **asdict(run),
+        **{key: found[key] for key in ("recall@1", "map@r")},
+        "core_seconds": round(time.process_time() - begin),
+        "protocol": validation[0].protocol.replace("cosine", metric_of(run)),
+        "seed": SEED,
+        **tfdml.environment("pillow", "matplotlib"),
+    }
+
+
+def metric_of(run):
+    """Points of a plane are compared by their distance."""
+    return "cosine" if run.dim > 2 else "euclidean"
