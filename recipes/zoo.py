@@ -65,13 +65,14 @@ class Run:
 
 
 GLYPHS = Run()
-SMALL = Run(widths=(16, 32, 64), dim=32)
+SHORT = replace(GLYPHS, steps=460)
+SMALL = replace(GLYPHS, widths=(16, 32, 64), dim=32)
 PHOTOS = Run(data="photo patches", loss="RAW", dim=64, learning_rate=2e-3, classes=16, steps=640)
 RUNS = {
     "glyphs-nt-xent": GLYPHS,
-    "glyphs-multi-similarity": replace(GLYPHS, loss="multi-similarity"),
-    "glyphs-semi-hard-triplet": replace(GLYPHS, loss="semi-hard triplet", option="margin", value=0.5),
-    "glyphs-contrastive": replace(GLYPHS, loss="contrastive", option="negative_margin", value=0.5),
+    "glyphs-multi-similarity": replace(SHORT, loss="multi-similarity"),
+    "glyphs-semi-hard-triplet": replace(SHORT, loss="semi-hard triplet", option="margin", value=0.5),
+    "glyphs-contrastive": replace(SHORT, loss="contrastive", option="negative_margin", value=0.5),
     "glyphs-small": SMALL,
     "glyphs-2d": replace(SMALL, loss="NCA", dim=2),
     "glyphs-sketches": Run(
@@ -90,9 +91,6 @@ RUNS = {
 RATES = [{"learning_rate": 1e-2}, {"learning_rate": 3e-3}]
 TRIALS = {
     "glyphs-2d": [{"loss": loss, **rate} for loss in ("NCA", "contrastive") for rate in RATES],
-    "glyphs-small": [{"learning_rate": 1e-2}, {"learning_rate": 2e-2}],
-    "glyphs-semi-hard-triplet": RATES,
-    "glyphs-contrastive": RATES,
     "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
 }
 

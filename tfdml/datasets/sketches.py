@@ -17,10 +17,11 @@ def sketches(part: Glyphs) -> tuple[Glyphs, Glyphs]:
         part: a part of the glyphs; `tfdml.datasets.glyphs` returns them.
 
     Returns:
-        `(queries, gallery)`, both `Glyphs` with the protocol of the part and `/outlines-against-other-designs`.
+        `(queries, gallery)`, both `Glyphs`; if the part has a protocol, theirs is it and
+        `/outlines-against-other-designs`.
     """
     drawn, filled = (part.take(np.flatnonzero(part.designs % 2 == side)) for side in (0, 1))
-    protocol = f"{part.protocol}/outlines-against-other-designs"
+    protocol = part.protocol and f"{part.protocol}/outlines-against-other-designs"
     return replace(drawn, images=outlines(drawn.images), protocol=protocol), replace(filled, protocol=protocol)
 
 
