@@ -16,6 +16,7 @@ rate and the temperature of each kind are the best of four on validation classes
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -33,7 +34,9 @@ def main():
     options, begin = arguments(), time.time()
     options.output.mkdir(parents=True, exist_ok=True)
     parts = tfdml.datasets.glyphs(validation=True)
-    train, validation, test = (tfdml.datasets.sketches(part.classes(range(40)) if options.quick else part) for part in parts)
+    if options.quick:
+        parts = [replace(part.classes(range(40)), protocol=f"{part.protocol}/first-40-classes") for part in parts]
+    train, validation, test = map(tfdml.datasets.sketches, parts)
     measured = validation if options.choose else test
     evaluation = tfdml.callbacks.RetrievalEvaluation(measured[0], gallery=measured[1], k=(1, 8))
 
@@ -47,7 +50,7 @@ def main():
             tfdml.export.saved_model(tower, options.output / kind / tower.name)
 
     about = {
-        "protocol": measured[0].protocol + "/first-40-classes" * options.quick,
+        "protocol": measured[0].protocol,
         "seeds": options.seeds,
         "seconds": round(time.time() - begin, 1),
         **tfdml.environment("pillow", "matplotlib"),

@@ -1,19 +1,20 @@
 """The models of savedmodels: trained on training classes, chosen on validation classes, tested once.
 
-Claim: nine models under 5 MB each, made by one command; their cards have the numbers. On two shared cores (Intel Xeon)
-each takes one to eight minutes.
+Claim: nine models of less than 5 MB each, by one command; savedmodels/README.md has their numbers. A model takes one to
+six minutes of processor time.
 
-    python recipes/zoo.py glyphs-nt-xent             # trains one model, or several, and writes its entry
+    python recipes/zoo.py glyphs-nt-xent             # trains one model, or several, and writes their entries
     python recipes/zoo.py                            # all of them
     python recipes/zoo.py --choose glyphs-2d         # its trials, on validation classes, for a third of the steps
     python recipes/zoo.py --quick                    # smoke test: 40 classes, 4 steps, two models, in runs/zoo/quick
 
-A trained network is kept in `runs/zoo`; delete it to train it again. The trials are in
+Trained networks are kept in `runs/zoo`; delete one to train it again. The trials are in
 benchmarks/results/zoo_choice.csv.
 """
 
 import argparse
 import csv
+import json
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,8 +26,9 @@ import tensorflow as tf
 import tfdml
 
 SEED = 0
+ROOT = Path(__file__).parents[1]
 QUICK = ("glyphs-2d", "glyphs-sketches")
-CHOICE = Path(__file__).parents[1] / "benchmarks" / "results" / "zoo_choice.csv"
+CHOICE = ROOT / "benchmarks" / "results" / "zoo_choice.csv"
 LOSSES = {
     "NT-Xent": tfdml.losses.NTXentLoss,
     "NT-Xent of two towers": partial(tfdml.losses.NTXentLoss, pairing=tfdml.pairs.two_towers),
@@ -88,11 +90,123 @@ RUNS = {
     "photo-patches-raw": PHOTOS,
     "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32),
 }
+SUMMARIES = {
+    "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",
+    "glyphs-multi-similarity": "As glyphs-nt-xent, by the multi-similarity loss and half of the steps.",
+    "glyphs-semi-hard-triplet": "As glyphs-nt-xent, by the semi-hard triplet loss and half of the steps.",
+    "glyphs-contrastive": "As glyphs-nt-xent, by the contrastive loss and half of the steps.",
+    "glyphs-small": "As glyphs-nt-xent, a fifth of its size, with 32 numbers per image.",
+    "glyphs-2d": "Characters as points of the plane, for pictures of what a network learns.",
+    "glyphs-sketches": "Two towers with the same weights: outlines of characters find filled ones of other designs.",
+    "photo-patches-raw": "Places in photographs: finds another view of the same place, by the RAW loss.",
+    "photo-patches-small": "As photo-patches-raw, a quarter of its size, with 32 numbers per image.",
+}
+CHOICES = {
+    "glyphs-nt-xent": "The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
+    "glyphs-multi-similarity": "Learning rate, batch and no augmentation: the best values of the trials with this loss "
+    "on validation classes, benchmarks/results/glyphs_choice.csv.",
+    "glyphs-semi-hard-triplet": "The margin: the better of two on validation classes at both learning rates, with "
+    "another network, benchmarks/results/references/batch.csv. The rest as glyphs-nt-xent.",
+    "glyphs-contrastive": "The margin: the better of two on validation classes at both learning rates, with another "
+    "network, benchmarks/results/references/batch.csv. The rest as glyphs-nt-xent.",
+    "glyphs-small": "All settings but the size of the network as glyphs-nt-xent, without trials.",
+    "glyphs-2d": "The loss and the learning rate: the best of four trials on validation classes, "
+    "benchmarks/results/zoo_choice.csv.",
+    "glyphs-sketches": "Learning rate and temperature: the best of four trials on validation classes with a larger "
+    "network, `python recipes/sketches.py --choose`.",
+    "photo-patches-raw": "All settings but the size of the network: the best of five trials on validation photographs, "
+    "benchmarks/results/photo_patches_choice.csv.",
+    "photo-patches-small": "The learning rate: the better of two trials on validation photographs, "
+    "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
+}
+LIMITS = {
+    "glyphs": "It has seen characters of 32 x 32 pixels in 21 typefaces, upright and centered, and nothing else. One "
+    "training run: other seeds give other numbers.",
+    "photo patches": "It has seen places in ten photographs, in squares of 64 x 64 pixels, and nothing else. It finds "
+    "the same place again, not things of the same kind. One training run: other seeds give other numbers.",
+}
+LICENSES = {
+    "glyphs": "Apache-2.0. docs/glyphs.md names the licenses of the fonts from which the training images are drawn.",
+    "photo patches": "Apache-2.0. docs/photo-patches.md names the licenses of the photographs of the training images.",
+}
 RATES = [{"learning_rate": 1e-2}, {"learning_rate": 3e-3}]
 TRIALS = {
     "glyphs-2d": [{"loss": loss, **rate} for loss in ("NCA", "contrastive") for rate in RATES],
     "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
 }
+
+
+def main():
+    """Train models and write their entries, or run their trials."""
+    options = arguments()
+    for name in options.names or (QUICK if options.quick else RUNS):
+        if options.choose:
+            choose(name, options.choice, options.quick)
+        else:
+            write(name, options)
+
+
+def arguments():
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(RUNS)}; none for all")
+    parser.add_argument("--choose", action="store_true", help="run the trials of the models, on validation classes")
+    parser.add_argument("--quick", action="store_true", help="40 classes, 4 steps, in another folder")
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "zoo", help="where trained networks are kept")
+    options = parser.parse_args()
+    unknown = {*options.names} - {*(TRIALS if options.choose else RUNS)}
+    if unknown:
+        parser.error(f"unknown models, or models without trials: {', '.join(sorted(unknown))}")
+    if options.choose and not options.names:
+        options.names = list(TRIALS)
+    options.output = options.output / "quick" if options.quick else options.output
+    options.root = options.output / "savedmodels" if options.quick else ROOT / "savedmodels"
+    options.choice = options.output / CHOICE.name if options.quick else CHOICE
+    return options
+
+
+def write(name, options):
+    """Train a model unless it is kept, and write its entry."""
+    run = replace(RUNS[name], steps=4) if options.quick else RUNS[name]
+    kind = "photo patches" if run.data == "photo patches" else "glyphs"
+    kept, training = options.output / f"{name}.keras", parts_of(run, "train", options.quick)
+    if not kept.exists():
+        begin = time.time()
+        model = trained(run, training)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        about = {"seconds": round(time.time() - begin), **tfdml.environment("pillow", "matplotlib")}
+        kept.with_suffix(".json").write_text(json.dumps(about))
+        model.save(kept)
+    data, *gallery = parts_of(run, "test", options.quick)
+    entry = tfdml.zoo.save(
+        keras.saving.load_model(kept, compile=False),
+        name,
+        data,
+        gallery=gallery[0] if gallery else None,
+        metric=metric_of(run),
+        summary=SUMMARIES[name],
+        recipe="recipes/zoo.py",
+        command=f"python recipes/zoo.py {name}",
+        seed=SEED,
+        license=LICENSES[kind],
+        training=settings(run) | {"data": training[0].protocol} | json.loads(kept.with_suffix(".json").read_text()),
+        choice=CHOICES[name],
+        limits=LIMITS[kind],
+        root=options.root,
+    )
+    print(f"{entry}\n{tfdml.zoo.card(name, root=options.root)}", flush=True)
+
+
+def settings(run):
+    """The settings of a run, as a card shows them."""
+    option = f" with {run.option} {run.value:g}" if run.option else ""
+    side = "1 outline and 1 filled character" if run.data == "sketches" else "4 examples"
+    return {
+        "loss": run.loss + option,
+        "widths of the network": ", ".join(map(str, run.widths)),
+        "optimizer": f"Adam, learning rate {run.learning_rate:g} after a linear warm-up of a tenth, cosine decay to 0",
+        "batches": f"{run.steps:,} of {run.classes} classes, {side} of each",
+    }
 
 
 def trained(run, parts, seed=SEED):
@@ -194,3 +308,7 @@ def trial(run, quick):
 def metric_of(run):
     """Points of a plane are compared by their distance."""
     return "cosine" if run.dim > 2 else "euclidean"
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdml.datasets.glyph_set import Glyphs
 
@@ -25,7 +26,7 @@ def sketches(part: Glyphs) -> tuple[Glyphs, Glyphs]:
     return replace(drawn, images=outlines(drawn.images), protocol=protocol), replace(filled, protocol=protocol)
 
 
-def outlines(images: np.ndarray) -> np.ndarray:
+def outlines(images: npt.ArrayLike) -> np.ndarray:
     """The morphological gradient: the maximum minus the minimum of the 3 x 3 pixels around each pixel.
 
     Args:
@@ -34,6 +35,7 @@ def outlines(images: np.ndarray) -> np.ndarray:
     Returns:
         The same shape and type. Pixels outside an image are those of its border.
     """
+    images = np.asarray(images)
     height, width = images.shape[1:3]
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     shifted = [padded[:, row : row + height, column : column + width] for row in range(3) for column in range(3)]

@@ -37,7 +37,7 @@ class Card:
         dimension: size of the embedding.
         parameters: number of weights.
         preprocessing: how image files are read, the `load` of a set.
-        licence: of the model, an SPDX identifier, and of the data where it differs.
+        license: of the model, an SPDX identifier, and of the data where it differs.
         sizes: bytes by file.
         hardware, versions: those of the computer on which the entry was written.
     """
@@ -62,7 +62,7 @@ class Card:
     dimension: int
     parameters: int
     preprocessing: Preprocessing
-    licence: str
+    license: str
     sizes: Mapping[str, int]
     hardware: str
     versions: str
@@ -85,13 +85,15 @@ def read_card(folder: Path) -> Card:
     Raises:
         ValueError: there is no card, it is damaged, or a newer version of tfdml wrote it.
     """
-    expected = "an entry that tfdml.zoo.save wrote"
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         require(values.pop("format") == FORMAT, f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
         return Card(**{**values, **_objects(values)})
     except (OSError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"Received {str(folder)!r}, whose {FILE} cannot be read ({error!r}), expected {expected}.")
+        raise ValueError(
+            f"Received {str(folder)!r}, whose {FILE} cannot be read ({error!r}), expected an entry that tfdml.zoo.save "
+            "wrote. Save or download it again."
+        ) from error
 
 
 def _objects(values):
@@ -113,7 +115,10 @@ def write_card(folder: Path, card: Card) -> None:
 
 def page(card: Card) -> str:
     """The card as a page, Markdown."""
-    rows = [[name, f"{100 * x:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"] for name, (x, low, high) in _items(card)]
+    rows = [
+        [name, f"{100 * x:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        for name, (x, low, high) in card.metrics.items()
+    ]
     training = [[name, value] for name, value in card.training.items()]
     sections = {
         "Load": _load_text(card),
@@ -122,24 +127,20 @@ def page(card: Card) -> str:
         "Choice": card.choice,
         "Limits": card.limits,
         "Files": table(["file", "bytes"], [[name, f"{size:,}"] for name, size in card.sizes.items()], right=1),
-        "Licence": card.licence,
+        "License": card.license,
     }
     body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)
     return f"# {card.name}\n\n{card.summary}\n\n{body}"
 
 
-def _items(card):
-    return card.metrics.items()
-
-
 def _load_text(card):
     shape, what = " x ".join(map(str, card.input)), f"{card.dimension} numbers each"
     use = "queries, gallery = model.towers\n" if card.towers else "embeddings = model.predict(images)\n"
-    paths = " and ".join(f"`{tower}/1`" for tower in card.towers) or "`1`"
+    folders = "`query` and `gallery` are folders" if card.towers else "This folder is the folder"
     return (
         f'```python\nimport tfdml\n\nmodel = tfdml.zoo.load("{card.name}")\n{use}```\n\n'
         f"Images are uint8, {shape}; embeddings have {what}, {card.metric} similarity. The network has "
-        f"{card.parameters:,} weights. {paths} under this folder is a SavedModel for TensorFlow Serving."
+        f"{card.parameters:,} weights. {folders} of a model for TensorFlow Serving, version 1."
     )
 
 

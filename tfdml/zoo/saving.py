@@ -33,7 +33,7 @@ def save(
     recipe: str,
     command: str,
     seed: int,
-    licence: str,
+    license: str,
     gallery: Any = None,
     metric: str = "cosine",
     training: Mapping[str, Any] | None = None,
@@ -46,7 +46,7 @@ def save(
 
         tfdml.zoo.save(
             model, "products", test, summary="Photos of products.", recipe="train.py", command="python train.py",
-            seed=0, licence="CC-BY-4.0",
+            seed=0, license="CC-BY-4.0",
         )
 
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
@@ -62,7 +62,7 @@ def save(
         recipe: the program that trained the model.
         command: its command line.
         seed: seed of the training.
-        licence: licence of the model, an SPDX identifier, and of the data where it differs.
+        license: license of the model, an SPDX identifier, and of the data where it differs.
         gallery: the labeled set to search in; None to search in `data`.
         metric: "cosine", or "euclidean" for models whose outputs are not normalized.
         training: settings of the training by name, texts and numbers.
@@ -82,41 +82,24 @@ def save(
     folder = _entry_path(name, root)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_seed(seed)
-    found = measure(model, data, gallery, metric)
-    networks = _networks(model)
-    preprocessing = preprocessing or _view_of(next(iter(networks.values())))
-    shape, dimension = preprocessing.shape, model.outputs[0].shape[-1]
+    about: dict[str, Any] = {
+        "name": name,
+        "summary": summary,
+        "recipe": recipe,
+        "command": command,
+        "seed": seed,
+        "license": license,
+    }
+    about |= {"training": dict(training or {}), "choice": choice, "limits": limits}
+    about |= _about_numbers(measure(model, data, gallery, metric), data_id(data, gallery), metric)
+    preprocessing = preprocessing or _view_of(model)
     with atomic_write(folder) as new:
         new.mkdir()
-        for version, network in networks.items():
+        for version, network in _networks(model).items():
             saved_model(network, new / version, preprocessing=preprocessing)
         _bare(model).save(new / MODEL)
-        card = Card(
-            name=name,
-            summary=summary,
-            recipe=recipe,
-            command=command,
-            seed=seed,
-            training=dict(training or {}),
-            choice=choice,
-            limits=limits,
-            data=data_id(data, gallery),
-            protocol=data_id(data, gallery).replace("exact-cosine", f"exact-{metric}"),
-            metric=metric,
-            metrics={name: Measured(*(round(part, _DIGITS) for part in each)) for name, each in found.metrics.items()},
-            queries=found.queries,
-            items=found.items,
-            classes=found.classes,
-            towers=TOWERS if len(networks) > 1 else (),
-            input=shape,
-            dimension=dimension,
-            parameters=_bare(model).count_params(),
-            preprocessing=preprocessing,
-            licence=licence,
-            sizes=_sizes(new),
-            **environment(),
-        )
-        write_card(new, card)
+        about |= _about_model(model, preprocessing) | {"sizes": _sizes(new)} | environment()
+        write_card(new, Card(**about))
         write_sums(new)
     write_table(folder.parent)
     return folder
@@ -131,6 +114,25 @@ def _entry_path(name, root):
     return folder
 
 
+def _about_numbers(found, data, metric):
+    """What a card says about a measurement."""
+    numbers = {name: Measured(*(round(part, _DIGITS) for part in each)) for name, each in found.metrics.items()}
+    counts = {"queries": found.queries, "items": found.items, "classes": found.classes}
+    protocol = data.replace("exact-cosine", f"exact-{metric}")
+    return {"data": data, "protocol": protocol, "metric": metric, "metrics": numbers} | counts
+
+
+def _about_model(model, preprocessing):
+    """What a card says about a network."""
+    return {
+        "towers": TOWERS if hasattr(model, "towers") else (),
+        "input": preprocessing.shape,
+        "dimension": model.outputs[0].shape[-1],
+        "parameters": _bare(model).count_params(),
+        "preprocessing": preprocessing,
+    }
+
+
 def _networks(model):
     """Networks by the folder of their SavedModel."""
     towers = getattr(model, "towers", None)
@@ -139,12 +141,12 @@ def _networks(model):
 
 def _bare(model):
     """The same network, never compiled."""
-    towers = getattr(model, "towers", None)
-    return EmbeddingModel(model.inputs, model.outputs) if towers is None else TwoTowers(*towers)
+    return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
 
 
-def _view_of(network):
-    height, width, channels = network.inputs[0].shape[1:]
+def _view_of(model):
+    """Images stretched to the input of a network."""
+    height, width, channels = next(iter(_networks(model).values())).inputs[0].shape[1:]
     return Preprocessing(size=(height, width), channels=channels)
 
 
