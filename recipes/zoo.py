@@ -67,14 +67,13 @@ class Run:
 
 
 GLYPHS = Run()
-SHORT = replace(GLYPHS, steps=460)
 SMALL = replace(GLYPHS, widths=(16, 32, 64), dim=32)
 PHOTOS = Run(data="photo patches", loss="RAW", dim=64, learning_rate=2e-3, classes=16, steps=640)
 RUNS = {
     "glyphs-nt-xent": GLYPHS,
-    "glyphs-multi-similarity": replace(SHORT, loss="multi-similarity"),
-    "glyphs-semi-hard-triplet": replace(SHORT, loss="semi-hard triplet", option="margin", value=0.5),
-    "glyphs-contrastive": replace(SHORT, loss="contrastive", option="negative_margin", value=0.5),
+    "glyphs-multi-similarity": replace(GLYPHS, loss="multi-similarity"),
+    "glyphs-semi-hard-triplet": replace(GLYPHS, loss="semi-hard triplet", option="margin", value=0.5),
+    "glyphs-contrastive": replace(GLYPHS, loss="contrastive", option="negative_margin", value=0.5),
     "glyphs-small": SMALL,
     "glyphs-2d": replace(SMALL, loss="NCA", dim=2),
     "glyphs-sketches": Run(
@@ -92,9 +91,9 @@ RUNS = {
 }
 SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",
-    "glyphs-multi-similarity": "As glyphs-nt-xent, by the multi-similarity loss and half of the steps.",
-    "glyphs-semi-hard-triplet": "As glyphs-nt-xent, by the semi-hard triplet loss and half of the steps.",
-    "glyphs-contrastive": "As glyphs-nt-xent, by the contrastive loss and half of the steps.",
+    "glyphs-multi-similarity": "As glyphs-nt-xent, by the multi-similarity loss.",
+    "glyphs-semi-hard-triplet": "As glyphs-nt-xent, by the semi-hard triplet loss.",
+    "glyphs-contrastive": "As glyphs-nt-xent, by the contrastive loss.",
     "glyphs-small": "As glyphs-nt-xent, a fifth of its size, with 32 numbers per image.",
     "glyphs-2d": "Characters as points of the plane, for pictures of what a network learns.",
     "glyphs-sketches": "Two towers with the same weights: outlines of characters find filled ones of other designs.",
@@ -110,13 +109,14 @@ CHOICES = {
     "glyphs-contrastive": "The margin: the better of two on validation classes at both learning rates, with another "
     "network, benchmarks/results/references/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-small": "All settings but the size of the network as glyphs-nt-xent, without trials.",
-    "glyphs-2d": "The loss and the learning rate: the best of four trials on validation classes, "
+    "glyphs-2d": "The loss and the learning rate: the best of five trials on validation classes, "
     "benchmarks/results/zoo_choice.csv.",
     "glyphs-sketches": "Learning rate and temperature: the best of four trials on validation classes with a larger "
     "network, `python recipes/sketches.py --choose`.",
-    "photo-patches-raw": "All settings but the size of the network: the best of five trials on validation photographs, "
+    "photo-patches-raw": "The learning rate: the better of two trials on validation photographs, "
+    "benchmarks/results/zoo_choice.csv. Batches, steps and gray pixels: the best of five trials with a larger network, "
     "benchmarks/results/photo_patches_choice.csv.",
-    "photo-patches-small": "The learning rate: the better of two trials on validation photographs, "
+    "photo-patches-small": "The learning rate: the best of three trials on validation photographs, "
     "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
 }
 LIMITS = {
@@ -129,11 +129,15 @@ LICENSES = {
     "glyphs": "Apache-2.0. docs/glyphs.md names the licenses of the fonts from which the training images are drawn.",
     "photo patches": "Apache-2.0. docs/photo-patches.md names the licenses of the photographs of the training images.",
 }
-RATES = [{"learning_rate": 1e-2}, {"learning_rate": 3e-3}]
 TRIALS = {
-    "glyphs-2d": [{"loss": loss, **rate} for loss in ("NCA", "contrastive") for rate in RATES],
-    "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
+    "glyphs-2d": [
+        *({"loss": loss, "learning_rate": rate} for loss in ("NCA", "contrastive") for rate in (1e-2, 3e-3)),
+        {"loss": "NCA", "learning_rate": 3e-2},
+    ],
+    "photo-patches-raw": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
+    "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}, {"learning_rate": 1e-2}],
 }
+
 
 
 def main():
@@ -274,7 +278,7 @@ def parts_of(run, part, quick=False):
 
 def choose(name, path, quick=False):
     """Train and measure the trials of a model, on validation classes, and keep them as rows of a CSV file."""
-    rows = list(csv.DictReader(path.open())) if path.exists() else []
+    rows = [row for row in csv.DictReader(path.open()) if row["model"] != name] if path.exists() else []
     for changes in TRIALS[name]:
         run = replace(RUNS[name], **changes)
         row = trial(replace(run, steps=2 if quick else run.steps // 3), quick)

@@ -420,7 +420,7 @@ def _serve_options(parser):
 
 
 def _zoo_options(parser):
-    actions = "list (with NAMEs their cards), evaluate (measure again and compare with the card) or verify (compare files with checksums)"
+    actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; verify checksums"
     parser.add_argument("action", choices=("list", "evaluate", "verify"), help=actions)
     parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
     parser.add_argument("--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels)")

@@ -1,9 +1,9 @@
 """Sketch to product: outlines of glyphs that search the filled glyphs of other type designs."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfdml.datasets.glyph_set import Glyphs
 
@@ -26,7 +26,7 @@ def sketches(part: Glyphs) -> tuple[Glyphs, Glyphs]:
     return replace(drawn, images=outlines(drawn.images), protocol=protocol), replace(filled, protocol=protocol)
 
 
-def outlines(images: npt.ArrayLike) -> np.ndarray:
+def outlines(images: Any) -> np.ndarray:
     """The morphological gradient: the maximum minus the minimum of the 3 x 3 pixels around each pixel.
 
     Args:
