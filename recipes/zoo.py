@@ -75,7 +75,7 @@ RUNS = {
     "glyphs-semi-hard-triplet": replace(GLYPHS, loss="semi-hard triplet", option="margin", value=0.5),
     "glyphs-contrastive": replace(GLYPHS, loss="contrastive", option="negative_margin", value=0.5),
     "glyphs-small": SMALL,
-    "glyphs-2d": replace(SMALL, loss="NCA", dim=2),
+    "glyphs-2d": replace(SMALL, loss="NCA", dim=2, learning_rate=3e-2),
     "glyphs-sketches": Run(
         data="sketches",
         loss="NT-Xent of two towers",
@@ -113,10 +113,10 @@ CHOICES = {
     "benchmarks/results/zoo_choice.csv.",
     "glyphs-sketches": "Learning rate and temperature: the best of four trials on validation classes with a larger "
     "network, `python recipes/sketches.py --choose`.",
-    "photo-patches-raw": "The learning rate: the better of two trials on validation photographs, "
+    "photo-patches-raw": "The learning rate: the best of three trials on validation photographs, "
     "benchmarks/results/zoo_choice.csv. Batches, steps and gray pixels: the best of five trials with a larger network, "
     "benchmarks/results/photo_patches_choice.csv.",
-    "photo-patches-small": "The learning rate: the best of three trials on validation photographs, "
+    "photo-patches-small": "The learning rate: the best of four trials on validation photographs, "
     "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
 }
 LIMITS = {
@@ -134,10 +134,9 @@ TRIALS = {
         *({"loss": loss, "learning_rate": rate} for loss in ("NCA", "contrastive") for rate in (1e-2, 3e-3)),
         {"loss": "NCA", "learning_rate": 3e-2},
     ],
-    "photo-patches-raw": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}],
-    "photo-patches-small": [{"learning_rate": 2e-3}, {"learning_rate": 5e-3}, {"learning_rate": 1e-2}],
+    "photo-patches-raw": [{"learning_rate": rate} for rate in (2e-3, 5e-3, 1e-2)],
+    "photo-patches-small": [{"learning_rate": rate} for rate in (2e-3, 5e-3, 1e-2, 2e-2)],
 }
-
 
 
 def main():
