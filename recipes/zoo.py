@@ -68,7 +68,7 @@ class Run:
 
 GLYPHS = Run()
 SMALL = replace(GLYPHS, widths=(16, 32, 64), dim=32)
-PHOTOS = Run(data="photo patches", loss="RAW", dim=64, learning_rate=2e-3, classes=16, steps=640)
+PHOTOS = Run(data="photo patches", loss="RAW", dim=64, learning_rate=1e-2, classes=16, steps=640)
 RUNS = {
     "glyphs-nt-xent": GLYPHS,
     "glyphs-multi-similarity": replace(GLYPHS, loss="multi-similarity"),
@@ -87,7 +87,7 @@ RUNS = {
         steps=300,
     ),
     "photo-patches-raw": PHOTOS,
-    "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32),
+    "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32, learning_rate=2e-2),
 }
 SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",

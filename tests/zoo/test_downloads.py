@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import shutil
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.zoo.conftest import IMAGES
 from tests.zoo.test_entries import flip
 from tfdml import zoo
+from tfdml.zoo import places
 from tfdml.zoo.loading import open_named
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
 class Files(http.server.SimpleHTTPRequestHandler):
     """The files of a folder; the paths that were asked for are kept."""
 
-    asked: list[str] = []
+    asked: ClassVar[list[str]] = []
 
     def log_message(self, *_):
         self.asked.append(self.path)
@@ -73,11 +75,11 @@ def test_a_tower_behind_a_url_is_a_model_of_the_command_line(served, made):
 
 def test_a_damaged_file_of_a_download_is_named_and_nothing_stays(served, root, tmp_path):
     flip(root / "squares" / "1" / "saved_model.pb", 12345)
-    with pytest.raises(ValueError, match="1/saved_model.pb: differs from SHA256SUMS"):
+    with pytest.raises(ValueError, match=r"1/saved_model\.pb: differs from SHA256SUMS"):
         zoo.load("squares", root=served[0])
     assert in_cache(tmp_path) == []
     shutil.rmtree(root / "pair" / "query")
-    with pytest.raises(OSError, match="query/1/.* could not be loaded .*404"):
+    with pytest.raises(OSError, match=r"query/1/.* could not be loaded .*404"):
         zoo.load("pair", root=served[0])
     assert in_cache(tmp_path) == []
 
@@ -88,6 +90,14 @@ def test_a_damaged_file_of_the_cache_is_found(served, tmp_path):
     assert zoo.verify("squares", root=served[0]) == ("model.keras: differs from SHA256SUMS",)
     with pytest.raises(ValueError, match=r"model\.keras: differs"):
         zoo.load("squares", root=served[0])
+
+
+def test_a_download_is_limited(served, tmp_path, monkeypatch):
+    monkeypatch.setattr(places, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(places, "_PART", 100)
+    with pytest.raises(ValueError, match="of more than 1,000 bytes"):
+        zoo.load("squares", root=served[0])
+    assert in_cache(tmp_path) == []
 
 
 def test_a_server_cannot_write_outside_the_cache(served, root, tmp_path):

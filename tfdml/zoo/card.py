@@ -89,7 +89,7 @@ def read_card(folder: Path) -> Card:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         require(values.pop("format") == FORMAT, f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
         return Card(**{**values, **_objects(values)})
-    except (OSError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"Received {str(folder)!r}, whose {FILE} cannot be read ({error!r}), expected an entry that tfdml.zoo.save "
             "wrote. Save or download it again."

@@ -1,9 +1,9 @@
 """Where entries are: folders, and URLs whose files are downloaded into a cache."""
 
 import hashlib
+import http.client
 import os
 import re
-import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,7 +18,8 @@ ROOT = "savedmodels"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _URL = re.compile(r"https?://[^?#]+")
 _SECONDS = 30
-_MOST_BYTES = 2**31  # of a file
+_MOST_BYTES, _MOST_BYTES_OF_SUMS = 2**31, 2**20
+_PART = 2**20  # bytes that are read at the same time
 
 
 def require_name(name: str) -> None:
@@ -78,17 +79,17 @@ def _cached(name, url):
 def _download(url, folder):
     """Download the checksums, then the files that they name."""
     folder.mkdir()
-    _fetch(f"{url}/{SUMS}", folder / SUMS)
+    _fetch(f"{url}/{SUMS}", folder / SUMS, _MOST_BYTES_OF_SUMS)
     for name in parsed((folder / SUMS).read_bytes()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        _fetch(f"{url}/{name}", folder / name)
+        _fetch(f"{url}/{name}", folder / name, _MOST_BYTES)
 
 
-def _fetch(url, file):
+def _fetch(url, file, most):
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer, file.open("wb") as content:
-            size = int(answer.headers.get("Content-Length") or 0)
-            require(size <= _MOST_BYTES, f"{url} of {size:,} bytes", f"at most {_MOST_BYTES:,}")
-            shutil.copyfileobj(answer, content)
-    except urllib.error.URLError as error:
+            while part := answer.read(_PART):
+                content.write(part)
+                require(content.tell() <= most, f"{url} of more than {most:,} bytes", "a smaller file")
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
         raise OSError(f"{url} could not be loaded ({error}). Look at the URL and at the network.") from error
