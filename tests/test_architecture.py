@@ -65,7 +65,8 @@ ARROWS = {
         "visualize",
     },
     "serving": {"_checks", "datasets"},
-    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving"},
+    "zoo": {"_atomic", "_checks", "_environment", "datasets", "evaluation", "export", "metrics", "models"},
+    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving", "zoo"},
     "__main__": {"cli"},
 }
 

@@ -165,6 +165,13 @@ def visualize(trained):
     figure.savefig(trained.folder / "neighbors.png")
     assert (trained.folder / "neighbors.png").read_bytes().startswith(b"\x89PNG")
     assert len(figure.axes) == 2 * 4
+def zoo(trained):
+    data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef")
+    about = {"summary": "", "recipe": "", "command": "", "seed": 0, "license": "", "root": trained.folder / "zoo"}
+    tfdml.zoo.save(trained.model, "squares", data, **about)
+    found = tfdml.zoo.evaluate("squares", root=trained.folder / "zoo", data=data)
+    assert found.agrees
+    assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
 
 
 @pytest.mark.slow

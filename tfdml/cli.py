@@ -1,4 +1,4 @@
-"""The command line: `tfdml embed`, `evaluate`, `search`, `serve` and `verify`.
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `verify` and `zoo`.
 
 A command is a function of the parsed options that prints its results and returns the exit code, and a function that
 declares the options; `COMMANDS` lists both.
@@ -17,14 +17,16 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets, evaluation, export, models, search
+from tfdml import datasets, evaluation, export, models, search, zoo
 from tfdml._checks import require
 from tfdml.models.bulk_embedding import embed_loadable
+from tfdml.zoo.loading import open_named
+from tfdml.zoo.places import folder_of
 
 GOOD, FAILED, USAGE = 0, 1, 2
 
 _SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
-_MODEL = "a SavedModel folder that tfdml exported, or a .keras file"
+_MODEL = "a SavedModel folder that tfdml exported, a .keras file, or a model of the zoo: its name, folder or URL"
 _INDEX = "what tfdml.search saved, or tfdml embed wrote"
 _TABLES = (".csv", ".tsv", ".parquet")
 _K = 10
@@ -165,6 +167,40 @@ def verify(options: argparse.Namespace) -> int:
     return FAILED if records else GOOD
 
 
+def models_of_zoo(options: argparse.Namespace) -> int:
+    """List the models of the zoo, measure them again, or compare their files with their checksums."""
+    with _usage(f"--root {options.root}"):
+        names = options.names or zoo.list(options.root).names
+    with _usage("NAME"):
+        for name in names:
+            folder_of(name, options.root)
+    return {"list": _list_zoo, "evaluate": _evaluate_zoo, "verify": _verify_zoo}[options.action](options, names)
+
+
+def _list_zoo(options, names):
+    if options.names:
+        cards, unreadable = [zoo.card(name, root=options.root) for name in names], ()
+        lines = map(str, cards)
+    else:
+        found = zoo.list(options.root)
+        cards, unreadable, lines = found.cards, found.unreadable, [str(found)]
+    _print(options, [card.as_dict() for card in cards], lines)
+    return FAILED if unreadable else GOOD
+
+
+def _evaluate_zoo(options, names):
+    found = [zoo.evaluate(name, root=options.root) for name in names]
+    _print(options, [each.as_dict() for each in found], [str(each) for each in found])
+    return GOOD if all(each.agrees for each in found) else FAILED
+
+
+def _verify_zoo(options, names):
+    found = {name: zoo.verify(name, root=options.root) for name in names}
+    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or ("whole",)]
+    _print(options, found, lines)
+    return FAILED if any(found.values()) else GOOD
+
+
 def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Preprocessing]:
     """A model for `tfdml.models.embed`, and how it reads images.
 
@@ -177,6 +213,9 @@ def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Prep
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)
             return model, view or _view_of_input(model)
+        named = None if (Path(path) / "saved_model.pb").is_file() else open_named(path)
+        if named is not None:
+            return named[0], view or named[1]
         require(Path(path).is_dir(), "no such file or folder", _MODEL)
         model = export.load(path)
         return model, view or model.preprocessing
@@ -380,18 +419,27 @@ def _serve_options(parser):
         parser.add_argument(f"--{name.replace('_', '-')}", type=_positive, metavar="N", help=text)
 
 
+def _zoo_options(parser):
+    actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; verify checksums"
+    parser.add_argument("action", choices=("list", "evaluate", "verify"), help=actions)
+    parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
+    parser.add_argument("--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels)")
+
+
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
     "embed": (embed, _embed_options),
     "evaluate": (evaluate, _evaluate_options),
     "search": (find, _find_options),
     "serve": (serve, _serve_options),
     "verify": (verify, _set_options),
+    "zoo": (models_of_zoo, _zoo_options),
 }
 
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog="tfdml", description="Embed, evaluate, search, serve and verify sets of images."
+        prog="tfdml",
+        description="Embed, evaluate, search, serve and verify sets of images, with your models or those of the zoo.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
