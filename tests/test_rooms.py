@@ -165,6 +165,8 @@ def visualize(trained):
     figure.savefig(trained.folder / "neighbors.png")
     assert (trained.folder / "neighbors.png").read_bytes().startswith(b"\x89PNG")
     assert len(figure.axes) == 2 * 4
+
+
 def zoo(trained):
     data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef")
     about = {"summary": "", "recipe": "", "command": "", "seed": 0, "license": "", "root": trained.folder / "zoo"}
