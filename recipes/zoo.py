@@ -170,7 +170,7 @@ def arguments():
 
 def write(name, options):
     """Train a model unless it is kept, and write its entry."""
-    run = replace(RUNS[name], steps=4) if options.quick else RUNS[name]
+    run = replace(RUNS[name], classes=8, steps=4) if options.quick else RUNS[name]
     kind = "photo patches" if run.data == "photo patches" else "glyphs"
     kept, training = options.output / f"{name}.keras", parts_of(run, "train", options.quick)
     if not kept.exists():
@@ -277,7 +277,9 @@ def parts_of(run, part, quick=False):
 
 def choose(name, path, quick=False):
     """Train and measure the trials of a model, on validation classes, and keep them as rows of a CSV file."""
-    rows = [row for row in csv.DictReader(path.open()) if row["model"] != name] if path.exists() else []
+    rows = (
+        [row for row in csv.DictReader(path.read_text().splitlines()) if row["model"] != name] if path.exists() else []
+    )
     for changes in TRIALS[name]:
         run = replace(RUNS[name], **changes)
         row = trial(replace(run, steps=2 if quick else run.steps // 3), quick)

@@ -33,14 +33,14 @@ def test_trials_are_measured_on_validation_classes_and_replaced_when_repeated(tm
         recipe = runpy.run_path(RECIPE)
         recipe["TRIALS"]["glyphs-2d"][1:] = []
         recipe["main"]()
-    (row,) = csv.DictReader((tmp_path / "quick" / "zoo_choice.csv").open())
+    (row,) = csv.DictReader((tmp_path / "quick" / "zoo_choice.csv").read_text().splitlines())
     assert "validation" in row["protocol"]
     assert (row["model"], row["loss"], row["steps"]) == ("glyphs-2d", "NCA", "2")
 
 
 def test_the_settings_of_the_models_are_the_best_of_their_trials():
     recipe = runpy.run_path(RECIPE)
-    rows = list(csv.DictReader(recipe["CHOICE"].open()))
+    rows = list(csv.DictReader(recipe["CHOICE"].read_text().splitlines()))
     assert {row["model"] for row in rows} == set(recipe["TRIALS"])
     for name in recipe["TRIALS"]:
         best = max((row for row in rows if row["model"] == name), key=lambda row: float(row["map@r"]))

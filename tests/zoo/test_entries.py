@@ -184,6 +184,14 @@ def test_checksums_of_files_outside_the_entry_are_refused(name):
     assert checksums.parsed(f"{'0' * 64}  a/..b.c\n".encode()) == {"a/..b.c": "0" * 64}
 
 
+@pytest.mark.parametrize("more", ["# comment\n", "\n", f"{'0' * 64}  a\n", f"{'0' * 64}  A\n", f"{'0' * 64} *b\n"])
+def test_checksums_with_another_line_are_refused(more):
+    content = f"{'0' * 64}  a\n"
+    assert checksums.parsed(content.encode()) == {"a": "0" * 64}
+    with pytest.raises(ValueError, match="of another form"):
+        checksums.parsed((content + more).encode())
+
+
 def test_code_inside_a_model_is_refused(root):
     inputs = keras.Input((8, 8, 1))
     model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.Lambda(lambda x: x + 1)(inputs)))

@@ -12,6 +12,7 @@ from tfdml.evaluation.records import Measured, plain
 
 FILE = "model.json"
 FORMAT = 1
+_COMPARED = {"cosine": "cosine similarity", "dot": "dot product", "euclidean": "Euclidean distance"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Card:
         limits: what the model is not for.
         data: protocol id of the set that it was measured on, by which `evaluate` finds the set.
         protocol: protocol id of the numbers; that of the set, with another metric in it where that is not the cosine.
-        metric: "cosine" or "euclidean".
+        metric: "cosine", "dot" or "euclidean".
         metrics: `Measured` by name: the mean over queries, and its 95% bootstrap interval over classes.
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
         towers: `("query", "gallery")` for two towers, else empty.
@@ -139,7 +140,7 @@ def _load_text(card):
     folders = "`query` and `gallery` are folders" if card.towers else "This folder is the folder"
     return (
         f'```python\nimport tfdml\n\nmodel = tfdml.zoo.load("{card.name}")\n{use}```\n\n'
-        f"Images are uint8, {shape}; embeddings have {what}, {card.metric} similarity. The network has "
+        f"Images are uint8, {shape}; embeddings have {what}, compared by {_COMPARED[card.metric]}. The network has "
         f"{card.parameters:,} weights. {folders} of a model for TensorFlow Serving, version 1."
     )
 

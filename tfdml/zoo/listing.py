@@ -98,6 +98,6 @@ def _card_or_reason(folder):
 
 def _row(card):
     numbers = [f"{100 * card.metrics[key].value:.1f}" for key in ("recall@1", "map@r")]
-    size, data = f"{sum(card.sizes.values()) / 1e6:.1f}", card.data.removesuffix("/exact-cosine/v1")
+    size, data = f"{sum(card.sizes.values()) / 1e6:.1f}", card.data.replace("/exact-cosine/v1", "")
     name = f"[{card.name}]({card.name}/README.md)"
     return [name, card.summary, data, card.dimension, f"{card.parameters:,}", size, *numbers]

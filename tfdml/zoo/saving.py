@@ -64,7 +64,7 @@ def save(
         seed: seed of the training.
         license: license of the model, an SPDX identifier, and of the data where it differs.
         gallery: the labeled set to search in; None to search in `data`.
-        metric: "cosine", or "euclidean" for models whose outputs are not normalized.
+        metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
         training: settings of the training by name, texts and numbers.
         choice: how the settings were chosen.
         limits: what the model is not for.
