@@ -24,7 +24,7 @@ from tfdml.models.bulk_embedding import embed_loadable
 GOOD, FAILED, USAGE = 0, 1, 2
 
 _SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
-_MODEL = "a SavedModel folder that tfdml exported, or a .keras file"
+_MODEL = "a SavedModel folder that tfdml exported, or a folder of its versions; or a .keras file"
 _INDEX = "what tfdml.search saved, or tfdml embed wrote"
 _TABLES = (".csv", ".tsv", ".parquet")
 _K = 10
@@ -143,6 +143,7 @@ def _application(serving, options):
             model,
             view,
             name=options.name,
+            version=model.version if isinstance(model, export.LoadedModel) else 1,
             index=index,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,

@@ -38,7 +38,14 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
     assert (code, errors, hosts) == (0, "", ["127.0.0.1"])
     assert printed.startswith("model: http://127.0.0.1:")
     assert "page" not in printed
-    assert made == {"model": "folder", "name": "model", "index": None, "limits": serving.Limits(), "batch_size": 32}
+    assert made == {
+        "model": "folder",
+        "name": "model",
+        "version": 1,
+        "index": None,
+        "limits": serving.Limits(),
+        "batch_size": 32,
+    }
 
 
 def test_options_are_limits_of_the_server(serve):

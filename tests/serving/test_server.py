@@ -57,9 +57,10 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, **limits):
+    def run(story, *, index=index, version=1, **limits):
         async def told():
-            app = serving.application(None, Preprocessing(size=2), index=index, limits=serving.Limits(**limits))
+            options = {"version": version, "index": index, "limits": serving.Limits(**limits)}
+            app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
                 try:
                     await asyncio.wait_for(story(client), 20)
@@ -100,6 +101,20 @@ def test_files_and_pixels_are_embedded_in_their_order(serve):
         assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
 
     serve(story)
+
+
+def test_the_version_of_the_model_is_named_and_has_its_address(serve):
+    async def story(client):
+        for place in ("/v1/models/model", "/v1/models/model/versions/7"):
+            assert (await answer(client, place, method="get"))[1]["model_version_status"][0]["version"] == "7"
+            assert (await answer(client, f"{place}/metadata", method="get"))[1]["model_spec"]["version"] == "7"
+        assert await answer(client, "/v1/models/model/versions/7:predict", files(b"ab")) == (
+            200,
+            {"predictions": [[97, 98]]},
+        )
+        assert (await answer(client, "/v1/models/model/versions/1", method="get"))[0] == 404
+
+    serve(story, version=7)
 
 
 def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(serve):
