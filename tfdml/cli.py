@@ -31,7 +31,6 @@ _K = 10
 _LIMITS = {
     "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
     "max_pixels": "maximum of width times height (default: 33,554,432)",
-    "max_scans": "maximum number of scans of a progressive JPEG (default: 32)",
     "max_images": "maximum number of images of a request (default: 64)",
     "max_neighbors": "maximum number of neighbors (default: 100)",
     "max_requests": "requests that are answered at the same time (default: 64)",
