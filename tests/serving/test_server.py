@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,19 @@ def test_files_and_pixels_are_embedded_in_their_order(serve):
         assert await answer(client, PREDICT, files(b"ab", b"cd")) == (200, {"predictions": [[97, 98], [99, 100]]})
         pixels = {"inputs": [[[[1]], [[2]]]]}
         assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
+
+    serve(story)
+
+
+def test_the_rest_client_of_the_page_is_answered_as_by_tensorflow_serving(serve):
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    names = {}
+    exec(re.search(r"^(import base64\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], names)
+
+    async def story(client):
+        address = str(client.make_url("/v1/models/model"))
+        found = await asyncio.to_thread(names["ask"], address, "serve_bytes", [b"ab", b"cd"])
+        assert found == [[97, 98], [99, 100]]
 
     serve(story)
 
