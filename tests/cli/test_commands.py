@@ -220,6 +220,7 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     assert found == {"id": "photo 9", "score": pytest.approx(1.0), "label": "l9", "day": "2024-01-02"}
 
 
+@pytest.mark.slow
 def test_search_finds_only_items_with_the_wanted_values(run):
     image = "photos/class-2/09.png"
     columns = {"label": [f"l{i % 3}" for i in range(24)], "price": np.arange(24) // 2}
