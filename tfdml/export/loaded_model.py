@@ -1,5 +1,6 @@
 """SavedModels that `saved_model` wrote, ready to embed sets."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -22,7 +23,7 @@ class LoadedModel:
     Attributes:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
-        fingerprint: sha256 of the checksums of the files of the model.
+        fingerprint: sha256 of the files of the model.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
@@ -33,7 +34,7 @@ class LoadedModel:
         self.preprocessing = Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
         names = extra / "class_names.json"
         self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
-        self.fingerprint = sha256_of(folder / CHECKSUMS)
+        self.fingerprint = _fingerprint(folder)
         self.version = version
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
@@ -53,7 +54,8 @@ def load(path: str | os.PathLike) -> LoadedModel:
         tfdml.models.write_embeddings(model, photos, "photos.parquet")
 
     The classes of the model and its losses need not be known. Another process may export to the same folder at the same
-    time; the result is then either the old or the new model. The checksums of all files are compared first.
+    time; the result is then either the old or the new model. All files are first compared with the checksums in
+    `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
 
     Args:
         path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
@@ -72,10 +74,16 @@ def _load(folder, path):
     expected = "a folder that tfdml.export.saved_model wrote. Export the model again"
     require((folder / "saved_model.pb").is_file(), f"path={str(path)!r}, which holds no SavedModel", expected)
     try:
-        require_checksums(folder, CHECKSUMS)
+        if (folder / CHECKSUMS).is_file():
+            require_checksums(folder, CHECKSUMS)
         return LoadedModel(folder, int(path.name) if path.name.isdecimal() else 1)
     except (OSError, KeyError, TypeError, ValueError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
             f"Received path={str(path)!r}, a SavedModel that cannot be read ({reason}), expected {expected}."
         ) from error
+
+
+def _fingerprint(folder):
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
