@@ -174,6 +174,20 @@ def test_what_is_not_there_is_refused_in_the_same_form(serve, path, method, stat
     serve(story)
 
 
+def test_another_method_is_told_the_right_one_and_addresses_of_clients_are_no_names_of_metrics(serve):
+    async def story(client):
+        async with client.get(PREDICT) as response:
+            assert (response.status, response.headers["Allow"]) == (405, "POST")
+        await answer(client, "/nothing/1", method="get")
+        await answer(client, "/nothing/2", method="get")
+        counted = await numbers(client)
+        assert counted['tfdml_requests_total{route="unknown",status="404"}'] == "2.0"
+        assert counted['tfdml_request_seconds_count{route="unknown"}'] == "3.0"
+        assert "nothing" not in str(counted)
+
+    serve(story)
+
+
 def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
     async def story(client):
         body = {"instances": [file(b"\x00\x07"), {"id": "a"}, {"row": 0}], "k": 2}
