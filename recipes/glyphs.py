@@ -55,8 +55,9 @@ def main():
     trained = served_embeddings(out / "saved_model", test.images)
 
     draw_history(out / "training.png", out / "history.csv", before=before)
-    draw_neighbors(out / "before.png", test, untrained, title="Before training")
-    draw_neighbors(out / "after.png", test, trained, title="After training")
+    for name, found in {"before": untrained, "after": trained}.items():
+        figure = tfdml.visualize.retrieval_grid(found, 255 - test.images, test.labels, title=f"{name.title()} training")
+        figure.savefig(out / f"{name}.png", dpi=120)
     methods = {**pixels(test.images), "untrained network": untrained, "trained network": trained}
     results = {name: tfdml.metrics.retrieval(found, test.labels, k=K) for name, found in methods.items()}
     about = {
@@ -128,35 +129,11 @@ def pixels(images):
     return {"raw pixels": x, "pixels minus their mean": x - x.mean(1, keepdims=True)}
 
 
-def nearest(embeddings, queries, k=8):
-    """The k nearest other rows of each query row."""
-    found, _ = tfdml.search.Exact(embeddings).search(embeddings[queries], k + 1)
-    return np.array([row[row != query][:k] for query, row in zip(queries, found, strict=True)])
-
-
 def served_embeddings(path, images):
     """Embeddings from an exported model, as a server would make them."""
     embed = tf.saved_model.load(str(path)).signatures["serving_default"]
     parts = [embed(images=tf.constant(images[i : i + 512]))["embedding"] for i in range(0, len(images), 512)]
     return np.concatenate(parts)
-
-
-def draw_neighbors(path, test, embeddings, *, title):
-    """Draw one line per query: the query, then its neighbors, framed green if of the same class, else red."""
-    queries = np.random.default_rng(0).choice(len(test), 8, replace=False)
-    neighbors = nearest(embeddings, queries)
-    rows, columns = neighbors.shape[0], neighbors.shape[1] + 1
-    figure, axes = plt.subplots(rows, columns, figsize=(0.8 * columns, 0.8 * rows + 0.5), squeeze=False)
-    for query, found, line in zip(queries, neighbors, axes, strict=True):
-        for place, (row, axis) in enumerate(zip([query, *found], line, strict=True)):
-            axis.imshow(test.images[row, :, :, 0], cmap="gray_r", vmin=0, vmax=255)
-            axis.set(xticks=[], yticks=[])
-            color = "black" if place == 0 else RIGHT if test.labels[row] == test.labels[query] else WRONG
-            plt.setp(axis.spines.values(), color=color, linewidth=2.5 if place else 1)
-    axes[0, 0].set_title("query", fontsize=9)
-    axes[0, 1].set_title("nearest", fontsize=9)
-    figure.suptitle(title, fontsize=11)
-    save(figure, path)
 
 
 def draw_history(path, history, *, before):

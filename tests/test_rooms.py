@@ -159,6 +159,14 @@ def serving(trained):
         assert "/v1/models/model:predict" in {resource.canonical for resource in application.router.resources()}
 
 
+def visualize(trained):
+    x = trained.model.predict(IMAGES, verbose=0)
+    figure = tfdml.visualize.retrieval_grid(x, IMAGES, LABELS, queries=2, k=3)
+    figure.savefig(trained.folder / "neighbors.png")
+    assert (trained.folder / "neighbors.png").read_bytes().startswith(b"\x89PNG")
+    assert len(figure.axes) == 2 * 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("room", tfdml.__all__)
 def test_a_room_works(room, trained):

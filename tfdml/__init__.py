@@ -30,6 +30,7 @@ __all__ = [
     "samplers",
     "search",
     "serving",
+    "visualize",
 ]
 
 

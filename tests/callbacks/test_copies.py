@@ -23,6 +23,7 @@ def every(folder):
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
         "Evaluation": callbacks.Evaluation(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
+        "EmbeddingHistory": callbacks.EmbeddingHistory(PART),
         "Projector": callbacks.Projector(folder / "projector", PART),
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
         "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
@@ -52,7 +53,8 @@ def test_copies_work_before_and_after_a_run(tmp_path):
     assert set(again) == set(history)
 
 
-HOLD_DATA = ["RetrievalEvaluation", "Evaluation", "Projector", "PairDiagnostics", "RefreshCenters", "RefreshMinedPairs"]
+HOLD_DATA = ["RetrievalEvaluation", "Evaluation", "EmbeddingHistory", "Projector", "PairDiagnostics", "RefreshCenters"]
+HOLD_DATA += ["RefreshMinedPairs"]
 
 
 @pytest.mark.parametrize("name", HOLD_DATA)

@@ -1,5 +1,6 @@
 """Keras callbacks: measure and show embeddings during training, export the best model, resume interrupted runs."""
 
+from tfdml.callbacks.embedding_history import EmbeddingHistory
 from tfdml.callbacks.evaluation import Evaluation
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
@@ -10,6 +11,7 @@ from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
 __all__ = [
+    "EmbeddingHistory",
     "Evaluation",
     "ExportBest",
     "PairDiagnostics",

@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import keras
+import numpy as np
 
 
 class Callback(keras.callbacks.Callback):
@@ -15,3 +16,8 @@ class Callback(keras.callbacks.Callback):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
         return copy.copy(self)
+
+
+def sample(count: int, most: int) -> np.ndarray:
+    """Ascending row numbers of all examples, or of `most` of them, drawn at random with a fixed seed."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:most])

@@ -1,21 +1,16 @@
 """Embeddings of a set for the projector of TensorBoard."""
 
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
-from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._atomic import as_writable_path
 from tfdml._checks import is_labeled_set, require, require_whole
-from tfdml.callbacks._base import Callback
+from tfdml.callbacks._base import Callback, sample
 from tfdml.models.bulk_embedding import embed
-
-_CONFIG, _METADATA, _SPRITE = "projector_config.pbtxt", "metadata.tsv", "sprite.png"
-_SPRITE_SIDE = 8192  # pixels, the largest image that browsers draw
+from tfdml.visualize.projector_files import CONFIG, require_sprite, write_config, write_examples, write_tensor
 
 
 class Projector(Callback):
@@ -62,24 +57,17 @@ class Projector(Callback):
         super().__init__()
         for name, value in [("every", every), ("examples", examples), ("batch_size", batch_size)]:
             require_whole(name, value, 1)
-        require_whole("thumbnail", thumbnail, 1, _SPRITE_SIDE)
         require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
         require(len(data) > 0, "a set without examples", "at least one")
-        self.rows = np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
-        most = (_SPRITE_SIDE // thumbnail) ** 2
-        received = f"{len(self.rows)} examples with thumbnails of {thumbnail} pixels"
-        require(len(self.rows) <= most, received, f"at most {most}. Lower examples or thumbnail")
-        self.log_dir = as_writable_path(Path(log_dir) / _CONFIG).parent
+        self.rows = sample(len(data), examples)
+        require_sprite(len(self.rows), thumbnail)
+        self.log_dir = as_writable_path(Path(log_dir) / CONFIG).parent
         self.data, self.network = data.take(self.rows), model
         self.every, self.thumbnail, self.batch_size = every, thumbnail, batch_size
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Write what is the same in all epochs."""
-        _write_text(self.log_dir / _METADATA, _table(_metadata(self.data, self.rows)))
-        sprite = _sprite(self.data.examples(), self.thumbnail)
-        if sprite is not None:
-            with atomic_write(self.log_dir / _SPRITE) as new:
-                new.write_bytes(tf.io.encode_png(sprite).numpy())
+        self._side = write_examples(self.log_dir, self.data, self.rows, thumbnail=self.thumbnail)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Remove what an earlier run wrote after epochs that this run has not reached."""
@@ -92,57 +80,6 @@ class Projector(Callback):
         if (epoch + 1) % self.every and epoch + 1 != self.params.get("epochs"):
             return
         embeddings = embed(self.network or self.model, self.data, batch_size=self.batch_size)
-        lines = [[f"{value:.9g}" for value in row] for row in np.asarray(embeddings, np.float32).tolist()]
-        _write_text(self.log_dir / f"embeddings_{epoch + 1:04}.tsv", _table(lines))
-        _write_text(self.log_dir / _CONFIG, _config(self.log_dir, self.thumbnail))
-
-
-def _metadata(part, rows):
-    """Lines of class, row and path, with a head: TensorBoard takes a table of several columns to have one."""
-    columns = {"class": [part.class_names[label] for label in part.labels], "row": rows.tolist()}
-    if part.paths is not None:
-        columns["path"] = part.paths.tolist()
-    return [list(columns), *zip(*columns.values(), strict=True)]
-
-
-def _table(lines):
-    """Text of tab-separated values."""
-    cells = ([" ".join(str(cell).split()) for cell in line] for line in lines)  # Tabs and line ends separate cells.
-    return "\n".join("\t".join(line) for line in cells) + "\n"
-
-
-def _sprite(images, side):
-    """Thumbnails in a square of rows and columns, `(pixels, pixels, channels)` uint8; None for other examples."""
-    if images.ndim != 4 or images.shape[3] not in (1, 3):
-        return None
-    images = tf.image.resize(_as_gray_levels(images), (side, side), antialias=True)
-    number = math.ceil(math.sqrt(len(images)))
-    filled = tf.pad(images, [[0, number**2 - len(images)], [0, 0], [0, 0], [0, 0]])
-    grid = tf.transpose(tf.reshape(filled, (number, number, side, side, -1)), (0, 2, 1, 3, 4))
-    return tf.saturate_cast(tf.round(tf.reshape(grid, (number * side, number * side, -1))), tf.uint8)
-
-
-def _as_gray_levels(images):
-    """Images in [0, 255]: bytes as they are, others from their minimum to their maximum."""
-    if images.dtype == np.uint8:
-        return images
-    low, high = float(images.min()), float(images.max())
-    return (images.astype(np.float32) - low) * (255 / max(high - low, 1e-9))
-
-
-def _config(folder, thumbnail):
-    """The configuration of all epochs in a folder, the last one first, as it is shown first."""
-    from tensorboard.plugins.projector import ProjectorConfig
-
-    config = ProjectorConfig()
-    for path in sorted(folder.glob("embeddings_*.tsv"), reverse=True):
-        entry = config.embeddings.add(tensor_name=path.stem, tensor_path=path.name, metadata_path=_METADATA)
-        if (folder / _SPRITE).exists():
-            entry.sprite.image_path = _SPRITE
-            entry.sprite.single_image_dim.extend([thumbnail, thumbnail])
-    return str(config)
-
-
-def _write_text(path, text):
-    with atomic_write(path) as new:
-        new.write_text(text, encoding="utf-8")
+        write_tensor(self.log_dir, f"embeddings_{epoch + 1:04}", embeddings)
+        names = sorted((path.stem for path in self.log_dir.glob("embeddings_*.tsv")), reverse=True)
+        write_config(self.log_dir, names, self._side)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.analysis._figure import new_figure
+from tfdml._figure import new_figure
 
 
 class Theme(NamedTuple):

@@ -303,10 +303,11 @@ def _in_expectation(ranks, counts, cutoffs):
 
 def _tied_at_the_best(ranks, queries):
     """Whether an item that is not relevant has the best relevant score of a query: `(queries,)` booleans."""
-    query, first = np.unique(ranks.query, return_index=True)
-    best = ranks.above == np.repeat(ranks.above[first], np.diff(np.append(first, len(ranks.query))))
-    tied = np.zeros(queries, bool)
-    tied[query] = ranks.equal[first] > np.bincount(ranks.query[best], minlength=queries)[query]
+    ends = np.searchsorted(ranks.query, np.arange(queries + 1))
+    lengths, tied = np.diff(ends), np.zeros(queries, bool)
+    first = ends[:-1][lengths > 0]
+    best = ranks.above == np.repeat(ranks.above[first], lengths[lengths > 0])
+    tied[lengths > 0] = ranks.equal[first] > np.add.reduceat(best, first, dtype=int)
     return tied
 
 

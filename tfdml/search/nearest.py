@@ -77,17 +77,19 @@ def reached_by(scores, k, spare=8):
 
     Args:
         scores: `(..., n)`.
-        k: 1 to n.
+        k: 1 to n, an integer or `(...)`.
         spare: slices per item of `k`; with more slices, fewer other scores reach the threshold.
 
     Returns:
         `(...)` float32; the k-th largest score itself where n is small.
     """
-    n, slices = scores.shape[-1], max(1024, spare * k)
+    n, slices = scores.shape[-1], max(1024, spare * int(np.max(k)))
     if n >= 2 * slices:
         scores = scores[..., : n // slices * slices].reshape(*scores.shape[:-1], -1, slices).max(axis=-2)
         n = slices
-    return np.partition(scores, n - k, axis=-1)[..., n - k]
+    if np.ndim(k) == 0:
+        return np.partition(scores, n - k, axis=-1)[..., n - k]
+    return np.take_along_axis(np.sort(scores, axis=-1), (n - k)[..., None], axis=-1)[..., 0]
 
 
 def merged(found, values, more, more_values, k):

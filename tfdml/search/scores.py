@@ -208,12 +208,13 @@ class Scores:
         found = np.empty(len(rows))
         vectors = self.gallery.vectors
         for part in row_chunks(len(rows), self.queries.shape[1]):
-            terms = self.queries[rows[part]].astype(np.float64)
+            terms = self.queries.take(rows[part], axis=0).astype(np.float64)
+            others = vectors.take(columns[part], axis=0).astype(np.float64)
             if self.gallery.metric == "euclidean":
-                terms -= vectors[columns[part]]
+                terms -= others
                 terms *= terms
             else:
-                terms *= vectors[columns[part]]
+                terms *= others
             np.add.reduce(terms, axis=1, out=found[part])
         return self._rounded(found)
 

@@ -25,7 +25,8 @@ from tfdml.search.blocks import for_blocks
 __all__ = ["Ranks", "for_ranks"]
 
 _QUERIES_PER_STEP = 64  # Queries ranked at the same time, so that their data stays in the cache.
-_SORTED_PER_STEP = 2**19  # Scores sorted at the same time, at about 40 bytes each.
+_SCORES_PER_STEP = 2**19  # Scores searched for those to sort at the same time.
+_SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 
 
 def for_ranks(use, scores, sides, depth, *, memory, row_bytes, thread_bytes):
@@ -80,8 +81,9 @@ def _approximate_ranks(method, scores, sides, depth, queries, block):
     """Queries and `Ranks` from approximate scores, up to the first queries where too many are too close."""
     scores.approximate(queries, out=block)
     _exclude(block, sides, queries)
-    sortable = max(1, _SORTED_PER_STEP // block.shape[1])
-    size = min(_QUERIES_PER_STEP, sortable) if method is sort else _QUERIES_PER_STEP
+    size = _QUERIES_PER_STEP
+    if method is sort:
+        size = max(1, min(size, _SCORES_PER_STEP // block.shape[1], _SORTED_PER_STEP // depth[queries].max()))
     for some, part in _steps(queries, block, size):
         found = method(scores, sides, depth, some, part)
         if found is None:  # The remaining queries most likely have too many as well.

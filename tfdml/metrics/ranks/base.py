@@ -57,15 +57,33 @@ def order_of(group, exact, column):
         first: `(m,)` the first place with the same group and score, for each place.
         equal: `(m,)` number of places with the same group and score, for each place.
     """
-    order = np.lexsort((column, -exact, group))
-    group, exact = group[order], exact[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (group[1:] != group[:-1]) | (exact[1:] != exact[:-1])
-    starts = np.flatnonzero(new)
-    lengths = np.diff(np.append(starts, len(order)))
-    return order, np.repeat(starts, lengths), np.repeat(lengths, lengths)
+    keys = group << 32 | descending(exact)
+    order = np.argsort(keys)
+    keys = keys[order]
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+    lengths = np.diff(starts, append=len(keys))
+    first, equal = np.repeat(starts, lengths), np.repeat(lengths, lengths)
+    tied = np.flatnonzero(equal > 1)
+    order[tied] = order[tied][np.lexsort((column[order[tied]], keys[tied]))]
+    return order, first, equal
 
 
 def joined(arrays):
     """Index of the array that each entry comes from, and the concatenation of the arrays."""
     return np.repeat(np.arange(len(arrays)), [len(a) for a in arrays]), np.concatenate(arrays)
+
+
+def descending(scores):
+    """Integers from 0 to 2^32 - 1 that sort as the scores `(m,)` float32 do in descending order, `(m,)` int64.
+
+    The bits of floats, as integers, sort like the floats where these are positive and in reverse where they are
+    negative.
+    """
+    bits = (0 - scores).view(np.int32)  # 0 - x is never the negative zero
+    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)) + np.int64(2**31)
+
+
+def from_descending(numbers):
+    """The scores of the integers of `descending`, `(m,)` float32."""
+    bits = (numbers - 2**31).astype(np.int32)
+    return -(bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32)

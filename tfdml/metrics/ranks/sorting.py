@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.metrics.ranks.base import Ranks, joined, order_of
+from tfdml.metrics.ranks.base import Ranks, descending, from_descending, order_of
 from tfdml.search.nearest import reached_by
+
+_LOWEST = np.finfo(np.float32).min
 
 
 class _Ranking(NamedTuple):
@@ -36,39 +38,61 @@ def sort(scores, sides, depth, rows, block):
     if len(place) > block.size // 64:
         return None
     exact = scores.exact(rows[ranking.query[place]], ranking.column[place])
-    return _settled(ranking, chain[place], place, exact)
+    return _settled(ranking, chain, place, exact)
 
 
 def _ranking(sides, depth, rows, block, gaps):
     """`_Ranking` of the items that may be among the first `depth`, or share the best relevant score."""
-    columns, values = [], []
-    for query, row, gap in zip(rows, block, gaps, strict=True):
-        column = np.flatnonzero(row >= _floor(row, sides.classmates(query), depth[query]) - gap)
-        value = row[column]
-        order = np.argsort(-value)
-        columns.append(column[order])
-        values.append(value[order])
-    query, column = joined(columns)
-    value = np.concatenate(values)
-    relevant = sides.same_class(rows[query], column) & (value > -np.inf)
-    return _Ranking(np.searchsorted(query, np.arange(len(block))), query, column, value, relevant)
+    floor = reached_by(block, depth[rows], spare=2)
+    ranking = _items_above(floor - gaps, sides, rows, block)
+    later = np.flatnonzero((_best_relevant(ranking) < floor) & (sides.counts[rows] > 0))
+    if not len(later):
+        return ranking
+    floor[later] = [block[i, sides.classmates(rows[i])].max() for i in later]
+    return _items_above(floor - gaps, sides, rows, block)
 
 
-def _floor(row, classmates, depth):
-    """A score reached by the first `depth` items of a row and by the best relevant item."""
-    return min(row[classmates].max(initial=-np.inf), reached_by(row, depth, spare=2))
+def _items_above(low, sides, rows, block):
+    """`_Ranking` of the items whose approximate scores are at least `low`, `(queries,)`."""
+    flat = np.flatnonzero(block >= np.maximum(low, _LOWEST)[:, None])  # Excluded items have -inf.
+    begin = np.searchsorted(flat, np.arange(len(block)) * block.shape[1])
+    query = np.repeat(np.arange(len(block)), np.diff(begin, append=len(flat)))
+    value, column = _by_value(query, block.reshape(-1)[flat], flat - query * block.shape[1])
+    return _Ranking(begin, query, column, value, sides.same_class(rows[query], column))
+
+
+def _best_relevant(ranking):
+    """Highest approximate score of a relevant item in the ranking of each query, -inf for none: `(queries,)`."""
+    places = np.flatnonzero(ranking.relevant)
+    found = np.searchsorted(places, np.append(ranking.begin, len(ranking.value)))
+    best = np.full(len(ranking.begin), -np.inf, np.float32)
+    has_one = found[1:] > found[:-1]
+    best[has_one] = ranking.value[places[found[:-1][has_one]]]
+    return best
+
+
+def _by_value(query, value, column):
+    """Values and columns by query and descending value, by a sort of integers that hold all three.
+
+    A step has fewer than 2^31 scores, so that query and column need at most 31 bits.
+    """
+    bits = int(column.max(initial=0)).bit_length()
+    keys = (query << (32 + bits)) | (descending(value) << bits) | column
+    keys.sort()
+    return from_descending((keys >> bits) & 0xFFFFFFFF), keys & ((1 << bits) - 1)
 
 
 def _open_chains(ranking, gaps):
-    """Number of the chain at each place, and the places of the chains that hold relevant and other items."""
-    begin, query, _, value, relevant = ranking
-    linked = value[:-1] - value[1:] <= gaps[query[1:]]
-    linked[begin[1:] - 1] = False
-    chain = np.zeros(len(value), np.int32)
-    np.cumsum(~linked, out=chain[1:])
-    is_open = np.zeros(chain[-1] + 1, bool)
-    is_open[chain[1:][linked & (relevant[1:] != relevant[:-1])]] = True
-    return chain, np.flatnonzero(is_open[chain])
+    """Number of the chain at each place of the chains that hold relevant and other items, and these places."""
+    _, query, _, value, relevant = ranking
+    linked = (value[:-1] - value[1:] <= gaps[query[1:]]) & (query[:-1] == query[1:])
+    starts = np.append(0, np.flatnonzero(~linked) + 1)
+    mixed = np.flatnonzero(linked & (relevant[1:] != relevant[:-1]))
+    chains = np.searchsorted(starts, mixed, "right") - 1
+    chains = chains[np.diff(chains, prepend=-1) > 0]
+    lengths = np.append(starts, len(value))[chains + 1] - starts[chains]
+    chain = np.repeat(chains, lengths)
+    return chain, np.arange(len(chain)) + np.repeat(starts[chains] - np.cumsum(lengths) + lengths, lengths)
 
 
 def _settled(ranking, chain, place, exact):

@@ -1,0 +1,65 @@
+"""Pictures of embeddings: those of docs/visualize.md.
+
+python -m studies.visualize    # draws docs/images/visualize-*.png and visualize-training.gif, two minutes of one core
+"""
+
+import keras
+import numpy as np
+from keras import layers
+
+import tfdml
+from studies import pages
+
+
+def grid(path, photos):
+    """Nearest photo patches by centered pixels, eight queries."""
+    figure = tfdml.visualize.retrieval_grid(pixels(photos), photos, queries=6, names=True, scores=True)
+    figure.savefig(path, dpi=100)
+
+
+def thumbnails(path, photos):
+    """A map of 1,000 photo patches by centered pixels."""
+    some = photos.take(np.random.default_rng(0).permutation(len(photos))[:1000])
+    tfdml.visualize.embedding_map(pixels(some), some).savefig(path, dpi=80)
+
+
+def movie(path, glyphs, *, epochs):
+    """Eight characters in two dimensions while a small network trains on them."""
+    keras.utils.set_random_seed(0)
+    history = tfdml.callbacks.EmbeddingHistory(glyphs)
+    model = plane()
+    batches = tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4, seed=0).batches(glyphs)
+    model.fit(batches, steps_per_epoch=10, epochs=epochs, shuffle=False, verbose=0, callbacks=[history])
+    frames = [x - x.mean(axis=0) for x in history.frames]  # the loss depends on distances alone
+    captions = [f"step {10 * epoch}" for epoch in history.epochs]
+    tfdml.visualize.animation(path, frames, history.data, captions=captions)
+
+
+def plane():
+    """A network of two outputs that are not normalized."""
+    images = keras.Input((32, 32, 1), dtype="uint8")
+    x = layers.Rescaling(1 / 255)(images)
+    for width in (16, 32, 64):
+        x = layers.Conv2D(width, 3, padding="same", activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
+    model = tfdml.models.EmbeddingModel(images, layers.Dense(2)(layers.Flatten()(x)))
+    model.compile(keras.optimizers.Adam(1e-3), loss=tfdml.losses.ContrastiveLoss())
+    return model
+
+
+def pixels(part):
+    """Every fourth pixel minus the mean of the image."""
+    x = part.images[:, ::4, ::4].reshape(len(part), -1).astype("float32")
+    return x - x.mean(axis=1, keepdims=True)
+
+
+def main():
+    """Draw all pictures."""
+    photos = tfdml.datasets.photo_patches(parts=("validation",))[0]
+    grid(pages.IMAGES / "visualize-grid.png", photos)
+    thumbnails(pages.IMAGES / "visualize-map.png", photos)
+    movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].classes(range(8)), epochs=60)
+
+
+if __name__ == "__main__":
+    main()

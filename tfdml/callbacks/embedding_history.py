@@ -1,0 +1,81 @@
+"""Embeddings of the same examples at several moments of a training run."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._checks import is_labeled_set, require, require_whole
+from tfdml.callbacks._base import Callback, sample
+from tfdml.models.bulk_embedding import embed
+
+
+class EmbeddingHistory(Callback):
+    """Keep the embeddings of some examples before training and after epochs, in memory, for an animation.
+
+        history = tfdml.callbacks.EmbeddingHistory(test)
+        model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
+        tfdml.visualize.animation("training.gif", history.frames, history.data)
+
+    For frames at every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; one
+    that begins at 0 replaces all frames.
+
+    Args:
+        data: labeled set of `tfdml.datasets`.
+        model: the network to embed with, if it is not the model in training but has its layers.
+        every: number of epochs between two frames; the last epoch has one in any case.
+        examples: maximum number of examples, drawn once at random from a larger set.
+        batch_size: number of examples embedded at the same time.
+
+    Attributes:
+        frames: list of `(n, dim)` float32 arrays.
+        epochs: list of int, the number of finished epochs of each frame; the first one is 0, or where a run resumes.
+        data: the examples, a labeled set of n.
+        rows: `(n,)` their row numbers in the set that was passed.
+
+    Raises:
+        ValueError: data that are not a labeled set, no examples, or a number that is not positive; at the end of an
+            epoch, a model of several outputs.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        model: keras.Model | None = None,
+        every: int = 1,
+        examples: int = 1_000,
+        batch_size: int = 256,
+    ) -> None:
+        super().__init__()
+        for name, value in [("every", every), ("examples", examples), ("batch_size", batch_size)]:
+            require_whole(name, value, 1)
+        require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
+        require(len(data) > 0, "a set without examples", "at least one")
+        self.rows = sample(len(data), examples)
+        self.data, self.network = data.take(self.rows), model
+        self.every, self.batch_size = every, batch_size
+        self.frames: list[np.ndarray] = []
+        self.epochs: list[int] = []
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Note that the next epoch is the first of a run."""
+        self._begins = True
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keep the embeddings before the first epoch of a run, and drop those of an earlier run from there on."""
+        if self._begins:
+            kept = sum(earlier < epoch for earlier in self.epochs)
+            self.frames, self.epochs = self.frames[:kept], self.epochs[:kept]
+            self._keep(epoch)
+        self._begins = False
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keep the embeddings of the epochs that `every` selects."""
+        if (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs"):
+            self._keep(epoch + 1)
+
+    def _keep(self, finished):
+        embeddings = embed(self.network or self.model, self.data, batch_size=self.batch_size)
+        self.frames.append(np.asarray(embeddings, np.float32))
+        self.epochs.append(finished)

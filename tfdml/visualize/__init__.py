@@ -1,0 +1,13 @@
+"""Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations of training."""
+
+from tfdml.visualize.coordinates import pca, tsne, umap
+from tfdml.visualize.grids import retrieval_grid
+from tfdml.visualize.maps import embedding_map
+from tfdml.visualize.movies import animation
+from tfdml.visualize.projector_files import projector
+
+__all__ = ["animation", "embedding_map", "pca", "projector", "retrieval_grid", "tsne", "umap"]
+
+
+def __dir__():
+    return __all__

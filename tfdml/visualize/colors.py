@@ -1,0 +1,52 @@
+"""Colors, frames and marks that readers tell apart with any color vision."""
+
+from typing import Any
+
+import numpy as np
+
+from tfdml._checks import as_ids, is_labeled_set, require
+
+RIGHT, WRONG = "#2a9d4a", "#d1495b"
+FRAMES: dict[bool, dict[str, Any]] = {
+    True: {"color": RIGHT, "linestyle": "solid", "linewidth": 2.5},
+    False: {"color": WRONG, "linestyle": (0, (2, 1.2)), "linewidth": 2.5},
+}
+
+# The palette of Okabe and Ito, Color Universal Design, 2008, each color with its own mark.
+CLASS_STYLES = [
+    ("#0072b2", "o"),
+    ("#e69f00", "s"),
+    ("#009e73", "^"),
+    ("#cc79a7", "D"),
+    ("#56b4e9", "v"),
+    ("#d55e00", "P"),
+    ("#000000", "X"),
+    ("#b8a900", "*"),
+]
+MANY = ("#56707e", "o")  # the points of more classes than there are styles, and of none
+
+
+def labels_and_names(data: Any, labels: Any, count: int) -> tuple[np.ndarray | None, Any]:
+    """Class ids `(count,)` or None, and a function from an id to the name of its class.
+
+    Args:
+        data: labeled set, sequence of examples, or None.
+        labels: `(count,)` ids that replace those of the set, or None.
+        count: number of embeddings.
+
+    Raises:
+        ValueError: not one example or one label per embedding.
+    """
+    if data is not None:
+        require(len(data) == count, f"{count} embeddings of {len(data)} examples", "one embedding per example")
+    if labels is not None:
+        return as_ids(labels, "labels", count), str
+    if is_labeled_set(data):
+        return np.asarray(data.labels), data.class_names.__getitem__
+    return None, str
+
+
+def class_styles(labels: np.ndarray | None) -> dict[int, tuple[str, str]]:
+    """A color and a mark of each class; empty for more classes than there are styles, and without labels."""
+    classes = [] if labels is None else np.unique(labels).tolist()
+    return dict(zip(classes, CLASS_STYLES, strict=False)) if len(classes) <= len(CLASS_STYLES) else {}

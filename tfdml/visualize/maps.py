@@ -1,0 +1,153 @@
+"""Maps of embeddings in two dimensions, with thumbnails or points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._checks import as_vectors, require, require_varied, require_whole
+from tfdml._figure import new_figure
+from tfdml.visualize.colors import MANY, class_styles, labels_and_names
+from tfdml.visualize.coordinates import tsne
+from tfdml.visualize.pictures import pictures, shows_images
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIDE = 64  # pixels of a thumbnail
+_FILLED = 0.9  # share of the side of a cell that a thumbnail takes
+
+
+def embedding_map(
+    embeddings: npt.ArrayLike,
+    data: Any = None,
+    labels: npt.ArrayLike | None = None,
+    *,
+    method: Callable[[np.ndarray], npt.ArrayLike] = tsne,
+    cells: int = 24,
+    title: str | None = None,
+) -> Figure:
+    """Embeddings on a plane: thumbnails of images, or points.
+
+    The map is divided into square cells. Each cell with examples shows the thumbnail of the one nearest to its center,
+    so that no thumbnail covers another. Points are drawn instead where there are no images, or with `cells=0`. Up to
+    eight classes have their own colors: of frames, or of points, which also have their own marks.
+
+        coordinates = tfdml.visualize.tsne(embeddings)                 # an array to keep
+        tfdml.visualize.embedding_map(coordinates, test).savefig("map.png", dpi=120)
+
+    Args:
+        embeddings: `(n, dim)`; those of two columns are drawn as they are.
+        data: labeled set or sequence of n examples; examples that are not images, and None, give points.
+        labels: `(n,)` integer class ids; None: those of a labeled set, or one color for all.
+        method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and
+            `umap`, or `sklearn.manifold.Isomap().fit_transform`.
+        cells: number of cells along the longer side of the map; 0: points only.
+        title: text above the map.
+
+    Returns:
+        A matplotlib figure; `figure.savefig("map.png")` writes it.
+
+    Raises:
+        ImportError: matplotlib, or the library of the method, is not installed.
+        ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples
+            and labels, or a method that returns another shape.
+    """
+    require_whole("cells", cells, 0)
+    vectors = as_vectors(embeddings, "embeddings")
+    require(len(vectors) > 0, "no embeddings", "at least one")
+    require_varied(vectors)
+    ids, name = labels_and_names(data, labels, len(vectors))
+    points = (vectors if vectors.shape[1] == 2 else _mapped(vectors, method)).astype(np.float64)
+    figure = new_figure("embedding_map", figsize=(8, 8))
+    axis = figure.subplots()
+    if cells and shows_images(data):
+        _draw_thumbnails(axis, points, ids, name, data, cells)
+    else:
+        draw_points(axis, points, ids, name)
+    finish(figure, axis, points, title)
+    return figure
+
+
+def draw_points(axis: Any, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
+    """Points `(n, 2)` in the colors of few classes, else in one color.
+
+    Returns:
+        list of a matplotlib collection and the rows of its points, `(n,)` bool; one pair per colored class.
+    """
+    styles = class_styles(labels)
+    if not styles:
+        return [(axis.scatter(*points.T, s=8, color=MANY[0], linewidths=0), np.ones(len(points), bool))]
+    chosen = [(labels == label, *style, name(label)) for label, style in styles.items()]
+    return [(_scatter(axis, points[rows], color, mark, text), rows) for rows, color, mark, text in chosen]
+
+
+def _scatter(axis, points, color, mark, text):
+    return axis.scatter(*points.T, s=18, color=color, marker=mark, linewidths=0, label=text)
+
+
+def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """The point nearest to the center of each square cell that has points.
+
+    Args:
+        points: `(n, 2)`.
+        cells: number of cells along the longer side.
+
+    Returns:
+        `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the side of a cell.
+    """
+    middle, side = _square(points)
+    side /= cells
+    start = middle - side * cells / 2
+    places = np.clip((points - start) // side, 0, cells - 1)
+    centers = start + (places + 0.5) * side
+    order = np.argsort(((points - centers) ** 2).sum(axis=1), kind="stable")
+    rows = np.sort(order[np.unique(places[order], axis=0, return_index=True)[1]])
+    return rows, centers[rows], side
+
+
+def finish(figure: Any, axis: Any, points: np.ndarray, title: str | None) -> None:
+    """Set title, legend, and borders around all points, `(n, 2)`; axes have no numbers, since units mean nothing."""
+    middle, side = _square(points)
+    low, high = middle - 0.53 * side, middle + 0.53 * side
+    axis.set(xticks=[], yticks=[], aspect="equal", title=title or "")
+    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    handles, names = axis.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, markerscale=1.5)
+
+
+def _square(points):
+    """Center and side of the smallest square around points; a side of 1 around a single place."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, (high - low).max() or 1.0
+
+
+def _mapped(vectors, method):
+    """Coordinates by a method, checked."""
+    points = as_vectors(method(vectors), "coordinates of the method")
+    expected = f"({len(vectors)}, 2)"
+    require(points.shape == (len(vectors), 2), f"coordinates of shape {points.shape} of the method", expected)
+    return points
+
+
+def _draw_thumbnails(axis, points, labels, name, data, cells):
+    rows, centers, side = one_per_cell(points, cells)
+    styles = class_styles(labels)
+    for row, center, image in zip(rows, centers, pictures(data, rows, _SIDE), strict=True):
+        size = _FILLED * side * np.array(image.shape[1::-1]) / max(image.shape[:2])
+        (left, lower), (right, upper) = center - size / 2, center + size / 2
+        axis.imshow(image, extent=(left, right, lower, upper))
+        if styles:
+            _frame(axis, (left, lower), size, styles[int(labels[row])][0])
+    for label, (color, _) in styles.items():
+        axis.plot([], [], "s", markerfacecolor="none", markeredgecolor=color, markeredgewidth=2, label=name(label))
+
+
+def _frame(axis, corner, size, color):
+    from matplotlib.patches import Rectangle
+
+    axis.add_patch(Rectangle(corner, *size, fill=False, color=color, linewidth=2, zorder=3))

@@ -1,0 +1,139 @@
+"""Animations of two-dimensional embeddings."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._atomic import atomic_write
+from tfdml._checks import as_vectors, is_labeled_set, require, require_whole
+from tfdml._figure import new_figure
+from tfdml.visualize.colors import labels_and_names
+from tfdml.visualize.maps import draw_points, finish
+
+_COLORS = 256  # of the whole animation
+_INCH = 100  # pixels
+
+
+def animation(
+    path: str | os.PathLike[str],
+    frames: Sequence[npt.ArrayLike],
+    data: Any = None,
+    *,
+    captions: Sequence[str] | None = None,
+    title: str | None = None,
+    seconds: float = 0.15,
+    hold: float = 2.0,
+    pixels: int = 480,
+) -> Path:
+    """Write a GIF of embeddings that move: one frame per moment, the same axes in all of them.
+
+        history = tfdml.callbacks.EmbeddingHistory(test)
+        model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
+        captions = [f"epoch {epoch}" for epoch in history.epochs]
+        tfdml.visualize.animation("training.gif", history.frames, history.data, captions=captions)
+
+    Args:
+        path: file to write, ending in .gif; it is replaced in one step.
+        frames: one or more arrays `(n, 2)` of the same n examples.
+        data: labeled set of the n examples, or `(n,)` integer class ids; up to eight classes have their own colors and
+            marks.
+        captions: one text per frame, written above it.
+        title: text before each caption.
+        seconds: time of a frame.
+        hold: time of the last frame, before the first one is shown again.
+        pixels: width and height.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: matplotlib or Pillow is not installed.
+        ValueError: no frames, frames of other shapes or with values that are not finite, another number of labels or
+            captions, or a time that is not positive.
+        OSError: `path` cannot be written.
+    """
+    _require_pillow()
+    require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")
+    require(min(seconds, hold) > 0, f"seconds={seconds}, hold={hold}", "numbers above 0")
+    require_whole("pixels", pixels, _INCH)
+    moments = _moments(frames)
+    texts = _texts(captions, title, len(moments))
+    pictures = _pictures(moments, _labels(data, moments.shape[1]), texts, pixels)
+    durations = [round(1000 * seconds)] * (len(moments) - 1) + [round(1000 * hold)]
+    with atomic_write(path) as new:
+        pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
+    return Path(path)
+
+
+def _require_pillow():
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("animation needs Pillow: pip install tfdml[plots].") from error
+
+
+def _moments(frames):
+    """All frames as one array `(frames, n, 2)`."""
+    require(len(frames) > 0, "no frames", "at least one. Did the callback see the training?")
+    moments = [as_vectors(frame, f"frames[{number}]") for number, frame in enumerate(frames)]
+    shapes = sorted({moment.shape for moment in moments})
+    expected = "(n, 2) for all. Train a model with dim=2, or map all frames together, as with tfdml.visualize.pca"
+    require(len(shapes) == 1 and shapes[0][1] == 2 and shapes[0][0] > 0, f"frames of shapes {shapes}", expected)
+    return np.stack(moments)
+
+
+def _labels(data, count):
+    """Class ids and their names; see `labels_and_names`."""
+    return labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
+
+
+def _texts(captions, title, count):
+    """The title of each frame."""
+    captions = [""] * count if captions is None else captions
+    require(len(captions) == count, f"{len(captions)} captions of {count} frames", "one caption per frame")
+    return [", ".join(filter(None, [title, caption])) for caption in captions]
+
+
+def _pictures(moments, labels_and_name, texts, pixels):
+    """The frames as images with one palette."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
+    canvas, axis = FigureCanvasAgg(figure), figure.subplots()
+    drawn = draw_points(axis, moments[0], *labels_and_name)
+    finish(figure, axis, moments.reshape(-1, 2), " ")
+    images = [_picture(canvas, axis, drawn, *moment) for moment in zip(moments, texts, strict=True)]
+    colors, _, counts = _colors_of(images[-1])
+    palette = colors[np.argsort(-counts, kind="stable")[:_COLORS]]
+    return [_in_palette(image, palette) for image in images]
+
+
+def _picture(canvas, axis, drawn, points, text):
+    """The figure as pixels, `(height, width, 3)`, after its points have moved."""
+    for collection, rows in drawn:
+        collection.set_offsets(points[rows])
+    axis.set_title(text or " ", fontsize=10)
+    canvas.draw()
+    return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def _in_palette(pixels, palette):
+    """An image of the nearest colors of a palette, `(colors, 3)`; Pillow's own search does not keep exact colors."""
+    from PIL import Image
+
+    colors, places, _ = _colors_of(pixels)
+    nearest = ((colors[:, None] - palette) ** 2).sum(axis=-1).argmin(axis=1).astype(np.uint8)
+    image = Image.fromarray(nearest[places].reshape(pixels.shape[:2]))
+    image.putpalette(palette.astype(np.uint8).tobytes())
+    return image
+
+
+def _colors_of(pixels):
+    """Colors of an image, `(colors, 3)` int64; the color of each pixel, `(pixels,)`; and pixels per color."""
+    codes = pixels.reshape(-1, 3) @ np.array([2**16, 2**8, 1])  # np.unique sorts whole numbers faster than rows
+    codes, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1), places, counts

@@ -1,0 +1,160 @@
+"""The folder that TensorBoard's projector reads: embeddings, metadata, thumbnails, and the list of them."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._checks import as_vectors, require, require_whole
+from tfdml.visualize.colors import labels_and_names
+from tfdml.visualize.pictures import pictures, shows_images
+
+CONFIG, _METADATA, _SPRITE = "projector_config.pbtxt", "metadata.tsv", "sprite.png"
+SPRITE_SIDE = 8192  # pixels, the largest image that browsers draw
+
+
+def projector(
+    path: str | os.PathLike[str],
+    embeddings: npt.ArrayLike | Mapping[str, npt.ArrayLike],
+    data: Any = None,
+    labels: npt.ArrayLike | None = None,
+    *,
+    thumbnail: int = 32,
+) -> Path:
+    """Write a folder for the projector of TensorBoard: points by PCA, t-SNE or UMAP, with classes and thumbnails.
+
+        tfdml.visualize.projector("logs/projector", embeddings, test)
+
+    `tensorboard --logdir logs/projector` shows it in the tab "Projector" of the inactive plugins. The folder holds
+    `NAME.tsv` with the embeddings; `metadata.tsv`, class, row and path of each example; `sprite.png`, the thumbnails of
+    images; and `projector_config.pbtxt`, which refers to them. Each file is written in one step, the list last.
+
+    Args:
+        path: folder to write; created if it does not exist. Other files in it stay.
+        embeddings: `(n, dim)`, or a dict from names to such arrays, between which the projector switches.
+        data: labeled set or sequence of n examples; examples that are not images, and None, have no thumbnails.
+        labels: `(n,)` integer class ids; None: those of a labeled set.
+        thumbnail: side of a thumbnail in pixels.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: no embeddings, embeddings that are not finite, other numbers of embeddings, examples and labels, a
+            name that is not a file name, or more thumbnails than an image of 8192 x 8192 pixels holds.
+        OSError: the folder cannot be written.
+    """
+    tensors = {name: as_vectors(x, name) for name, x in _named(embeddings).items()}
+    counts = sorted({len(x) for x in tensors.values()})
+    require(len(counts) == 1 and counts[0] > 0, f"embeddings of {counts} examples", "the same number, 1 or more")
+    labels_and_names(data, labels, counts[0])
+    require_sprite(counts[0] if shows_images(data) else 0, thumbnail)
+    folder = as_writable_path(Path(path) / CONFIG).parent
+    side = write_examples(folder, data, np.arange(counts[0]), labels=labels, thumbnail=thumbnail)
+    for name, x in tensors.items():
+        write_tensor(folder, name, x)
+    write_config(folder, list(tensors), side)
+    return folder
+
+
+def require_sprite(count: int, thumbnail: int) -> None:
+    """Raise a ValueError unless an image holds this number of thumbnails."""
+    require_whole("thumbnail", thumbnail, 1, SPRITE_SIDE)
+    most = (SPRITE_SIDE // thumbnail) ** 2
+    received = f"{count} examples with thumbnails of {thumbnail} pixels"
+    require(count <= most, received, f"at most {most}. Show fewer examples, or lower thumbnail")
+
+
+def write_examples(folder: Path, data: Any, rows: np.ndarray, *, labels: Any = None, thumbnail: int) -> int | None:
+    """Write what does not change in training: metadata, and thumbnails of images.
+
+    Args:
+        folder: folder of the projector.
+        data: labeled set or sequence of n examples, or None.
+        rows: `(n,)` numbers by which the examples are called.
+        labels: `(n,)` ids that replace those of the set.
+        thumbnail: side of a thumbnail in pixels.
+
+    Returns:
+        The side of a thumbnail; None without thumbnails.
+    """
+    has_images = shows_images(data)
+    if has_images:
+        require_sprite(len(rows), thumbnail)
+        _write_sprite(folder / _SPRITE, _sprite(data, len(rows), thumbnail))
+    _write_text(folder / _METADATA, _table(_metadata(data, rows, labels)))
+    return thumbnail if has_images else None
+
+
+def write_tensor(folder: Path, name: str, embeddings: npt.ArrayLike) -> None:
+    """Write embeddings `(n, dim)` as text from which float32 values are read back exactly."""
+    lines = [[f"{value:.9g}" for value in row] for row in np.asarray(embeddings, np.float32).tolist()]
+    _write_text(folder / f"{name}.tsv", _table(lines))
+
+
+def write_config(folder: Path, names: Sequence[str], thumbnail: int | None) -> None:
+    """Write the list of embeddings, of which the first one is shown first."""
+    from tensorboard.plugins.projector import ProjectorConfig
+
+    config = ProjectorConfig()
+    for name in names:
+        entry = config.embeddings.add(tensor_name=name, tensor_path=f"{name}.tsv", metadata_path=_METADATA)
+        if thumbnail is not None:
+            entry.sprite.image_path = _SPRITE
+            entry.sprite.single_image_dim.extend([thumbnail, thumbnail])
+    _write_text(folder / CONFIG, str(config))
+
+
+def _named(embeddings):
+    """Embeddings by name; names become files."""
+    found = dict(embeddings) if isinstance(embeddings, Mapping) else {"embeddings": embeddings}
+    for name in found:
+        plain = Path(name).name == name and f"{name}.tsv" != _METADATA
+        require(plain, f"embeddings of the name {name!r}", "a file name without folders, other than 'metadata'")
+    require(len(found) > 0, "no embeddings", "an array, or a dict of one or more")
+    return found
+
+
+def _metadata(data, rows, labels):
+    """Lines of class, row and path; a head if there are several columns, as TensorBoard expects."""
+    ids, name = labels_and_names(data, labels, len(rows))
+    columns = {} if ids is None else {"class": [name(label) for label in ids.tolist()]}
+    columns["row"] = rows.tolist()
+    if getattr(data, "paths", None) is not None:
+        columns["path"] = data.paths.tolist()
+    return [list(columns)] * (len(columns) > 1) + list(zip(*columns.values(), strict=True))
+
+
+def _table(lines):
+    """Text of tab-separated values."""
+    cells = ([" ".join(str(cell).split()) for cell in line] for line in lines)  # Tabs and line ends separate cells.
+    return "\n".join("\t".join(line) for line in cells) + "\n"
+
+
+def _sprite(data, count, side):
+    """Thumbnails in a square of rows and columns, `(pixels, pixels, 3)` uint8."""
+    import tensorflow as tf
+
+    number = math.ceil(math.sqrt(count))
+    grid = np.zeros((number, number, side, side, 3), np.uint8)
+    for place, image in enumerate(pictures(data, np.arange(count), side)):
+        square = tf.image.resize_with_pad(image, side, side, antialias=True)
+        grid[divmod(place, number)] = np.rint(np.clip(square, 0, 255))
+    return grid.transpose(0, 2, 1, 3, 4).reshape(number * side, number * side, 3)
+
+
+def _write_sprite(path, pixels):
+    import tensorflow as tf
+
+    with atomic_write(path) as new:
+        new.write_bytes(tf.io.encode_png(pixels).numpy())
+
+
+def _write_text(path, text):
+    with atomic_write(path) as new:
+        new.write_text(text, encoding="utf-8")
