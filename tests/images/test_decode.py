@@ -275,7 +275,8 @@ def test_a_jpeg_of_more_than_32_scans_is_refused():
 def test_an_end_mark_inside_a_comment_does_not_hide_scans():
     comment = b"\xff\xfe\x00\x06\xff\xd9ab"
     assert "cannot be decoded" in decoded(with_scans(200, between=comment))[0]
-    assert decoded(with_scans(200, before=comment))[0].startswith("200 scans")
+    for before in (comment, comment + b"\x00"):
+        assert decoded(with_scans(200, before=before))[0].startswith("200 scans")
 
 
 def test_a_jpeg_cut_at_a_restart_is_refused():
