@@ -18,6 +18,7 @@ PACKAGE = Path(tfdml.__file__).parent
 ARROWS = {
     "_checks": set(),
     "_atomic": set(),
+    "_checksums": set(),
     "_figure": set(),
     "_images": set(),
     "_environment": set(),
@@ -36,7 +37,7 @@ ARROWS = {
     "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_progress", "_serialization"},
     "search": {"_atomic", "_checks"},
     "metrics": {"_checks", "search"},
-    "export": {"_atomic", "_checks", "_environment", "datasets"},
+    "export": {"_atomic", "_checks", "_checksums", "_environment", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
     "visualize": {"_atomic", "_checks", "_figure", "search"},
     "analysis": {"_figure", "layers", "miners", "pairs"},

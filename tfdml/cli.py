@@ -26,14 +26,16 @@ from tfdml.zoo.places import folder_of
 GOOD, FAILED, USAGE = 0, 1, 2
 
 _SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
-_MODEL = "a SavedModel folder that tfdml exported, a .keras file, or a model of the zoo: its name, folder or URL"
+_MODEL = (
+    "a SavedModel folder that tfdml exported, or a folder of its versions; a .keras file; or a model of the zoo: its "
+    "name, folder or URL"
+)
 _INDEX = "what tfdml.search saved, or tfdml embed wrote"
 _TABLES = (".csv", ".tsv", ".parquet")
 _K = 10
 _LIMITS = {
     "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
     "max_pixels": "maximum of width times height (default: 33,554,432)",
-    "max_scans": "maximum number of scans of a progressive JPEG (default: 32)",
     "max_images": "maximum number of images of a request (default: 64)",
     "max_neighbors": "maximum number of neighbors (default: 100)",
     "max_requests": "requests that are answered at the same time (default: 64)",
@@ -97,10 +99,12 @@ def evaluate(options: argparse.Namespace) -> int:
 def find(options: argparse.Namespace) -> int:
     """Find the neighbors of images in an index."""
     model, view = open_model(options.model, options.preprocessing)
-    index, describe = open_index(options.index)
+    index, describe = open_index(options.index, columns=bool(options.where))
+    with _usage(f"--where {options.where}"):
+        where = _mask(options.where, index) if options.where else None
     images = _read_images(options.images, view)
-    k = min(_K, len(index)) if options.k is None else options.k
-    found = index.search(models.embed(model, images, batch_size=options.batch_size), k)
+    k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
+    found = index.search(models.embed(model, images, batch_size=options.batch_size), k, where=where)
     records = [
         {
             "image": image,
@@ -145,6 +149,7 @@ def _application(serving, options):
             model,
             view,
             name=options.name,
+            version=model.version if isinstance(model, export.LoadedModel) else 1,
             index=index,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
@@ -244,15 +249,19 @@ def open_set(options: argparse.Namespace, view: datasets.Preprocessing) -> datas
     return part
 
 
-def open_index(path: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """An index, and a function from an id to what is known about it.
+
+    Args:
+        path: folder of an index, or what `tfdml.models.write_embeddings` wrote.
+        columns: whether labels and paths of embeddings become metadata of the index, which needs pyarrow.
 
     Raises:
         UsageError: there is neither an index nor embeddings, or they cannot be read.
     """
+    if columns or (Path(path) / "index.json").is_file():
+        return (index := _open_described(path)), lambda id: _metadata(index, id)
     with _usage(f"INDEX={path!r}"):
-        if (Path(path) / "index.json").is_file():
-            return (index := search.load(path)), lambda id: _metadata(index, id)
         found = models.read_embeddings(path)
         return search.Exact(found.embeddings, found.rows), _description(found)
 
@@ -267,6 +276,21 @@ def _open_described(path):
         if found.labels is not None:
             columns["label"] = np.array(found.class_names)[found.labels]
         return search.Exact(found.embeddings, found.rows, metadata=columns or None)
+
+
+def _mask(conditions, index):
+    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool; None for all."""
+    from pyarrow import array, compute
+
+    columns = index.metadata.column_names if index.metadata is not None else []
+    wanted: dict[str, list[str]] = {}
+    for column, _, value in (condition.partition("=") for condition in conditions):
+        require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
+        wanted.setdefault(column, []).append(value)
+    values = {column: array(texts).cast(index.metadata[column].type) for column, texts in wanted.items()}
+    mask = np.logical_and.reduce([index.mask(compute.field(column).isin(found)) for column, found in values.items()])
+    require(bool(mask.any()), "values that no item has", "values of the columns")
+    return mask
 
 
 def _metadata(index, id):
@@ -405,6 +429,8 @@ def _find_options(parser):
     parser.add_argument("index", metavar="INDEX", help=_INDEX)
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {_K})")
+    text = "only items with this value; repeat it for other columns, and for other values of a column"
+    parser.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
     _model_options(parser)
 
 
