@@ -17,8 +17,8 @@ PACKAGE = Path(tfdml.__file__).parent
 # Each room, and the rooms it may know.
 ARROWS = {
     "_checks": set(),
+    "_checksums": {"_checks"},
     "_atomic": set(),
-    "_checksums": set(),
     "_figure": set(),
     "_images": set(),
     "_environment": set(),
@@ -66,7 +66,17 @@ ARROWS = {
         "visualize",
     },
     "serving": {"_checks", "datasets"},
-    "zoo": {"_atomic", "_checks", "_environment", "datasets", "evaluation", "export", "metrics", "models"},
+    "zoo": {
+        "_atomic",
+        "_checks",
+        "_checksums",
+        "_environment",
+        "datasets",
+        "evaluation",
+        "export",
+        "metrics",
+        "models",
+    },
     "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving", "zoo"},
     "__main__": {"cli"},
 }

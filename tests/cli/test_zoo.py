@@ -51,9 +51,9 @@ def test_models_are_measured_again(run, tmp_path):
     evaluating_sums = zoo.verify("squares")
     assert evaluating_sums == ("model.json: differs from SHA256SUMS",)
     assert run("zoo", "evaluate", "squares")[0] == 1
-    from tfdml.zoo.checksums import write_sums
+    from tfdml._checksums import write_checksums
 
-    write_sums(card.parent)
+    write_checksums(card.parent)
     code, out, _ = run("zoo", "evaluate", "squares", "--json")
     assert (code, json.loads(out)[0]["agrees"]) == (1, False)
 

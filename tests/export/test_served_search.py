@@ -161,7 +161,7 @@ def test_a_flipped_bit_in_any_file_of_a_model_is_found(folder, tmp_path):
     assert names == {"saved_model.pb", "fingerprint.pb", "variables", "assets.extra"}
     for file in files_of(path):
         for _ in flipped(file, np.linspace(0, file.stat().st_size - 1, 12).astype(int)):
-            with pytest.raises(ValueError, match=r"a SavedModel that cannot be read .* is missing or damaged"):
+            with pytest.raises(ValueError, match=r"SavedModel that cannot be read .*expected the files as they were"):
                 export.load(path)
     (path / "README.md").write_text("more about the model")
     assert export.load(path).class_names == ("class 0", "class 1", "class 2")
@@ -170,23 +170,23 @@ def test_a_flipped_bit_in_any_file_of_a_model_is_found(folder, tmp_path):
 
 
 def test_every_flipped_bit_of_the_list_of_checksums_is_found(tmp_path):
-    for name in ("a", "b b"):
+    for name in ("a", "b.b"):
         (tmp_path / name).write_text(name)
     write_checksums(tmp_path, "SUMS")
-    sums = [hashlib.sha256(name.encode()).hexdigest() + f"  {name}\n" for name in ("a", "b b")]
+    sums = [hashlib.sha256(name.encode()).hexdigest() + f"  {name}\n" for name in ("a", "b.b")]
     assert (tmp_path / "SUMS").read_text() == "".join(sums)
     content = (tmp_path / "SUMS").read_bytes()
     for place, bit in itertools.product(range(len(content)), range(8)):
         (tmp_path / "SUMS").write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
-        with pytest.raises(ValueError, match="is missing or damaged"):
+        with pytest.raises(ValueError, match="expected the files as they were written"):
             require_checksums(tmp_path, "SUMS")
     (tmp_path / "SUMS").write_bytes(content)
     require_checksums(tmp_path, "SUMS")
-    (tmp_path / "b b").unlink()
-    with pytest.raises(ValueError, match=r"b b in .* is missing or damaged"):
+    (tmp_path / "b.b").unlink()
+    with pytest.raises(ValueError, match=r"b\.b: missing"):
         require_checksums(tmp_path, "SUMS")
     (tmp_path / "SUMS").write_text("")
-    with pytest.raises(ValueError, match=r"SUMS in .* is missing or damaged"):
+    with pytest.raises(ValueError, match=r"SUMS: .* of another form"):
         require_checksums(tmp_path, "SUMS")
 
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
+from tfdml import _checksums as checksums
 from tfdml import evaluate, export, metrics, models, zoo
-from tfdml.zoo import checksums
 from tfdml.zoo.loading import open_named
 
 FILES = [
+    "1/assets.extra/SHA256SUMS",
     "1/assets.extra/preprocessing.json",
     "1/assets.extra/tf_serving_warmup_requests",
     "1/assets.extra/versions.json",
@@ -121,7 +122,7 @@ def test_numbers_that_differ_by_more_than_a_tenth_of_a_point_do_not_agree(root):
         content = json.loads(file.read_text())
         content["metrics"]["map@r"]["value"] += step
         file.write_text(json.dumps(content))
-        checksums.write_sums(root / "squares")
+        checksums.write_checksums(root / "squares")
         found = zoo.evaluate("squares", root=root, data=DATA, gallery=DATA)
         assert found.agrees == agrees
         assert ("NOT" in str(found)) != agrees
@@ -196,7 +197,7 @@ def test_code_inside_a_model_is_refused(root):
     inputs = keras.Input((8, 8, 1))
     model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.Lambda(lambda x: x + 1)(inputs)))
     model.save(root / "squares" / "model.keras")
-    checksums.write_sums(root / "squares")
+    checksums.write_checksums(root / "squares")
     with pytest.raises(ValueError, match="safe_mode"):
         zoo.load("squares", root=root)
 

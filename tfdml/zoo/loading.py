@@ -7,9 +7,9 @@ import keras
 
 from tfdml._atomic import read_whole
 from tfdml._checks import require
+from tfdml._checksums import problems
 from tfdml.datasets import Preprocessing
 from tfdml.zoo.card import FILE, Card, read_card
-from tfdml.zoo.checksums import problems
 from tfdml.zoo.places import folder_of, is_url, root_of
 
 MODEL = "model.keras"

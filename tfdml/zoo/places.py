@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tfdml._atomic import atomic_write, recovered
 from tfdml._checks import require
+from tfdml._checksums import SUMS, parsed, problems
 from tfdml.datasets.array_cache import cache_folder
 from tfdml.zoo.card import FILE
-from tfdml.zoo.checksums import SUMS, parsed, problems
 
 ROOT = "savedmodels"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")

@@ -9,13 +9,13 @@ import keras
 
 from tfdml._atomic import as_writable_path, atomic_write
 from tfdml._checks import is_labeled_set, require, require_seed
+from tfdml._checksums import write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.records import Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
 from tfdml.zoo.card import FILE, Card, write_card
-from tfdml.zoo.checksums import write_sums
 from tfdml.zoo.evaluating import data_id, measure
 from tfdml.zoo.listing import write_table
 from tfdml.zoo.loading import MODEL, TOWERS
@@ -100,7 +100,7 @@ def save(
         _bare(model).save(new / MODEL)
         about |= _about_model(model, preprocessing) | {"sizes": _sizes(new)} | environment()
         write_card(new, Card(**about))
-        write_sums(new)
+        write_checksums(new)
     write_table(folder.parent)
     return folder
 
