@@ -159,7 +159,6 @@ def serving(trained):
         assert "/v1/models/model:predict" in {resource.canonical for resource in application.router.resources()}
 
 
-<<<<<<< HEAD
 def zoo(trained):
     data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef")
     about = {"summary": "", "recipe": "", "command": "", "seed": 0, "license": "", "root": trained.folder / "zoo"}
@@ -167,14 +166,14 @@ def zoo(trained):
     found = tfdml.zoo.evaluate("squares", root=trained.folder / "zoo", data=data)
     assert found.agrees
     assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
-=======
+
+
 def visualize(trained):
     x = trained.model.predict(IMAGES, verbose=0)
     figure = tfdml.visualize.retrieval_grid(x, IMAGES, LABELS, queries=2, k=3)
     figure.savefig(trained.folder / "neighbors.png")
     assert (trained.folder / "neighbors.png").read_bytes().startswith(b"\x89PNG")
     assert len(figure.axes) == 2 * 4
->>>>>>> main
 
 
 @pytest.mark.slow
