@@ -31,6 +31,15 @@ def test_a_model_is_whole_and_takes_less_than_5_mb(name):
     assert sum(path.stat().st_size for path in files) < 5e6
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_each_saved_model_holds_every_weight_once(name):
+    card = zoo.card(name, root=ROOT / "savedmodels")
+    sizes = [size for file, size in card.sizes.items() if file.endswith(".data-00000-of-00001")]
+    assert len(sizes) == max(1, len(card.towers))
+    for size in sizes:
+        assert 4 * card.parameters <= size < 4.1 * card.parameters
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_numbers_of_a_card_are_reproduced(name):
