@@ -12,7 +12,7 @@ from pathlib import Path
 from _report import format_cell
 
 HERE = Path(__file__).parent
-PAGES = [HERE / "README.md", *(HERE.parent / "docs" / name for name in ("losses/proxies.md", "clustering.md"))]
+PAGES = [HERE / "README.md", *(HERE.parent / "docs" / name for name in ("losses/proxies.md", "clustering.md", "server.md"))]
 
 
 def filled(text):

@@ -1,6 +1,5 @@
 """The code in the documents runs, and their numbers are the measured ones."""
 
-import functools
 import importlib
 import os
 import re
@@ -17,6 +16,8 @@ import tensorflow as tf
 import tfdml
 from studies import __main__ as studies
 from studies import ensembles, glyphs, pages, precision, runner
+from tests import FEW_OPTIMIZATIONS
+from tests.small_networks import without_download
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -40,20 +41,6 @@ def own_photos(folder):
     (folder / "photos.csv").write_text("\n".join(lines))
 
 
-def without_download(build):
-    """A network of keras.applications of one convolution, whose "imagenet" weights are random."""
-
-    @functools.wraps(build)
-    def network(*, include_top, weights, input_shape):
-        images = keras.Input(input_shape)
-        model = keras.Model(images, keras.layers.Conv2D(4, 7, strides=7, activation="relu")(images))
-        if weights not in (None, "imagenet"):
-            model.load_weights(weights)
-        return model
-
-    return network
-
-
 def programs(page):
     """The blocks of a page that are files: name and content."""
     return re.findall(r"^```python (\S+)\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -66,8 +53,8 @@ def commands(page):
 
 
 def short(code):
-    """The code with one step per epoch and one epoch: documents show the size that users train."""
-    return re.sub(r"\b(steps_per_epoch=|epochs=|steps = )\d+", r"\g<1>1", code)
+    """The code with one step per epoch, one epoch and one trial: documents show the size that users train."""
+    return re.sub(r"\b(steps_per_epoch=|epochs=|steps = |trials=)\d+", r"\g<1>1", code)
 
 
 def blocks(page):
@@ -90,8 +77,9 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
         own_photos(tmp_path)
     if page.name == "zoo.md":
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
-    if page.name == "photos.md":
-        monkeypatch.setattr(keras.applications, "ResNet50", without_download(keras.applications.ResNet50))
+    if page.name in ("photos.md", "networks.md"):
+        for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
+            monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))
     names = {}
     for block in blocks(page):
         exec(compile(short(at_its_lines(page, block)), str(page), "exec"), names)
@@ -103,7 +91,7 @@ def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
     for name, content in programs(page):
         (tmp_path / name).write_text(short(content))
     folders = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": folders, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "PATH": folders, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **FEW_OPTIMIZATIONS}
     assert {name for name, _ in programs(page)} == set(re.findall(r"python (\S+)", "\n".join(commands(page))))
     for command in commands(page):
         done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)

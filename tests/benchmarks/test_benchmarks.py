@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
+
+from tests import FEW_OPTIMIZATIONS
+from tests.small_networks import without_download
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -48,6 +52,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
     ],
 )
 def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.applications, "MobileNet", without_download(keras.applications.MobileNet))
     rows = table_of(script, tmp_path, monkeypatch, *options)
     assert columns <= set(rows[0])
 
@@ -173,7 +178,7 @@ gpu_losses.main()
 
 def on_a_gpu_machine(output, *names):
     command = [sys.executable, "-c", WITHOUT_TENSORFLOW, str(output), *names]
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    environment = {**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax"}
     return subprocess.run(command, capture_output=True, text=True, cwd=BENCHMARKS, env=environment)
 
 
@@ -225,7 +230,11 @@ gpu_fit.main()
 def test_training_steps_are_timed_without_tensorflow_and_beside_a_peer_that_runs_out_of_memory(tmp_path):
     command = [sys.executable, "-c", STEPS_WITHOUT_TENSORFLOW, str(tmp_path / "table.csv")]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=BENCHMARKS, env={**os.environ, "KERAS_BACKEND": "jax"}
+        command,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS,
+        env={**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax"},
     )
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())

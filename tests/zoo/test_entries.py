@@ -204,7 +204,8 @@ def test_code_inside_a_model_is_refused(root):
 
 def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
     found = zoo.list(root)
-    assert found.names == ("pair", "squares")
+    assert found.names == tuple(found) == ("pair", "squares")
+    assert len(found) == 2
     assert "squares  Squares." in str(found)
     content = (root / "pair" / "model.json").read_text()
     (root / "pair" / "model.json").write_text(content.replace('"format": 1', '"format": 2'))

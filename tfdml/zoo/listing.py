@@ -1,6 +1,7 @@
 """The entries of a folder, and the table of them that a person reads."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ numbers on different sets cannot be compared. Each model has a page with all num
 
 @dataclass(frozen=True)
 class Listing:
-    """Entries of a folder; it prints as a table.
+    """Entries of a folder; it prints as a table, and iterates over their names.
 
     Attributes:
         cards: a `Card` per entry, sorted by name.
@@ -37,6 +38,12 @@ class Listing:
         return "\n".join([*lines, *(f"{name}: {reason}" for name, reason in self.unreadable)]) or "no entries"
 
     __repr__ = __str__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.cards)
 
     @property
     def names(self) -> tuple[str, ...]:
