@@ -5,10 +5,12 @@ Seven of ten requests hold a photo, whose embedding is compared with that of the
 what a server must refuse: cut and foreign files, files and requests beyond the limits, and files made to take much time
 or memory. `p50` and `p99` are of photos, from the first byte sent to the last received; `model_ms` is the time of the
 model for one photo, `file_ms` that of reading and embedding one, both alone on the machine. `wrong` counts answers that
-differ, `unrefused` bad requests without a status of 4xx and a reason. The memory is that of the server after a tenth of
-the time, at the end, and at most.
+differ, `unrefused` bad requests without a status of 4xx and a reason. `busy` is the share of the time in which the
+server reads and embeds images. Near 1 the clients wait for each other: the time of a request is then that of the files
+of all clients, 32 file_ms / cores, and not that of one. The memory is that of the server after a tenth of the time, at
+the end, and at most. A second table counts requests and answers by kind.
 
-    python benchmarks/serving.py            # two minutes on two cores
+    python benchmarks/serving.py            # 90 seconds on two cores
     python benchmarks/serving.py --quick    # a small model, a few seconds
 """
 
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import aiohttp
@@ -34,12 +37,13 @@ from PIL import Image
 
 import tfdml
 
-FULL = {"side": 224, "clients": {1: 15.0, 32: 60.0}, "largest": 1600}
+FULL = {"side": 224, "clients": {1: 10.0, 32: 60.0}, "largest": 1600}
 QUICK = {"side": 16, "clients": {4: 2.0}, "largest": 80}
 LIMITS = {"max_bytes": 4 * 2**20, "max_pixels": 2**22}
 PHOTOS = 24
 SHARE_OF_PHOTOS = 0.7
-COLUMNS = ["clients", "photos", "refused", "wrong", "unrefused", "per_second", "p50_ms", "p99_ms", "file_ms", "end_mib"]
+COLUMNS = ["clients", "photos", "refused", "wrong", "unrefused", "per_second", "busy", "p50_ms", "p99_ms"]
+COLUMNS += ["model_ms", "file_ms", "begin_mib", "end_mib"]
 
 
 def make_model(folder, side):
@@ -155,7 +159,8 @@ class Load:
             embeddings,
         )
         self._metrics = address.split("/v1/")[0] + "/metrics"
-        self.times, self.refused, self.wrong, self.unrefused, self.memory = [], 0, [], [], []
+        self.times, self.wrong, self.unrefused, self.memory, self.busy = [], [], [], [], []
+        self.kinds = Counter()
 
     async def run(self, clients, seconds):
         """Sends requests for some seconds."""
@@ -178,12 +183,13 @@ class Load:
         begin = time.perf_counter()
         status, answer = await self._answer(session, self._good[which])
         self.times.append(1000 * (time.perf_counter() - begin))
+        self.kinds["photo", status] += 1
         right = status == 200 and np.allclose(answer["predictions"], [self._embeddings[which]], atol=1e-4)
         self.wrong += [] if right else [(int(which), status)]
 
     async def _refusal(self, session, name, body):
         status, answer = await self._answer(session, body)
-        self.refused += 1
+        self.kinds[name, status] += 1
         self.unrefused += [] if 400 <= status < 500 and answer.get("error") else [(name, status)]
 
     async def _answer(self, session, body):
@@ -193,7 +199,9 @@ class Load:
     async def _watch(self, session, pause):
         while time.perf_counter() < self._end:
             await asyncio.sleep(pause)
-            self.memory.append(value_of(await self._text(session), "process_resident_memory_bytes") / 2**20)
+            text = await self._text(session)
+            self.memory.append(value_of(text, "process_resident_memory_bytes") / 2**20)
+            self.busy.append((time.perf_counter(), value_of(text, "tfdml_batch_seconds_sum")))
 
     async def _text(self, session):
         async with session.get(self._metrics) as response:
@@ -201,14 +209,17 @@ class Load:
 
     def row(self, clients, seconds, times):
         """The numbers of a run."""
+        (begin, worked), (end, worked_in_all) = self.busy[0], self.busy[-1]
+        refused = self.kinds.total() - len(self.times)
         return {
             "clients": clients,
             "seconds": seconds,
             "photos": len(self.times),
-            "refused": self.refused,
+            "refused": refused,
             "wrong": len(self.wrong),
             "unrefused": len(self.unrefused),
-            "per_second": (len(self.times) + self.refused) / seconds,
+            "per_second": self.kinds.total() / seconds,
+            "busy": (worked_in_all - worked) / (end - begin),
             "p50_ms": float(np.percentile(self.times, 50)),
             "p99_ms": float(np.percentile(self.times, 99)),
             **times,
@@ -221,6 +232,11 @@ class Load:
 def value_of(metrics, name):
     """A number in the text of Prometheus."""
     return float(re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)[1])
+
+
+def kinds_of(load):
+    """One row per kind of request and status of its answer."""
+    return [{"request": name, "status": status, "count": n} for (name, status), n in sorted(load.kinds.items())]
 
 
 def measure(settings):
@@ -237,6 +253,7 @@ def measure(settings):
                 load = Load(address, good, bad, embeddings)
                 asyncio.run(load.run(clients, seconds))
                 print(f"{clients} clients: wrong {load.wrong[:5]}, unrefused {load.unrefused[:5]}")
+                print_table(kinds_of(load), ["request", "status", "count"])
                 yield load.row(clients, seconds, times)
         finally:
             process.terminate()

@@ -12,7 +12,8 @@ from pathlib import Path
 from _report import format_cell
 
 HERE = Path(__file__).parent
-PAGES = [HERE / "README.md", *(HERE.parent / "docs" / name for name in ("losses/proxies.md", "clustering.md"))]
+DOCS = HERE.parent / "docs"
+PAGES = [HERE / "README.md", DOCS / "losses" / "proxies.md", DOCS / "clustering.md", DOCS / "server.md"]
 
 
 def filled(text):

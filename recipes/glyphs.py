@@ -1,9 +1,10 @@
-"""Zero-shot retrieval of characters: train, watch retrieval, export, search.
+"""Zero-shot retrieval of characters: train, watch retrieval, export, search, serve.
 
 Claim: a small network learns from 676 characters to find 854 others that it has never seen.
 Retrieval is watched on 196 validation classes, and the settings were chosen on them, by
 `python -m studies.glyphs --choose`. The test classes are searched once, after training. The README has the numbers of
-several seeds, by `python -m studies.glyphs`.
+several seeds, by `python -m studies.glyphs`. What is left is a model with its card in savedmodels/demo, a report as an
+HTML page, and an index of the test images for the server.
 
     python recipes/glyphs.py                # the whole story, three to four minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped
@@ -51,8 +52,10 @@ def main():
     untrained = tfdml.models.embed(model, test)
 
     model, start = fitted(model, train, evaluation, epochs, steps, options)
-    tfdml.export.saved_model(model, out / "saved_model")
-    trained = served_embeddings(out / "saved_model", test.images)
+    entry = zoo_entry(model, test, options)
+    trained = served_embeddings(entry / "1", test.images)
+    tfdml.evaluate(trained, test).html(out / "report.html")
+    save_index(out / "index", trained, test)
 
     draw_history(out / "training.png", out / "history.csv", before=before)
     for name, found in {"before": untrained, "after": trained}.items():
@@ -67,6 +70,8 @@ def main():
         "resumed_at_epoch": start // steps,
     }
     report(out, about, results)
+    print(f"{entry} holds the model and its card, {out / 'report.html'} what to know about its mistakes.")
+    print(f"Search by your own drawings: tfdml serve {entry} --index {out / 'index'}")
 
 
 def arguments():
@@ -76,6 +81,7 @@ def arguments():
     parser.add_argument("--resume", action="store_true", help="resume from the last whole epoch in --output")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/glyphs"))
+    parser.add_argument("--models", type=Path, default=Path("savedmodels/demo"), help="where the model is kept")
     return parser.parse_args()
 
 
@@ -121,6 +127,34 @@ def quick_parts(classes=40):
     parts = tfdml.datasets.glyphs(validation=True)
     few = [part.classes(range(classes)) for part in parts]
     return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
+
+
+def zoo_entry(model, test, options):
+    """The folder of the model, with a card of its numbers on the test classes."""
+    flags = " --quick" * options.quick + f" --seed {options.seed}"
+    return tfdml.zoo.save(
+        model,
+        "glyphs",
+        test,
+        summary="Images of characters, gray: finds the same character in another typeface.",
+        recipe="recipes/glyphs.py",
+        command=f"python recipes/glyphs.py{flags}",
+        seed=options.seed,
+        license="Apache-2.0",
+        choice="The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
+        root=options.models,
+    )
+
+
+def save_index(folder, embeddings, test):
+    """Write the test images as files, and an index of their embeddings that knows them."""
+    images = folder.with_name("images").resolve()
+    images.mkdir(exist_ok=True)
+    paths = [str(images / f"{row}.png") for row in range(len(test))]
+    for path, image in zip(paths, test.images, strict=True):
+        keras.utils.save_img(path, image, scale=False)
+    labels = [test.class_names[label] for label in test.labels]
+    tfdml.search.Exact(embeddings, metadata={"path": paths, "label": labels}).save(folder)
 
 
 def pixels(images):

@@ -16,6 +16,7 @@ rate and the temperature of each kind are the best of four on validation classes
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -33,8 +34,10 @@ def main():
     options, begin = arguments(), time.time()
     options.output.mkdir(parents=True, exist_ok=True)
     parts = tfdml.datasets.glyphs(validation=True)
-    train, validation, test = (sides(part.classes(range(40)) if options.quick else part) for part in parts)
-    measured, protocol = (validation, parts[1].protocol) if options.choose else (test, parts[2].protocol)
+    if options.quick:
+        parts = [replace(part.classes(range(40)), protocol=f"{part.protocol}/first-40-classes") for part in parts]
+    train, validation, test = map(tfdml.datasets.sketches, parts)
+    measured = validation if options.choose else test
     evaluation = tfdml.callbacks.RetrievalEvaluation(measured[0], gallery=measured[1], k=(1, 8))
 
     results = {"pixels": [pixels(*measured)]}
@@ -47,7 +50,7 @@ def main():
             tfdml.export.saved_model(tower, options.output / kind / tower.name)
 
     about = {
-        "protocol": f"{protocol}/outlines-against-other-designs" + "/first-40-classes" * options.quick,
+        "protocol": measured[0].protocol,
         "seeds": options.seeds,
         "seconds": round(time.time() - begin, 1),
         **tfdml.environment("pillow", "matplotlib"),
@@ -71,20 +74,6 @@ def arguments():
     options = parser.parse_args()
     options.seeds = [0] if options.choose or options.quick else [0, 1, 2]
     return options
-
-
-def sides(part):
-    """Outlines of three type designs, and filled characters of the two others: each images and labels."""
-    sketched = part.designs % 2 == 0
-    return (outlines(part.images[sketched]), part.labels[sketched]), (part.images[~sketched], part.labels[~sketched])
-
-
-def outlines(images):
-    """The morphological gradient: the maximum minus the minimum of the 3 x 3 pixels around each pixel."""
-    height, width = images.shape[1:3]
-    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
-    shifted = [padded[:, row : row + height, column : column + width] for row in range(3) for column in range(3)]
-    return np.max(shifted, axis=0) - np.min(shifted, axis=0)
 
 
 def trained(kind, settings, train, seed, options):
@@ -111,8 +100,9 @@ def network():
 
 def pixels(queries, gallery):
     """Metrics of the pixels as embeddings; those of the gallery are outlined, too."""
-    x, y = (images.reshape(len(images), -1).astype("float32") for images in (queries[0], outlines(gallery[0])))
-    return tfdml.metrics.retrieval(x, queries[1], gallery=y, gallery_labels=gallery[1], k=(1, 8))
+    images = queries.images, tfdml.datasets.outlines(gallery.images)
+    x, y = (side.reshape(len(side), -1).astype("float32") for side in images)
+    return tfdml.metrics.retrieval(x, queries.labels, gallery=y, gallery_labels=gallery.labels, k=(1, 8))
 
 
 if __name__ == "__main__":

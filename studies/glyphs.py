@@ -27,7 +27,8 @@ def results_of(seed, folder):
     """The results of one seed, which is trained unless they exist."""
     output = folder / f"glyphs-{seed}"
     if not (output / "results.json").exists():
-        command = [sys.executable, "-m", "recipes.glyphs", "--resume", "--seed", str(seed), "--output", str(output)]
+        folders = ["--output", str(output), "--models", str(output / "models")]
+        command = [sys.executable, "-m", "recipes.glyphs", "--resume", "--seed", str(seed), *folders]
         subprocess.run(command, check=True, cwd=pages.ROOT)
     return json.loads((output / "results.json").read_text())
 

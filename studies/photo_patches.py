@@ -26,6 +26,7 @@ import tensorflow as tf
 
 import tfdml
 from benchmarks import photo_patches as baselines
+from recipes.zoo import turned
 from studies import pages, runner
 
 CHOICE, ROWS, PAIR = [pages.RESULTS / f"photo_patches{name}.csv" for name in ("_choice", "", "_stereo")]
@@ -96,16 +97,6 @@ def network(run):
     x = keras.ops.mean(x, axis=-1, keepdims=True) if run.gray else x
     x = tfdml.models.residual(x, stem=run.stem, widths=run.widths, blocks=run.blocks)
     return tfdml.models.EmbeddingModel(images, x)
-
-
-def turned(images, seed, *, per_class):
-    """Each class of a batch in one of the eight flips and quarter turns, drawn at random by a stateless `seed`."""
-    x = tf.reshape(images, (-1, per_class, *images.shape[1:]))
-    bits = tf.random.stateless_uniform((3, x.shape[0], 1, 1, 1, 1), seed, 0, 2, tf.int32) > 0
-    x = tf.where(bits[0], tf.reverse(x, [2]), x)
-    x = tf.where(bits[1], tf.reverse(x, [3]), x)
-    x = tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x)
-    return tf.reshape(x, images.shape)
 
 
 def batches(run, part):

@@ -17,6 +17,7 @@ PACKAGE = Path(tfdml.__file__).parent
 # Each room, and the rooms it may know.
 ARROWS = {
     "_checks": set(),
+    "_checksums": {"_checks"},
     "_atomic": set(),
     "_figure": set(),
     "_images": set(),
@@ -36,7 +37,7 @@ ARROWS = {
     "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_progress", "_serialization"},
     "search": {"_atomic", "_checks"},
     "metrics": {"_checks", "search"},
-    "export": {"_atomic", "_checks", "_environment", "datasets"},
+    "export": {"_atomic", "_checks", "_checksums", "_environment", "datasets"},
     "addons": {"_checks", "_serialization", "losses", "pairs"},
     "visualize": {"_atomic", "_checks", "_figure", "search"},
     "analysis": {"_figure", "layers", "miners", "pairs"},
@@ -65,7 +66,18 @@ ARROWS = {
         "visualize",
     },
     "serving": {"_checks", "datasets"},
-    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving"},
+    "zoo": {
+        "_atomic",
+        "_checks",
+        "_checksums",
+        "_environment",
+        "datasets",
+        "evaluation",
+        "export",
+        "metrics",
+        "models",
+    },
+    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving", "zoo"},
     "__main__": {"cli"},
 }
 

@@ -75,6 +75,8 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
     if page.name in ("photos.md", "evaluation.md"):
         own_photos(tmp_path)
+    if page.name == "zoo.md":
+        (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
     if page.name in ("photos.md", "networks.md"):
         for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))

@@ -167,6 +167,15 @@ def visualize(trained):
     assert len(figure.axes) == 2 * 4
 
 
+def zoo(trained):
+    data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef")
+    about = {"summary": "", "recipe": "", "command": "", "seed": 0, "license": "", "root": trained.folder / "zoo"}
+    tfdml.zoo.save(trained.model, "squares", data, **about)
+    found = tfdml.zoo.evaluate("squares", root=trained.folder / "zoo", data=data)
+    assert found.agrees
+    assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("room", tfdml.__all__)
 def test_a_room_works(room, trained):

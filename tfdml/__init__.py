@@ -31,6 +31,7 @@ __all__ = [
     "search",
     "serving",
     "visualize",
+    "zoo",
 ]
 
 

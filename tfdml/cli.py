@@ -1,4 +1,4 @@
-"""The command line: `tfdml embed`, `evaluate`, `search`, `serve` and `verify`.
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `verify` and `zoo`.
 
 A command is a function of the parsed options that prints its results and returns the exit code, and a function that
 declares the options; `COMMANDS` lists both.
@@ -17,21 +17,25 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets, evaluation, export, models, search
+from tfdml import datasets, evaluation, export, models, search, zoo
 from tfdml._checks import require
 from tfdml.models.bulk_embedding import embed_loadable
+from tfdml.zoo.loading import open_named
+from tfdml.zoo.places import folder_of
 
 GOOD, FAILED, USAGE = 0, 1, 2
 
 _SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
-_MODEL = "a SavedModel folder that tfdml exported, or a .keras file"
+_MODEL = (
+    "a SavedModel folder that tfdml exported, or a folder of its versions; a .keras file; or a model of the zoo: its "
+    "name, folder or URL"
+)
 _INDEX = "what tfdml.search saved, or tfdml embed wrote"
 _TABLES = (".csv", ".tsv", ".parquet")
 _K = 10
 _LIMITS = {
     "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
     "max_pixels": "maximum of width times height (default: 33,554,432)",
-    "max_scans": "maximum number of scans of a progressive JPEG (default: 32)",
     "max_images": "maximum number of images of a request (default: 64)",
     "max_neighbors": "maximum number of neighbors (default: 100)",
     "max_requests": "requests that are answered at the same time (default: 64)",
@@ -95,10 +99,12 @@ def evaluate(options: argparse.Namespace) -> int:
 def find(options: argparse.Namespace) -> int:
     """Find the neighbors of images in an index."""
     model, view = open_model(options.model, options.preprocessing)
-    index, describe = open_index(options.index)
+    index, describe = open_index(options.index, columns=bool(options.where))
+    with _usage(f"--where {options.where}"):
+        where = _mask(options.where, index) if options.where else None
     images = _read_images(options.images, view)
-    k = min(_K, len(index)) if options.k is None else options.k
-    found = index.search(models.embed(model, images, batch_size=options.batch_size), k)
+    k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
+    found = index.search(models.embed(model, images, batch_size=options.batch_size), k, where=where)
     records = [
         {
             "image": image,
@@ -143,6 +149,7 @@ def _application(serving, options):
             model,
             view,
             name=options.name,
+            version=model.version if isinstance(model, export.LoadedModel) else 1,
             index=index,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
@@ -165,6 +172,40 @@ def verify(options: argparse.Namespace) -> int:
     return FAILED if records else GOOD
 
 
+def models_of_zoo(options: argparse.Namespace) -> int:
+    """List the models of the zoo, measure them again, or compare their files with their checksums."""
+    with _usage(f"--root {options.root}"):
+        names = options.names or zoo.list(options.root).names
+    with _usage("NAME"):
+        for name in names:
+            folder_of(name, options.root)
+    return {"list": _list_zoo, "evaluate": _evaluate_zoo, "verify": _verify_zoo}[options.action](options, names)
+
+
+def _list_zoo(options, names):
+    if options.names:
+        cards, unreadable = [zoo.card(name, root=options.root) for name in names], ()
+        lines = map(str, cards)
+    else:
+        found = zoo.list(options.root)
+        cards, unreadable, lines = found.cards, found.unreadable, [str(found)]
+    _print(options, [card.as_dict() for card in cards], lines)
+    return FAILED if unreadable else GOOD
+
+
+def _evaluate_zoo(options, names):
+    found = [zoo.evaluate(name, root=options.root) for name in names]
+    _print(options, [each.as_dict() for each in found], [str(each) for each in found])
+    return GOOD if all(each.agrees for each in found) else FAILED
+
+
+def _verify_zoo(options, names):
+    found = {name: zoo.verify(name, root=options.root) for name in names}
+    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or ("whole",)]
+    _print(options, found, lines)
+    return FAILED if any(found.values()) else GOOD
+
+
 def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Preprocessing]:
     """A model for `tfdml.models.embed`, and how it reads images.
 
@@ -177,6 +218,9 @@ def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Prep
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)
             return model, view or _view_of_input(model)
+        named = None if (Path(path) / "saved_model.pb").is_file() else open_named(path)
+        if named is not None:
+            return named[0], view or named[1]
         require(Path(path).is_dir(), "no such file or folder", _MODEL)
         model = export.load(path)
         return model, view or model.preprocessing
@@ -205,15 +249,19 @@ def open_set(options: argparse.Namespace, view: datasets.Preprocessing) -> datas
     return part
 
 
-def open_index(path: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """An index, and a function from an id to what is known about it.
+
+    Args:
+        path: folder of an index, or what `tfdml.models.write_embeddings` wrote.
+        columns: whether labels and paths of embeddings become metadata of the index, which needs pyarrow.
 
     Raises:
         UsageError: there is neither an index nor embeddings, or they cannot be read.
     """
+    if columns or (Path(path) / "index.json").is_file():
+        return (index := _open_described(path)), lambda id: _metadata(index, id)
     with _usage(f"INDEX={path!r}"):
-        if (Path(path) / "index.json").is_file():
-            return (index := search.load(path)), lambda id: _metadata(index, id)
         found = models.read_embeddings(path)
         return search.Exact(found.embeddings, found.rows), _description(found)
 
@@ -228,6 +276,21 @@ def _open_described(path):
         if found.labels is not None:
             columns["label"] = np.array(found.class_names)[found.labels]
         return search.Exact(found.embeddings, found.rows, metadata=columns or None)
+
+
+def _mask(conditions, index):
+    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool; None for all."""
+    from pyarrow import array, compute
+
+    columns = index.metadata.column_names if index.metadata is not None else []
+    wanted: dict[str, list[str]] = {}
+    for column, _, value in (condition.partition("=") for condition in conditions):
+        require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
+        wanted.setdefault(column, []).append(value)
+    values = {column: array(texts).cast(index.metadata[column].type) for column, texts in wanted.items()}
+    mask = np.logical_and.reduce([index.mask(compute.field(column).isin(found)) for column, found in values.items()])
+    require(bool(mask.any()), "values that no item has", "values of the columns")
+    return mask
 
 
 def _metadata(index, id):
@@ -366,6 +429,8 @@ def _find_options(parser):
     parser.add_argument("index", metavar="INDEX", help=_INDEX)
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {_K})")
+    text = "only items with this value; repeat it for other columns, and for other values of a column"
+    parser.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
     _model_options(parser)
 
 
@@ -380,18 +445,27 @@ def _serve_options(parser):
         parser.add_argument(f"--{name.replace('_', '-')}", type=_positive, metavar="N", help=text)
 
 
+def _zoo_options(parser):
+    actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; verify checksums"
+    parser.add_argument("action", choices=("list", "evaluate", "verify"), help=actions)
+    parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
+    parser.add_argument("--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels)")
+
+
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {
     "embed": (embed, _embed_options),
     "evaluate": (evaluate, _evaluate_options),
     "search": (find, _find_options),
     "serve": (serve, _serve_options),
     "verify": (verify, _set_options),
+    "zoo": (models_of_zoo, _zoo_options),
 }
 
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog="tfdml", description="Embed, evaluate, search, serve and verify sets of images."
+        prog="tfdml",
+        description="Embed, evaluate, search, serve and verify sets of images, with your models or those of the zoo.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -220,6 +220,34 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     assert found == {"id": "photo 9", "score": pytest.approx(1.0), "label": "l9", "day": "2024-01-02"}
 
 
+@pytest.mark.slow
+def test_search_finds_only_items_with_the_wanted_values(run):
+    image = "photos/class-2/09.png"
+    columns = {"label": [f"l{i % 3}" for i in range(24)], "price": np.arange(24) // 2}
+    search.Exact(embedded(), metadata=columns).save("index")
+
+    def ids(where):
+        return {
+            found["id"] for found in json.loads(run(f"search model index {image} {where} --json")[1])[0]["neighbors"]
+        }
+
+    assert ids("--where price=3 --where price=4") == {6, 7, 8, 9}
+    assert ids("--where price=3 --where price=4 --where label=l0") == {6, 9}
+    assert len(ids("--where label=l0 --where label=l1")) == 10
+    run("embed photos out --model model")
+    (found,) = json.loads(run(f"search model out {image} -k 1 --where label=class-1 --json")[1])[0]["neighbors"]
+    assert found["label"] == "class-1"
+    for where, reason in (
+        ("color=red", "column 'color', expected one of label, price"),
+        ("price=cheap", "Failed to parse string: 'cheap'"),
+        ("label=l7", "values that no item has"),
+    ):
+        code, printed, errors = run(f"search model index {image} --where {where}")
+        assert (code, printed) == (2, "")
+        assert "--where" in errors
+        assert reason in errors
+
+
 def test_verify_lists_duplicates_and_is_quiet_about_good_sets(run, here):
     assert run("verify photos") == (0, "24 examples, of which 0 have a problem\n", "")
     copy = here / "more" / "class-0" / "copy.png"

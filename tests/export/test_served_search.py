@@ -1,7 +1,10 @@
 """Models exported with an index, as servers see them."""
 
+import hashlib
+import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,7 +15,10 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from tests.moments import copied_at_every_operation
+from tests.search.test_files import files_of, flipped
 from tfdml import datasets, export, models
+from tfdml._checksums import require_checksums, write_checksums
 
 NAMES = np.array([f"item-{row}" for row in range(30)])
 
@@ -128,6 +134,71 @@ def test_names_preprocessing_and_versions_travel_along(folder):
     assert datasets.Preprocessing(**json.loads((extra / "preprocessing.json").read_text())).shape == (16, 16, 1)
     assert json.loads((extra / "versions.json").read_text())["tensorflow"] == tf.__version__
     assert export.load_threshold(folder) == 0.999
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_old_or_the_new_model_is_whole_before_every_file_operation_of_an_export(model, index, folder, tmp_path):
+    path = tmp_path / "home" / "model"
+    shutil.copytree(folder, path)
+    with copied_at_every_operation(path.parent, tmp_path / "copies") as copies:
+        export.saved_model(model, path, index=index, search=export.PartitionedSearch(k=2, cells=3), class_names=["new"])
+    versions = [contents(folder), contents(path)]
+    found = [versions.index(contents(copy / "model")) for copy in copies]
+    assert found == sorted(found)
+    assert set(found) == {0, 1}
+    assert len(found) > 30
+    assert export.load(path).class_names == ("new",)
+    assert [place.name for place in path.parent.iterdir()] == ["model"]
+
+
+def test_a_flipped_bit_in_any_file_of_a_model_is_found(folder, tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(folder, path)
+    names = {file.relative_to(path).parts[0] for file in files_of(path)}
+    assert names == {"saved_model.pb", "fingerprint.pb", "variables", "assets.extra"}
+    for file in files_of(path):
+        for _ in flipped(file, np.linspace(0, file.stat().st_size - 1, 12).astype(int)):
+            with pytest.raises(ValueError, match=r"SavedModel that cannot be read .*expected the files as they were"):
+                export.load(path)
+    (path / "README.md").write_text("more about the model")
+    assert export.load(path).class_names == ("class 0", "class 1", "class 2")
+    (path / "assets.extra" / "SHA256SUMS").unlink()  # as in exports of earlier versions
+    assert export.load(path).class_names == ("class 0", "class 1", "class 2")
+
+
+def test_every_flipped_bit_of_the_list_of_checksums_is_found(tmp_path):
+    for name in ("a", "b.b"):
+        (tmp_path / name).write_text(name)
+    write_checksums(tmp_path, "SUMS")
+    sums = [hashlib.sha256(name.encode()).hexdigest() + f"  {name}\n" for name in ("a", "b.b")]
+    assert (tmp_path / "SUMS").read_text() == "".join(sums)
+    content = (tmp_path / "SUMS").read_bytes()
+    for place, bit in itertools.product(range(len(content)), range(8)):
+        (tmp_path / "SUMS").write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        with pytest.raises(ValueError, match="expected the files as they were written"):
+            require_checksums(tmp_path, "SUMS")
+    (tmp_path / "SUMS").write_bytes(content)
+    require_checksums(tmp_path, "SUMS")
+    (tmp_path / "b.b").unlink()
+    with pytest.raises(ValueError, match=r"b\.b: missing"):
+        require_checksums(tmp_path, "SUMS")
+    (tmp_path / "SUMS").write_text("")
+    with pytest.raises(ValueError, match=r"SUMS: .* of another form"):
+        require_checksums(tmp_path, "SUMS")
+
+
+def test_the_highest_version_is_loaded_and_named(folder, tmp_path):
+    for name in ("9", "10", "notes"):
+        shutil.copytree(folder, tmp_path / name)
+    assert (export.load(tmp_path).version, export.load(tmp_path / "9").version) == (10, 9)
+    assert export.load(tmp_path / "notes").version == 1
+    (tmp_path / "10" / "assets.extra" / "threshold.json").write_text("0.5")
+    assert export.load_threshold(tmp_path) == 0.5
+    with pytest.raises(ValueError, match=r"10', a SavedModel that cannot be read .*threshold.json"):
+        export.load(tmp_path)
 
 
 PROGRAM = """

@@ -1,13 +1,17 @@
 """Requests in the protocol of TensorFlow Serving, with the definitions of the package tensorflow-serving-api."""
 
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
+import grpc
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc
 from tensorflow_serving.config import model_server_config_pb2
 
 from tfdml import datasets, export, models
@@ -54,6 +58,39 @@ def test_requests_of_the_package_are_answered(model, folder):
     sent = predict_pb2.PredictRequest.FromString(request.SerializeToString())
     found = answer_of(tf.saved_model.load(str(folder)), sent)["embedding"]
     np.testing.assert_allclose(found, model.predict(pixels, verbose=0), atol=1e-5)
+
+
+class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """The service of TensorFlow Serving for one model."""
+
+    def __init__(self, served):
+        self.served = served
+
+    def Predict(self, request, context):  # noqa: N802, the name in the protocol
+        answer = predict_pb2.PredictResponse()
+        for name, value in answer_of(self.served, request).items():
+            answer.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return answer
+
+
+@pytest.mark.slow
+def test_the_grpc_client_of_the_page_asks_for_neighbors_of_files(model, tmp_path):
+    images = np.random.default_rng(2).integers(0, 256, (6, 8, 8, 3), dtype="uint8")
+    index = SimpleNamespace(vectors=model.predict(images, verbose=0), ids=np.arange(6), metric="cosine", metadata=None)
+    path = export.saved_model(model, tmp_path / "model", index=index, search=export.ExactSearch(k=1), on_error="mark")
+    server = grpc.server(ThreadPoolExecutor(1))
+    service = Service(tf.saved_model.load(str(path)))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    names = {"tf": tf}
+    exec(re.search(r"^(import grpc\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], names)
+    files = [tf.io.encode_png(images[4]).numpy(), b"no image"]
+    answer = names["ask_by_grpc"](f"127.0.0.1:{port}", "products", "search_bytes", files)
+    server.stop(None).wait()
+    assert answer["ids"].tolist() == [[4], [-1]]
+    assert [bool(error) for error in answer["error"]] == [False, True]
 
 
 def test_every_signature_has_a_warm_up_request_that_it_answers(folder):

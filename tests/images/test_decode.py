@@ -254,6 +254,31 @@ def test_a_progressive_jpeg_that_is_cut_before_an_end_mark_is_refused_unless_its
             assert np.mean(np.abs(image - by_pillow(file))) < 3
 
 
+def with_scans(count, before=b"", between=b""):
+    """A progressive JPEG whose last scan is repeated, with bytes before the frame header and after the tenth scan."""
+    file = FILES["progressive JPEG"]
+    frame, last, end = file.index(b"\xff\xc2"), file.rindex(b"\xff\xda"), len(file) - 2
+    return file[:frame] + before + file[frame:end] + between + file[last:end] * (count - 10) + file[end:]
+
+
+def test_a_jpeg_of_more_than_32_scans_is_refused():
+    assert FILES["progressive JPEG"].count(b"\xff\xda") == 10
+    for count in (33, 200):
+        assert decoded(with_scans(count))[0].startswith(f"{count} scans, expected at most 32. Save ")
+        assert decoded(with_scans(count, before=b"\x00"))[0].startswith(f"{count} scans")  # decoders skip a stray byte
+    for whole in (with_scans(32), with_scans(11), FILES["progressive JPEG"] + with_scans(200)):
+        problem, image = decoded(whole)
+        assert not problem
+        np.testing.assert_allclose(image, by_pillow(whole), atol=30)
+
+
+def test_an_end_mark_inside_a_comment_does_not_hide_scans():
+    comment = b"\xff\xfe\x00\x06\xff\xd9ab"
+    assert "cannot be decoded" in decoded(with_scans(200, between=comment))[0]
+    for before in (comment, comment + b"\x00"):
+        assert decoded(with_scans(200, before=before))[0].startswith("200 scans")
+
+
 def test_a_jpeg_cut_at_a_restart_is_refused():
     file = saved("JPEG", restart_marker_blocks=2)
     restarts = [place for place in range(len(file)) if file[place] == 0xFF and 0xD0 <= file[place + 1] <= 0xD7]

@@ -1,43 +1,52 @@
-"""Writers of an index that are killed at random moments."""
+"""Writers of an index that are killed at any moment."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
+from tests.moments import copied_at_every_operation
 from tests.search.test_files import files_of, flipped
 from tfdml import search
 
-# A process that starts a writer for each line that it reads, so that the package is imported once. The index always
-# holds the ids below a multiple of 10, all found by their vectors.
+# A process that starts a writer for each line that it reads, so that the package is imported once. The writer is killed
+# before the file operation whose number it reads. The index always holds the ids below a multiple of 10, all found by
+# their vectors.
 WRITERS = """
-import os, sys
+import os, signal, sys
 import numpy as np
 import pyarrow.parquet
 from tfdml import search
 
-folder, kind = sys.argv[1:]
+folder = sys.argv[1]
 vectors = np.random.default_rng(0).normal(size=(20_000, 16)).astype("float32")
 
-def add_for_ever():
+def add_for_ever(rebuilt):
     index = search.load(folder)
-    print(os.getpid(), flush=True)
     while True:
         ids = np.arange(len(index), len(index) + 10)
         index.add(vectors[ids], ids, metadata={"name": [f"name {i}" for i in ids]})
         index.update(ids[:1], vectors[ids[:1]])
-        if kind == "rebuild":
+        if rebuilt:
             index.rebuild()
         index.save(folder)
 
-for _ in sys.stdin:
+def kill_before(operation):
+    left = iter(range(operation))
+    def count(event, arguments):
+        if event == "open" or event.startswith(("os.", "shutil.")):
+            if next(left, None) is None:
+                signal.raise_signal(signal.SIGKILL)
+    sys.addaudithook(count)
+
+for line in sys.stdin:
+    kind, operation = line.split()
     writer = os.fork()
     if not writer:
-        add_for_ever()
+        kill_before(int(operation))
+        add_for_ever(kind == "rebuild")
     print(os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]), flush=True)
 """
 
@@ -52,31 +61,54 @@ def assert_whole(folder):
     return len(index)
 
 
-def killed(writers, folder, seconds):
-    """The size of the index that a writer leaves which is killed so long after it loaded it."""
-    writers.stdin.write("start\n")
+def killed(writers, folder, kind, operation):
+    """The size of the index that a writer leaves which is killed before a file operation."""
+    writers.stdin.write(f"{kind} {operation}\n")
     writers.stdin.flush()
-    writer = int(writers.stdout.readline())
-    time.sleep(seconds)
-    os.kill(writer, signal.SIGKILL)
     assert int(writers.stdout.readline()) == -signal.SIGKILL
     return assert_whole(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["add", "rebuild"])
-def test_an_index_is_whole_after_kill_9_at_15_random_moments_of_adding_and_saving(tmp_path, kind):
+def test_an_index_is_whole_after_kill_9_at_30_random_moments_of_adding_and_saving(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(20_000, 16)).astype("float32")
     search.Exact(vectors[:10], metadata={"name": [f"name {i}" for i in range(10)]}).save(tmp_path / "index")
-    program = [sys.executable, "-c", WRITERS, str(tmp_path / "index"), kind]
+    program = [sys.executable, "-c", WRITERS, str(tmp_path / "index")]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writers:
-        moments = np.random.default_rng(1).uniform(0, 0.4, size=15)
-        sizes = [killed(writers, tmp_path / "index", seconds) for seconds in moments]
+        moments = zip(["add", "rebuild"] * 15, np.random.default_rng(1).integers(0, 150, size=30), strict=True)
+        sizes = [killed(writers, tmp_path / "index", *moment) for moment in moments]
         writers.stdin.close()
     assert sizes == sorted(sizes)
-    assert len(set(sizes)) > 5
+    assert len(set(sizes)) > 10
     search.load(tmp_path / "index").save(tmp_path / "index")
     assert [place.name for place in tmp_path.iterdir()] == ["index"]
+
+
+def change(index, vectors):
+    ids = np.arange(len(index), len(index) + 10)
+    index.add(vectors[ids], ids, metadata={"name": [f"name {i}" for i in ids]})
+    index.update(ids[:1], vectors[ids[:1]])
+
+
+@pytest.mark.parametrize("make", [search.Exact, search.Scann])
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_the_old_or_the_new_index_is_whole_before_every_file_operation_of_adding_and_saving(tmp_path, make, rebuilt):
+    vectors = np.random.default_rng(0).normal(size=(20_000, 16)).astype("float32")
+    folder = tmp_path / "home" / "index"
+    make(vectors[:10], metadata={"name": [f"name {i}" for i in range(10)]}).save(folder)
+    index = search.load(folder)
+    with copied_at_every_operation(folder.parent, tmp_path / "copies") as copies:
+        change(index, vectors)
+        if rebuilt:
+            index.rebuild()
+        index.save(folder)
+    sizes = [assert_whole(copy / "index") for copy in copies]
+    assert sizes == sorted(sizes)
+    assert (min(sizes), max(sizes)) == (10, 20)
+    assert len(sizes) > 30
+    killed_half_way = copies[len(copies) // 2]
+    search.load(killed_half_way / "index").save(killed_half_way / "index")
+    assert [place.name for place in killed_half_way.iterdir()] == ["index"]
 
 
 @pytest.mark.parametrize("make", [search.Exact, search.Scann])

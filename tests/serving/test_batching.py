@@ -44,8 +44,10 @@ def test_an_item_does_not_wait_for_others_and_those_that_gather_meanwhile_run_to
     async def story(batcher, function):
         first = asyncio.create_task(batcher([1]))
         await first_batch(function)
-        others = [asyncio.create_task(batcher(items)) for items in ([2], [3, 4], [5])]
-        await asyncio.sleep(0)
+        others = []
+        for items in ([2], [3, 4], [5]):
+            others.append(asyncio.create_task(batcher(items)))
+            await asyncio.sleep(0.01)
         function.go.release(9)
         assert await first == [2]
         assert await asyncio.gather(*others) == [[4], [6, 8], [10]]

@@ -38,13 +38,20 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
     assert (code, errors, hosts) == (0, "", ["127.0.0.1"])
     assert printed.startswith("model: http://127.0.0.1:")
     assert "page" not in printed
-    assert made == {"model": "folder", "name": "model", "index": None, "limits": serving.Limits(), "batch_size": 32}
+    assert made == {
+        "model": "folder",
+        "name": "model",
+        "version": 1,
+        "index": None,
+        "limits": serving.Limits(),
+        "batch_size": 32,
+    }
 
 
 def test_options_are_limits_of_the_server(serve):
-    limits = "--max-bytes 1 --max-pixels 2 --max-scans 3 --max-images 4 --max-neighbors 5 --max-requests 6 --seconds 7"
+    limits = "--max-bytes 1 --max-pixels 2 --max-images 3 --max-neighbors 4 --max-requests 5 --seconds 6"
     *_, made = serve(f"folder --port 0 --name cats --batch-size 8 {limits}")
-    assert list(vars(made["limits"]).values()) == [1, 2, 3, 4, 5, 6, 7]
+    assert list(vars(made["limits"]).values()) == [1, 2, 3, 4, 5, 6]
     assert (made["name"], made["batch_size"]) == ("cats", 8)
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,9 +58,10 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, **limits):
+    def run(story, *, index=index, version=1, **limits):
         async def told():
-            app = serving.application(None, Preprocessing(size=2), index=index, limits=serving.Limits(**limits))
+            options = {"version": version, "index": index, "limits": serving.Limits(**limits)}
+            app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
                 try:
                     await asyncio.wait_for(story(client), 20)
@@ -102,6 +104,33 @@ def test_files_and_pixels_are_embedded_in_their_order(serve):
     serve(story)
 
 
+def test_the_rest_client_of_the_page_is_answered_as_by_tensorflow_serving(serve):
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    names = {}
+    exec(re.search(r"^(import base64\n.*?)^```", page, re.MULTILINE | re.DOTALL)[1], names)
+
+    async def story(client):
+        address = str(client.make_url("/v1/models/model"))
+        found = await asyncio.to_thread(names["ask"], address, "serve_bytes", [b"ab", b"cd"])
+        assert found == [[97, 98], [99, 100]]
+
+    serve(story)
+
+
+def test_the_version_of_the_model_is_named_and_has_its_address(serve):
+    async def story(client):
+        for place in ("/v1/models/model", "/v1/models/model/versions/7"):
+            assert (await answer(client, place, method="get"))[1]["model_version_status"][0]["version"] == "7"
+            assert (await answer(client, f"{place}/metadata", method="get"))[1]["model_spec"]["version"] == "7"
+        assert await answer(client, "/v1/models/model/versions/7:predict", files(b"ab")) == (
+            200,
+            {"predictions": [[97, 98]]},
+        )
+        assert (await answer(client, "/v1/models/model/versions/1", method="get"))[0] == 404
+
+    serve(story, version=7)
+
+
 def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(serve):
     async def story(client):
         bodies = [files(b"ab", b"bad"), files(b"ab"), files(b"bad")]
@@ -141,6 +170,20 @@ def test_what_is_not_there_is_refused_in_the_same_form(serve, path, method, stat
         assert list(content) == ["error"]
         assert reason in content["error"]
         assert "secret" not in content["error"]
+
+    serve(story)
+
+
+def test_another_method_is_told_the_right_one_and_addresses_of_clients_are_no_names_of_metrics(serve):
+    async def story(client):
+        async with client.get(PREDICT) as response:
+            assert (response.status, response.headers["Allow"]) == (405, "POST")
+        await answer(client, "/nothing/1", method="get")
+        await answer(client, "/nothing/2", method="get")
+        counted = await numbers(client)
+        assert counted['tfdml_requests_total{route="unknown",status="404"}'] == "2.0"
+        assert counted['tfdml_request_seconds_count{route="unknown"}'] == "3.0"
+        assert "nothing" not in str(counted)
 
     serve(story)
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tfdml._images import headers
+from tfdml._images import MAX_SCANS, headers
 from tfdml._images.bytes import between, little, read, size_of, spells, to_bytes
 from tfdml._images.exif import orientation, upright
 from tfdml._images.plain import is_plain
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
 _BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
+_SCANS = f" scans, expected at most {MAX_SCANS}. Save the JPEG without progressive scans."
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
@@ -77,6 +78,7 @@ def _decoded(file, max_bytes, max_pixels):
     problem = _first_reason(
         (size > max_bytes, [size, " bytes, expected at most ", max_bytes, ". Send a smaller file."]),
         (kind == 0, [size, " bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."]),
+        (header.scans > MAX_SCANS, [header.scans, _SCANS]),
         (tf.minimum(header.width, header.height) < 1, [_BROKEN]),
         (
             header.width > max_pixels // tf.maximum(header.height, 1),  # the product may exceed int64

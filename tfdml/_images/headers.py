@@ -11,10 +11,12 @@ import typing
 
 import tensorflow as tf
 
+from tfdml._images import MAX_SCANS
 from tfdml._images.bytes import between, big, little, read, read_at, size_of, spells
 
 _NOT_FOUND = 2**62  # position of a block that has not been found
 _MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
+_MAX_SEGMENT = 2**16 + 2  # bytes of a segment of a JPEG with its marker
 _BLOCKS_PER_STEP = 64  # number of blocks of equal length that are skipped in one step
 _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
 
@@ -27,6 +29,7 @@ class Header(typing.NamedTuple):
         still: string, the bytes to decode.
         exif: position of the TIFF header in the Exif block, int64; -1 for none.
         frame: position of the frame header of a JPEG, int64; -1 for none.
+        scans: number of scans of a JPEG before its end mark, int64; 0 for other files.
     """
 
     width: tf.Tensor
@@ -34,11 +37,12 @@ class Header(typing.NamedTuple):
     still: tf.Tensor
     exif: tf.Tensor
     frame: tf.Tensor
+    scans: tf.Tensor
 
 
-def _header(width, height, still, exif=-1, frame=-1):
-    width, height, exif, frame = (tf.cast(value, tf.int64) for value in (width, height, exif, frame))
-    return Header(width, height, still, exif, frame)
+def _header(width, height, still, exif=-1, frame=-1, scans=0):
+    width, height, exif, frame, scans = (tf.cast(value, tf.int64) for value in (width, height, exif, frame, scans))
+    return Header(width, height, still, exif, frame, scans)
 
 
 def unknown(file, data):
@@ -81,8 +85,9 @@ def jpeg(file, data):
 
     _, exif, frame = _walk(lambda place, exif, frame: place < size_of(data), step, 2, -1, -1)
     height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
-    whole = tf.cast((frame < 0) | _has_all_scans(data, frame), tf.int64)
-    return _header(width * whole, height * whole, file, exif, frame)
+    scans, end_is_plain = _scans(data, frame)
+    whole = tf.cast((frame < 0) | (_are_all(data, frame, scans[:MAX_SCANS]) & end_is_plain), tf.int64)
+    return _header(width * whole, height * whole, file, exif, frame, tf.size(scans))
 
 
 def jpeg_markers(data, frame):
@@ -97,13 +102,25 @@ def jpeg_end(places, codes):
     return tf.concat([places[codes == 0xD9], [0]], 0)[0]
 
 
-def _has_all_scans(data, frame):
-    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0) before the first end mark.
+def _scans(data, frame):
+    """Positions of the scans before the first end mark, and whether this is the one where decoders end.
+
+    An end mark inside a segment, which decoders skip, would hide the scans after it. Where the frame header is not
+    found, the scans of the whole file are counted.
+    """
+    places, codes = jpeg_markers(data, frame)
+    end = tf.where(frame < 0, size_of(data), jpeg_end(places, codes))
+    is_segment = (codes >= 0xC0) & ((codes < 0xD0) | (codes > 0xD9)) & (codes < 0xFF)
+    near = places[is_segment & (places < end) & (places > end - _MAX_SEGMENT)]
+    lengths = read_at(data, near + 2) * 256 + read_at(data, near + 3)
+    return places[(codes == 0xDA) & (places < end)], tf.reduce_all(near + 2 + lengths <= end)
+
+
+def _are_all(data, frame, scans):
+    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0).
 
     One scan may hold all of them; in a progressive file the last scans may be missing.
     """
-    places, codes = jpeg_markers(data, frame)
-    scans = places[(codes == 0xDA) & (places < jpeg_end(places, codes))]
     heads = read_at(data, scans[:, None] + tf.range(16, dtype=tf.int64))
     components = heads[:, 4]
     first, last, bits = (tf.gather(heads, 5 + 2 * components + k, axis=1, batch_dims=1) for k in range(3))

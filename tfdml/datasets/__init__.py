@@ -8,6 +8,7 @@ from tfdml.datasets.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.photo_patch_set import PhotoPatches, photo_patches
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.sketches import outlines, sketches
 from tfdml.datasets.splits import require_disjoint
 from tfdml.datasets.stereo import StereoPair, motorcycle_stereo, stereo_error
 from tfdml.datasets.tables import table
@@ -30,8 +31,10 @@ __all__ = [
     "in_shop",
     "lfw_pairs",
     "motorcycle_stereo",
+    "outlines",
     "photo_patches",
     "require_disjoint",
+    "sketches",
     "stanford_online_products",
     "stereo_error",
     "table",

@@ -88,10 +88,11 @@ def evaluate(
     )
 
 
-def values_per_query(queries, items, k):
+def values_per_query(queries, items, k, *, metric="cosine"):
     """Metrics per query: dict of `(queries,)`, with NaN for a query without a relevant item."""
     other = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
-    values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, full_map=False, per_query=True)
+    options = {"metric": metric, "full_map": False, "per_query": True}
+    values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, **options)
     require(
         not np.isnan(values["mrr"]).all(),
         f"{len(queries.labels)} queries without a relevant item",

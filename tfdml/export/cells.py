@@ -45,7 +45,7 @@ def k_means(vectors: np.ndarray, sample: np.ndarray, count: int) -> Cells:
 
     Source: Lloyd, Least Squares Quantization in PCM, IEEE Transactions on Information Theory, 1982.
     """
-    centers = sample[:count].copy()
+    centers = sample[:count]
     for _ in range(_ROUNDS):
         centers = _means(sample, _nearest(sample, centers), centers)
     nearest = _nearest(vectors, centers)

@@ -11,7 +11,10 @@ import tensorflow as tf
 
 from tfdml._atomic import read_whole
 from tfdml._checks import require
+from tfdml._checksums import require_checksums, sha256_of
 from tfdml.datasets import Preprocessing
+from tfdml.export.saved_model import CHECKSUMS
+from tfdml.export.server_files import newest_version
 
 
 class LoadedModel:
@@ -21,9 +24,10 @@ class LoadedModel:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
         fingerprint: sha256 of the files of the model.
+        version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, version: int = 1):
         self._served = tf.saved_model.load(str(folder))
         self._embed = self._served.signatures["serving_default"]
         extra = folder / "assets.extra"
@@ -31,6 +35,7 @@ class LoadedModel:
         names = extra / "class_names.json"
         self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
         self.fingerprint = _fingerprint(folder)
+        self.version = version
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
         """Embeddings `(batch, dim)` float32 of uint8 pixels `(batch, height, width, channels)`."""
@@ -49,17 +54,19 @@ def load(path: str | os.PathLike) -> LoadedModel:
         tfdml.models.write_embeddings(model, photos, "photos.parquet")
 
     The classes of the model and its losses need not be known. Another process may export to the same folder at the same
-    time; the result is then either the old or the new model.
+    time; the result is then either the old or the new model. All files are first compared with the checksums in
+    `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
 
     Args:
-        path: folder of the SavedModel.
+        path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
 
     Returns:
         `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
 
     Raises:
-        ValueError: the folder holds no SavedModel that `saved_model` wrote, or it is damaged.
+        ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.
     """
+    path = newest_version(path)
     return read_whole(path, lambda folder: _load(folder, path))
 
 
@@ -67,7 +74,9 @@ def _load(folder, path):
     expected = "a folder that tfdml.export.saved_model wrote. Export the model again"
     require((folder / "saved_model.pb").is_file(), f"path={str(path)!r}, which holds no SavedModel", expected)
     try:
-        return LoadedModel(folder)
+        if (folder / CHECKSUMS).is_file():
+            require_checksums(folder, CHECKSUMS)
+        return LoadedModel(folder, int(path.name) if path.name.isdecimal() else 1)
     except (OSError, KeyError, TypeError, ValueError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
@@ -76,8 +85,5 @@ def _load(folder, path):
 
 
 def _fingerprint(folder):
-    checksum = hashlib.sha256()
-    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-        with file.open("rb") as content:
-            checksum.update(hashlib.file_digest(content, "sha256").digest())
-    return checksum.hexdigest()
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()

@@ -12,13 +12,16 @@ import keras
 
 from tfdml._atomic import as_writable_path, atomic_write, recovered
 from tfdml._checks import require
+from tfdml._checksums import write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_search import ExactSearch
 from tfdml.export.neighbors import Neighbors, Search
+from tfdml.export.server_files import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
 
+CHECKSUMS = "assets.extra/SHA256SUMS"
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
 
@@ -61,7 +64,8 @@ def saved_model(
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
     temporary name and renamed, so `path` holds a complete model at all times. Beside the settings named below,
     `assets.extra` holds the versions of the packages (`versions.json`), what is known about the search (`search.json`),
-    and a request per signature that TensorFlow Serving sends while it loads the model.
+    a request per signature that TensorFlow Serving sends while it loads the model, and the sha256 of all files
+    (`SHA256SUMS`), which `load` checks.
 
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
@@ -112,6 +116,7 @@ def saved_model(
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
         write_warm_up(partial / "assets.extra", signatures, preprocessing, model.inputs[0].dtype)
+        write_checksums(partial, CHECKSUMS)
     return folder
 
 
@@ -119,7 +124,7 @@ def load_threshold(path: str | os.PathLike) -> float:
     """The threshold that `saved_model(..., threshold=)` wrote: the similarity from which two embeddings match.
 
     Args:
-        path: folder of the SavedModel.
+        path: folder of the SavedModel, or of its versions, of which the highest counts.
 
     Returns:
         a float.
@@ -127,7 +132,7 @@ def load_threshold(path: str | os.PathLike) -> float:
     Raises:
         ValueError: the folder has no threshold, or its file is damaged.
     """
-    file = recovered(path) / _THRESHOLD
+    file = recovered(newest_version(path)) / _THRESHOLD
     try:
         found = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -38,6 +38,12 @@ def next_version(path: str | os.PathLike) -> Path:
     return Path(path) / str(max(_versions(Path(path)), default=0) + 1)
 
 
+def newest_version(path: str | os.PathLike) -> Path:
+    """The folder of the highest version of a model: `path/2` beside `path/1`; `path` itself if it has no versions."""
+    path = Path(path).expanduser()
+    return path / str(max(_versions(path), default=""))
+
+
 def server_files(folder: str | os.PathLike, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 

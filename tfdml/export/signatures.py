@@ -25,7 +25,6 @@ def archive_of(
     network = keras.Model(model.inputs, model.outputs)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
-    archive.track(network)
     answers = _answers(neighbors, threshold)
     for (name, name_of_files), answer in answers.items():
         of_pixels = _of_pixels(network, answer)

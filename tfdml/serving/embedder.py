@@ -10,8 +10,6 @@ from tfdml._checks import require
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
 
-_SCAN = b"\xff\xda"  # start of a scan; in the data of a JPEG, 0xFF is followed by 0 or a restart mark
-
 
 class Embedder:
     """Reads images as a model was evaluated, and embeds them in one batch.
@@ -32,7 +30,7 @@ class Embedder:
         sizes = {name: min(getattr(preprocessing, name), getattr(limits, name)) for name in ("max_bytes", "max_pixels")}
         self.preprocessing = replace(preprocessing, **sizes)
         self.shape = self.preprocessing.shape
-        self._model, self._max_scans = model, limits.max_scans
+        self._model = model
         files = tf.TensorSpec((None,), tf.string)
         self._read = tf.function(self.preprocessing.batch_from_bytes, input_signature=[files], autograph=False)
         self.dim = self._warmed()
@@ -70,23 +68,15 @@ class Embedder:
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
         pixels, problems = np.zeros((len(images), *self.shape), np.uint8), [""] * len(images)
         for place, image in enumerate(images):
-            if isinstance(image, bytes):
-                problems[place] = self._too_many_scans(image)
-            else:
+            if not isinstance(image, bytes):
                 pixels[place] = image
-        files = [p for p, image in enumerate(images) if isinstance(image, bytes) and not problems[p]]
+        files = [place for place, image in enumerate(images) if isinstance(image, bytes)]
         if files:
             found, reasons = self._read(tf.constant([images[place] for place in files], tf.string))
             pixels[files] = found.numpy()
             for place, reason in zip(files, reasons.numpy(), strict=True):
                 problems[place] = reason.decode()
         return pixels, problems
-
-    def _too_many_scans(self, file):
-        scans = file.count(_SCAN) if file.startswith(b"\xff\xd8") else 0
-        if scans <= self._max_scans:
-            return ""
-        return f"a JPEG of {scans} scans, expected at most {self._max_scans}. Save it without progressive scans."
 
     def _embedded(self, pixels):
         return np.asarray(self._model.predict_on_batch(pixels), np.float32) if len(pixels) else []

@@ -15,7 +15,6 @@ class Limits:
         max_bytes: maximum size of an image file, and of the images of a request together.
         max_pixels: maximum of width times height, checked before an image is decoded. Eight images are decoded at the
             same time, each with at most 9 bytes per pixel: with the default, 2.4 GB.
-        max_scans: maximum number of scans of a progressive JPEG: each takes as much time as the whole image.
         max_images: maximum number of images of a request.
         max_neighbors: maximum k of a search.
         max_requests: maximum number of requests that are answered at the same time; more get the status 503. Each holds
@@ -28,14 +27,13 @@ class Limits:
 
     max_bytes: int = 20 * 2**20
     max_pixels: int = 2**25
-    max_scans: int = 32
     max_images: int = 64
     max_neighbors: int = 100
     max_requests: int = 64
     seconds: float = 30.0
 
     def __post_init__(self):
-        for name in ("max_bytes", "max_pixels", "max_scans", "max_images", "max_neighbors", "max_requests"):
+        for name in ("max_bytes", "max_pixels", "max_images", "max_neighbors", "max_requests"):
             require_whole(name, getattr(self, name), 1)
         require(self.seconds > 0, f"seconds={self.seconds}", "a time above 0")
 

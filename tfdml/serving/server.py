@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from aiohttp import web
 
-from tfdml._checks import require
+from tfdml._checks import require, require_whole
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
@@ -21,7 +21,6 @@ from tfdml.serving.gate import LIMITS, Gate
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.monitoring import Monitor
 
-_VERSION = "1"
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
 _KEPT_PICTURES = 2_000  # of about 10 kB each
@@ -37,6 +36,7 @@ def application(
     preprocessing: Preprocessing,
     *,
     name: str = "model",
+    version: int = 1,
     index: Any = None,
     limits: Limits | None = None,
     batch_size: int = 32,
@@ -47,6 +47,7 @@ def application(
         model: a model of `tfdml.export.load`, or a Keras model of images.
         preprocessing: how the model's images are read, such as `model.preprocessing`.
         name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
+        version: number of the model's version in addresses, such as `model.version`.
         index: an index of `tfdml.search` for neighbors; None: only embeddings.
         limits: what is accepted; None: `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
@@ -55,16 +56,19 @@ def application(
         `aiohttp.web.Application`, for `run`, or as a part of an application of your own.
 
     Raises:
-        ValueError: another name, a model that does not embed images of `preprocessing`, or an index of another dim.
+        ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, or an index
+            of another dim.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
+    require_whole("version", version, 0)
     limits = limits or Limits()
     embedder, catalog = Embedder(model, preprocessing, limits), None if index is None else Catalog(index)
     if catalog is not None:
         expected = f"{embedder.dim} as of the model's embeddings. Embed the items of the index with this model"
         require(catalog.dim == embedder.dim, f"an index of dim {catalog.dim}", expected)
     monitor = Monitor()
-    server, gate = _Server(embedder, catalog, name, limits, batch_size, monitor), Gate(limits, monitor)
+    server = _Server(embedder, catalog, (name, str(version)), limits, batch_size, monitor)
+    gate = Gate(limits, monitor)
     app = web.Application(middlewares=[gate.answer, gate.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
     app.add_routes(server.routes())
@@ -75,8 +79,9 @@ def application(
 class _Server:
     """Handlers of the routes. The model and the index are used by one thread, pictures and JSON by another each."""
 
-    def __init__(self, embedder, catalog, name, limits, batch_size, monitor):
-        self._embedder, self._catalog, self._name, self._limits = embedder, catalog, name, limits
+    def __init__(self, embedder, catalog, names, limits, batch_size, monitor):
+        self._embedder, self._catalog, self._limits = embedder, catalog, limits
+        self._name, self._version = names
         self._monitor, self._began = monitor, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
         self._embed = Batcher(self._embed_batch, batch_size, self._pools["model"])
@@ -85,7 +90,7 @@ class _Server:
 
     def routes(self):
         model = f"/v1/models/{self._name}"
-        version = f"{model}/versions/{_VERSION}"
+        version = f"{model}/versions/{self._version}"
         found = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
         for place in (model, version):
             found += [web.get(place, self.status), web.get(f"{place}/metadata", self.metadata)]
@@ -111,10 +116,11 @@ class _Server:
         return web.Response(body=self._monitor.text(), headers={"Content-Type": Monitor.CONTENT_TYPE})
 
     async def status(self, request):
-        return web.json_response(rest.status(_VERSION))
+        return web.json_response(rest.status(self._version))
 
     async def metadata(self, request):
-        return web.json_response(rest.metadata(self._name, _VERSION, self._embedder.shape, self._embedder.dim))
+        about = (self._embedder.shape, self._embedder.dim)
+        return web.json_response(rest.metadata(self._name, self._version, *about))
 
     async def predict(self, request):
         """Embeddings of the images of a request."""

@@ -1,0 +1,49 @@
+"""The recipe of the models of savedmodels."""
+
+import csv
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tfdml import zoo
+
+ROOT = Path(__file__).parents[2]
+RECIPE = str(ROOT / "recipes" / "zoo.py")
+
+
+@pytest.mark.slow
+def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zoo", "--quick", "--output", str(tmp_path)])
+    runpy.run_path(RECIPE, run_name="__main__")
+    root = tmp_path / "quick" / "savedmodels"
+    assert zoo.list(root).names == ("glyphs-2d", "glyphs-sketches")
+    card = zoo.card("glyphs-2d", root=root)
+    assert str(card) in capsys.readouterr().out
+    assert (card.dimension, card.classes) == (2, 40)
+    assert card.protocol == "glyphs/class-disjoint/exact-euclidean/v1/first-40-classes"
+    assert card.training["data"] == "glyphs/class-disjoint-train/exact-cosine/v1/first-40-classes"
+    assert zoo.load("glyphs-sketches", root=root).towers[0].output.shape == (None, 64)
+
+
+@pytest.mark.slow
+def test_trials_are_measured_on_validation_classes_and_replaced_when_repeated(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["zoo", "--quick", "--choose", "glyphs-2d", "--output", str(tmp_path)])
+    for _ in range(2):
+        recipe = runpy.run_path(RECIPE)
+        recipe["TRIALS"]["glyphs-2d"][1:] = []
+        recipe["main"]()
+    (row,) = csv.DictReader((tmp_path / "quick" / "zoo_choice.csv").read_text().splitlines())
+    assert "validation" in row["protocol"]
+    assert (row["model"], row["loss"], row["steps"]) == ("glyphs-2d", "NCA", "2")
+
+
+def test_the_settings_of_the_models_are_the_best_of_their_trials():
+    recipe = runpy.run_path(RECIPE)
+    rows = list(csv.DictReader(recipe["CHOICE"].read_text().splitlines()))
+    assert {row["model"] for row in rows} == set(recipe["TRIALS"])
+    for name in recipe["TRIALS"]:
+        best = max((row for row in rows if row["model"] == name), key=lambda row: float(row["map@r"]))
+        run = recipe["RUNS"][name]
+        assert (best["loss"], float(best["learning_rate"])) == (run.loss, run.learning_rate)
+        assert "validation" in best["protocol"]

@@ -1,0 +1,109 @@
+"""Entries behind a URL: downloaded once, checked, and renamed into the cache."""
+
+import functools
+import hashlib
+import http.server
+import shutil
+import threading
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from tests.zoo.conftest import IMAGES
+from tests.zoo.test_entries import flip
+from tfdml import zoo
+from tfdml.zoo import places
+from tfdml.zoo.loading import open_named
+
+pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """The files of a folder; the paths that were asked for are kept."""
+
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_):
+        self.asked.append(self.path)
+
+
+@pytest.fixture
+def served(root, tmp_path, monkeypatch):
+    """A server of the folder: the URL, the paths that were asked for, and a function that stops it."""
+    monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    Files.asked = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=root))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+
+    def stop():
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    yield f"http://127.0.0.1:{server.server_address[1]}", Files.asked, stop
+    if thread.is_alive():
+        stop()
+
+
+def in_cache(tmp_path):
+    return sorted(path.name for path in (tmp_path / "cache").rglob("*") if not path.is_dir())
+
+
+def test_an_entry_is_downloaded_once_and_then_needs_no_network(served, made, tmp_path):
+    url, asked, stop = served
+    expected = zoo.load("squares", root=made).predict_on_batch(IMAGES)
+    np.testing.assert_array_equal(zoo.load("squares", root=f"{url}/").predict_on_batch(IMAGES), expected)
+    files = sorted(path.name for path in (made / "squares").rglob("*") if path.is_file())
+    assert in_cache(tmp_path) == files
+    assert len(asked) == len(files)
+    stop()
+    np.testing.assert_array_equal(zoo.load("squares", root=url).predict_on_batch(IMAGES), expected)
+    assert zoo.verify("squares", root=url) == ()
+    assert zoo.card("squares", root=url).seed == 3
+    np.testing.assert_array_equal(open_named(f"{url}/squares")[0].predict_on_batch(IMAGES), expected)
+    with pytest.raises(OSError, match="could not be loaded"):
+        zoo.load("pair", root=url)
+
+
+def test_a_tower_behind_a_url_is_a_model_of_the_command_line(served, made):
+    found = open_named(f"{served[0]}/pair/gallery")[0].predict_on_batch(IMAGES)
+    np.testing.assert_array_equal(found, zoo.load("pair", root=made).towers[1].predict_on_batch(IMAGES))
+
+
+def test_a_damaged_file_of_a_download_is_named_and_nothing_stays(served, root, tmp_path):
+    flip(root / "squares" / "1" / "saved_model.pb", 12345)
+    with pytest.raises(ValueError, match=r"1/saved_model\.pb: differs from SHA256SUMS"):
+        zoo.load("squares", root=served[0])
+    assert in_cache(tmp_path) == []
+    shutil.rmtree(root / "pair" / "query")
+    with pytest.raises(OSError, match=r"query/1/.* could not be loaded .*404"):
+        zoo.load("pair", root=served[0])
+    assert in_cache(tmp_path) == []
+
+
+def test_a_damaged_file_of_the_cache_is_found(served, tmp_path):
+    zoo.load("squares", root=served[0])
+    flip(next((tmp_path / "cache").rglob("model.keras")), 4321)
+    assert zoo.verify("squares", root=served[0]) == ("model.keras: differs from SHA256SUMS",)
+    with pytest.raises(ValueError, match=r"model\.keras: differs"):
+        zoo.load("squares", root=served[0])
+
+
+def test_a_download_is_limited(served, tmp_path, monkeypatch):
+    monkeypatch.setattr(places, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(places, "_PART", 100)
+    with pytest.raises(ValueError, match="of more than 1,000 bytes"):
+        zoo.load("squares", root=served[0])
+    assert in_cache(tmp_path) == []
+
+
+def test_a_server_cannot_write_outside_the_cache(served, root, tmp_path):
+    (root / "outside").write_text("x")
+    digest = hashlib.sha256(b"x").hexdigest()
+    (root / "squares" / "SHA256SUMS").write_text(f"{digest}  ../outside\n")
+    with pytest.raises(ValueError, match="of another form"):
+        zoo.load("squares", root=served[0])
+    assert in_cache(tmp_path) == []

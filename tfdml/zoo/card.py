@@ -1,0 +1,163 @@
+"""What is known about a model: model.json, and the page that a person reads."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tfdml._checks import require
+from tfdml.datasets import Preprocessing
+from tfdml.evaluation.records import Measured, plain
+
+FILE = "model.json"
+FORMAT = 1
+_COMPARED = {"cosine": "cosine similarity", "dot": "dot product", "euclidean": "Euclidean distance"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What is known about a model of the zoo, as in its `model.json`; it prints as text.
+
+    Attributes:
+        name: name of the entry.
+        summary: what the model is for, one sentence.
+        recipe: the program that trained it.
+        command: its command line.
+        seed: seed of the training.
+        training: settings of the training by name: texts and numbers.
+        choice: how the settings were chosen.
+        limits: what the model is not for.
+        data: protocol id of the set that it was measured on, by which `evaluate` finds the set.
+        protocol: protocol id of the numbers; that of the set, with another metric in it where that is not the cosine.
+        metric: "cosine", "dot" or "euclidean".
+        metrics: `Measured` by name: the mean over queries, and its 95% bootstrap interval over classes.
+        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
+        towers: `("query", "gallery")` for two towers, else empty.
+        input: height, width and channels of an image of the query tower.
+        dimension: size of the embedding.
+        parameters: number of weights.
+        preprocessing: how image files are read, the `load` of a set.
+        license: of the model, an SPDX identifier, and of the data where it differs.
+        sizes: bytes by file.
+        hardware, versions: those of the computer on which the entry was written.
+    """
+
+    name: str
+    summary: str
+    recipe: str
+    command: str
+    seed: int
+    training: Mapping[str, Any]
+    choice: str
+    limits: str
+    data: str
+    protocol: str
+    metric: str
+    metrics: Mapping[str, Measured]
+    queries: int
+    items: int
+    classes: int
+    towers: tuple[str, ...]
+    input: tuple[int, ...]
+    dimension: int
+    parameters: int
+    preprocessing: Preprocessing
+    license: str
+    sizes: Mapping[str, int]
+    hardware: str
+    versions: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}"]
+        return "\n".join([*lines, *(f"{name:14}{_percent(found)}" for name, found in self.metrics.items())])
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        """All attributes as dicts, lists, numbers and text, as in `model.json`."""
+        values = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+        return {"format": FORMAT, **values, "preprocessing": self.preprocessing.get_config()}
+
+
+def read_card(folder: Path) -> Card:
+    """The card of an entry.
+
+    Raises:
+        ValueError: there is no card, it is damaged, or a newer version of tfdml wrote it.
+    """
+    try:
+        values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        require(values.pop("format") == FORMAT, f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
+        return Card(**{**values, **_objects(values)})
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"Received {str(folder)!r}, whose {FILE} cannot be read ({error!r}), expected an entry that tfdml.zoo.save "
+            "wrote. Save or download it again."
+        ) from error
+
+
+def _objects(values):
+    """The attributes that JSON holds in another form."""
+    return {
+        "metrics": {name: Measured(**found) for name, found in values["metrics"].items()},
+        "towers": tuple(values["towers"]),
+        "input": tuple(values["input"]),
+        "preprocessing": Preprocessing(**values["preprocessing"]),
+    }
+
+
+def write_card(folder: Path, card: Card) -> None:
+    """Write `model.json` and `README.md`."""
+    text = json.dumps(card.as_dict(), indent=1, allow_nan=False)
+    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+    (folder / "README.md").write_text(page(card), encoding="utf-8")
+
+
+def page(card: Card) -> str:
+    """The card as a page, Markdown."""
+    rows = [
+        [name, f"{100 * x:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        for name, (x, low, high) in card.metrics.items()
+    ]
+    training = [[name, value] for name, value in card.training.items()]
+    sections = {
+        "Load": _load_text(card),
+        "Numbers": f"{_numbers_text(card)}\n\n{table(['%', 'value', '95% interval'], rows, right=2)}",
+        "Training": f"`{card.command}` ({card.recipe}), seed {card.seed}.\n\n{table(['setting', 'value'], training)}",
+        "Choice": card.choice,
+        "Limits": card.limits,
+        "Files": table(["file", "bytes"], [[name, f"{size:,}"] for name, size in card.sizes.items()], right=1),
+        "License": card.license,
+    }
+    body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)
+    return f"# {card.name}\n\n{card.summary}\n\n{body}"
+
+
+def _load_text(card):
+    shape, what = " x ".join(map(str, card.input)), f"{card.dimension} numbers each"
+    use = "queries, gallery = model.towers\n" if card.towers else "embeddings = model.predict(images)\n"
+    folders = "`query` and `gallery` are folders" if card.towers else "This folder is the folder"
+    return (
+        f'```python\nimport tfdml\n\nmodel = tfdml.zoo.load("{card.name}")\n{use}```\n\n'
+        f"Images are uint8, {shape}; embeddings have {what}, compared by {_COMPARED[card.metric]}. The network has "
+        f"{card.parameters:,} weights. {folders} of a model for TensorFlow Serving, version 1."
+    )
+
+
+def _numbers_text(card):
+    return (
+        f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
+        f"intervals by bootstrap over classes. `tfdml zoo evaluate {card.name}` measures them again. Measured with "
+        f"{card.versions} on {card.hardware}."
+    )
+
+
+def _percent(found):
+    return f"{100 * found.value:5.1f}  {100 * found.low:.1f} to {100 * found.high:.1f}"
+
+
+def table(head, body, *, right=0):
+    """A Markdown table, whose last `right` columns are numbers."""
+    rules = ["---"] * (len(head) - right) + ["---:"] * right
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, rules, *body])
