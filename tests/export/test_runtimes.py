@@ -1,8 +1,10 @@
 """Exported networks in runtimes that are not TensorFlow."""
 
+import importlib
+import sys
+
 import keras
 import numpy as np
-import openvino
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
@@ -22,7 +24,14 @@ def images():
     return np.random.default_rng(0).integers(0, 256, (5, 16, 16, 1), dtype="uint8")
 
 
-def test_openvino_embeds_what_the_exported_folder_embeds(model, images, tmp_path):
+@pytest.fixture
+def openvino(monkeypatch):
+    """OpenVINO without its telemetry: that one sends messages to a server, from processes that it forks."""
+    monkeypatch.setitem(sys.modules, "openvino_telemetry", None)
+    return importlib.import_module("openvino")
+
+
+def test_openvino_embeds_what_the_exported_folder_embeds(openvino, model, images, tmp_path):
     folder = export.saved_model(model, tmp_path / "model")
     precise = {"INFERENCE_PRECISION_HINT": "f32"}
     network = openvino.compile_model(openvino.convert_model(str(folder)), "CPU", precise)
