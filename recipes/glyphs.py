@@ -32,7 +32,7 @@ import tfdml
 K = (1, 2, 4, 8)
 KEYS = [*(f"recall@{k}" for k in K), "map@r"]
 BATCH = (32, 4)  # classes per batch, examples per class
-RIGHT, WRONG = "#2a9d4a", "#d1495b"
+GREEN, RED = "#2a9d4a", "#d1495b"
 
 
 def main():
@@ -141,6 +141,7 @@ def zoo_entry(model, test, options):
         command=f"python recipes/glyphs.py{flags}",
         seed=options.seed,
         license="Apache-2.0",
+        training={"loss": model.loss.name, "optimizer": model.optimizer.name, "steps": model.steps},
         choice="The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
         root=options.models,
     )
@@ -176,13 +177,13 @@ def draw_history(path, history, *, before):
         rows = {int(row["epoch"]) + 1: row for row in csv.DictReader(file)}  # the later one of a repeated epoch
     loss, map_at_r = ([float(row[key]) for row in rows.values()] for key in ("loss", "val_map@r"))
     figure, left = plt.subplots(figsize=(6, 3.6))
-    left.plot(list(rows), loss, color=WRONG, marker="o", markersize=3)
+    left.plot(list(rows), loss, color=RED, marker="o", markersize=3)
     left.set_xlabel("epoch")
-    left.set_ylabel("training loss", color=WRONG)
+    left.set_ylabel("training loss", color=RED)
     left.set_ylim(0, 1.1 * max(loss))
     right = left.twinx()
-    right.plot([0, *rows], 100 * np.array([before, *map_at_r]), color=RIGHT, marker="o", markersize=3)
-    right.set_ylabel("MAP@R of validation classes, %", color=RIGHT)
+    right.plot([0, *rows], 100 * np.array([before, *map_at_r]), color=GREEN, marker="o", markersize=3)
+    right.set_ylabel("MAP@R of validation classes, %", color=GREEN)
     right.set_ylim(0, None)
     for axes in (left, right):
         axes.spines["top"].set_visible(False)

@@ -121,10 +121,11 @@ def page(card: Card) -> str:
         for name, (x, low, high) in card.metrics.items()
     ]
     training = [[name, value] for name, value in card.training.items()]
+    settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
     sections = {
         "Load": _load_text(card),
         "Numbers": f"{_numbers_text(card)}\n\n{table(['%', 'value', '95% interval'], rows, right=2)}",
-        "Training": f"`{card.command}` ({card.recipe}), seed {card.seed}.\n\n{table(['setting', 'value'], training)}",
+        "Training": f"`{card.command}` ({card.recipe}), seed {card.seed}.{settings}",
         "Choice": card.choice,
         "Limits": card.limits,
         "Files": table(["file", "bytes"], [[name, f"{size:,}"] for name, size in card.sizes.items()], right=1),
