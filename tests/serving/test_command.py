@@ -1,6 +1,8 @@
 """`tfdml serve`: what it opens, and errors before it answers."""
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -115,3 +117,11 @@ def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeyp
     monkeypatch.setattr(cli, "open_model", lambda path, view: (path, Preprocessing(size=8)))
     assert cli.main(["serve", "folder", "--port", "0", "--index", str(tmp_path / "index")]) == 2
     assert "INDEX=" in capsys.readouterr().err
+
+
+def test_a_server_without_its_packages_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tfdml" and "serving" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r"pip install tfdml\[serving\]"):
+        importlib.import_module("tfdml.serving")
