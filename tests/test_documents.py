@@ -30,10 +30,11 @@ def small(glyphs, **options):
 
 
 def own_photos(folder):
-    """24 classes of 5 small JPEG files in `photos`, listed in `photos.csv`."""
+    """24 classes of 5 small JPEG files, each with a tint of its own, in `photos`, listed in `photos.csv`."""
     lines = ["path,label"]
     for row, label in enumerate(np.repeat(np.arange(24), 5)):
-        pixels = np.random.default_rng(row).integers(0, 60, (40, 48, 3)) + 8 * label
+        random = np.random.default_rng(row)
+        pixels = random.integers(0, 40, (40, 48, 3)) + random.integers(0, 50, 3) + 7 * label
         path = folder / "photos" / f"class-{label:02}" / f"{row}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
