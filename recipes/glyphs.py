@@ -6,7 +6,7 @@ Retrieval is watched on 196 validation classes, and the settings were chosen on 
 several seeds, by `python -m studies.glyphs`. What is left is a model with its card in savedmodels/demo, a report as an
 HTML page, and an index of the test images for the server.
 
-    python recipes/glyphs.py                # the whole story, three to four minutes on two cores
+    python recipes/glyphs.py                # the whole story, about three minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped
     python recipes/glyphs.py --quick        # smoke test: 40 classes, under a minute
 """
