@@ -93,7 +93,7 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
-            `queries` or `in_gallery`, and about 20 MiB per thread. What `match` uses inside is added.
+            `queries` or `in_gallery`, and about 25 MiB per thread. What `match` uses inside is added.
         progress: show a progress bar.
 
     Returns:

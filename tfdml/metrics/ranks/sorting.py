@@ -54,10 +54,12 @@ def _ranking(sides, depth, rows, block, gaps):
 
 def _items_above(low, sides, rows, block):
     """`_Ranking` of the items whose approximate scores are at least `low`, `(queries,)`."""
-    flat = np.flatnonzero(block >= np.maximum(low, _LOWEST)[:, None])  # Excluded items have -inf.
-    begin = np.searchsorted(flat, np.arange(len(block)) * block.shape[1])
-    query = np.repeat(np.arange(len(block)), np.diff(begin, append=len(flat)))
-    value, column = _by_value(query, block.reshape(-1)[flat], flat - query * block.shape[1])
+    column = np.flatnonzero(block >= np.maximum(low, _LOWEST)[:, None])  # Excluded items have -inf.
+    begin = np.searchsorted(column, np.arange(len(block)) * block.shape[1])
+    query = np.repeat(np.arange(len(block)), np.diff(begin, append=len(column)))
+    value = block.reshape(-1)[column]
+    column -= query * block.shape[1]
+    value, column = _by_value(query, value, column)
     return _Ranking(begin, query, column, value, sides.same_class(rows[query], column))
 
 
@@ -77,9 +79,15 @@ def _by_value(query, value, column):
     A step has fewer than 2^31 scores, so that query and column need at most 31 bits.
     """
     bits = int(column.max(initial=0)).bit_length()
-    keys = (query << (32 + bits)) | (descending(value) << bits) | column
+    keys = descending(value)
+    keys <<= bits
+    keys |= column
+    keys |= query << (32 + bits)
     keys.sort()
-    return from_descending((keys >> bits) & 0xFFFFFFFF), keys & ((1 << bits) - 1)
+    column = keys & ((1 << bits) - 1)
+    keys >>= bits
+    keys &= 0xFFFFFFFF
+    return from_descending(keys), column
 
 
 def _open_chains(ranking, gaps):
