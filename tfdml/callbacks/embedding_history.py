@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import is_labeled_set, require, require_whole
-from tfdml.callbacks._base import Callback, sample
+from tfdml._checks import require_whole
+from tfdml.callbacks._base import Callback, sample_of_set
 from tfdml.models.bulk_embedding import embed
 
 
@@ -48,11 +48,9 @@ class EmbeddingHistory(Callback):
         batch_size: int = 256,
     ) -> None:
         super().__init__()
-        for name, value in [("every", every), ("examples", examples), ("batch_size", batch_size)]:
-            require_whole(name, value, 1)
-        require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
-        require(len(data) > 0, "a set without examples", "at least one")
-        self.rows = sample(len(data), examples)
+        require_whole("every", every, 1)
+        require_whole("batch_size", batch_size, 1)
+        self.rows = sample_of_set(data, examples)
         self.data, self.network = data.take(self.rows), model
         self.every, self.batch_size = every, batch_size
         self.frames: list[np.ndarray] = []

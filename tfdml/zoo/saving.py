@@ -82,27 +82,24 @@ def save(
     folder = _entry_path(name, root)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_seed(seed)
-    about: dict[str, Any] = {
-        "name": name,
-        "summary": summary,
-        "recipe": recipe,
-        "command": command,
-        "seed": seed,
-        "license": license,
-    }
-    about |= {"training": dict(training or {}), "choice": choice, "limits": limits}
+    about: dict[str, Any] = {"name": name, "summary": summary, "recipe": recipe, "command": command, "seed": seed}
+    about |= {"training": dict(training or {}), "choice": choice, "limits": limits, "license": license}
     about |= _about_numbers(measure(model, data, gallery, metric), data_id(data, gallery), metric)
-    preprocessing = preprocessing or _view_of(model)
     with atomic_write(folder) as new:
-        new.mkdir()
-        for version, network in _networks(model).items():
-            saved_model(network, new / version, preprocessing=preprocessing)
-        _bare(model).save(new / MODEL)
-        about |= _about_model(model, preprocessing) | {"sizes": _sizes(new)} | environment()
-        write_card(new, Card(**about))
-        write_checksums(new)
+        _write_entry(new, model, preprocessing or _view_of(model), about)
     write_table(folder.parent)
     return folder
+
+
+def _write_entry(folder, model, preprocessing, about):
+    """Write the networks, the card with what is known `about` them, and the checksums of all files."""
+    folder.mkdir()
+    for version, network in _networks(model).items():
+        saved_model(network, folder / version, preprocessing=preprocessing)
+    _bare(model).save(folder / MODEL)
+    about = about | _about_model(model, preprocessing) | {"sizes": _sizes(folder)} | environment()
+    write_card(folder, Card(**about))
+    write_checksums(folder)
 
 
 def _entry_path(name, root):
