@@ -4,6 +4,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Budgets are in tests/budgets.toml; HOLD=--hold fails above them.
+HOLD ?=
+PARTS := $(BIN)/python tools/run_parts.py --workers $(WORKERS) $(HOLD)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 # python3.13, or one of pyenv's that is not switched on.
@@ -12,30 +15,33 @@ NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(
 
 CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chrome,$(shell command -v $(p))))
 
-.PHONY: demo check row test browser smoke lint bench studies lock
+.PHONY: demo check row test test-more test-all part browser smoke lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
 
 # What to run while you edit: lint, and every test once, on the first row of its tables.
 check: lint
-	$(PYTEST) -p tests.once -m "not slow"
+	$(PARTS) check
 
 # All tests that name a class, such as make row ROW=NTXentLoss.
 row: .venv/installed
 	$(PYTEST) -k "$(ROW)"
 
-# In several runs: what TensorFlow and XLA have compiled stays in the memory of a process.
-COMPILED := tests/losses/test_compiled.py
-LOSSES := tests/losses
-PAGES := tests/recipes tests/studies tests/benchmarks tests/test_documents.py
+# Every room on TensorFlow, its core on JAX, the first example of every page: ten minutes on two cores.
 test: .venv/installed
-	$(PYTEST) $(COMPILED)
-	$(PYTEST) $(LOSSES) --ignore=$(COMPILED)
-	$(PYTEST) $(PAGES)
-	$(PYTEST) $(addprefix --ignore=,$(LOSSES) $(PAGES))
-	KERAS_BACKEND=jax $(PYTEST) -m backends $(LOSSES)
-	KERAS_BACKEND=jax $(PYTEST) -m backends --ignore=$(LOSSES)
+	$(PARTS) test
+
+# What make test leaves out: tests that take more than 1.5 seconds of a core, all of the pages, recipes and benchmarks.
+test-more: .venv/installed
+	$(PARTS) more
+
+test-all: .venv/installed
+	$(PARTS) test more
+
+# Any group of tests/budgets.toml, such as make part PART=smoke.
+part: .venv/installed
+	$(PARTS) $(PART)
 
 # Pages as Chromium shows them, where it is installed.
 browser: .venv/installed

@@ -42,15 +42,6 @@ def gradient_and_values(function, x):
     return scalar, tape.gradient(scalar, x), values
 
 
-def in_float64():
-    """A context in which JAX computes in float64, as TensorFlow does by itself."""
-    if BACKEND == "jax":
-        import jax
-
-        return jax.enable_x64(True)
-    return contextlib.nullcontext()
-
-
 def compiled(function):
     """`function` under XLA."""
     if BACKEND == "jax":
@@ -79,7 +70,7 @@ def spec(function, *arguments):
 
 
 def float64():
-    """A context with float64, which JAX has only where it is enabled."""
+    """A context in which JAX computes in float64, as TensorFlow does by itself."""
     if BACKEND == "jax":
         import jax
 

@@ -1,11 +1,13 @@
-"""Fixtures of all tests."""
+"""Fixtures of all tests.
+
+Neither this file nor another `conftest.py` imports Keras at its top: pytest-xdist's main process runs no test.
+"""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
-
-from tests.backend import BACKEND
 
 LIMIT = 2**31  # bytes
 
@@ -14,10 +16,8 @@ LIMIT = 2**31  # bytes
 def bounded_memory():
     """Drop what JAX has compiled after a module, once the process holds much memory. Modules share little of it."""
     yield
-    if BACKEND == "jax" and resident() > LIMIT:
-        import jax
-
-        jax.clear_caches()
+    if "jax" in sys.modules and resident() > LIMIT:
+        sys.modules["jax"].clear_caches()
 
 
 def resident():

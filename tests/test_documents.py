@@ -68,9 +68,9 @@ def at_its_lines(page, block):
     return "\n" * text.count("\n", 0, text.index(block)) + block
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+@pytest.fixture
+def prepared(page, tmp_path, monkeypatch):
+    """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
@@ -81,9 +81,28 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
     if page.name in ("photos.md", "networks.md"):
         for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))
+    return page
+
+
+def run_blocks(page, count=None):
+    """Run the first `count` blocks of a page, or all, in one namespace."""
     names = {}
-    for block in blocks(page):
+    for block in blocks(page)[:count]:
         exec(compile(short(at_its_lines(page, block)), str(page), "exec"), names)
+
+
+EXAMPLES = pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+
+
+@EXAMPLES
+def test_the_first_example_of_a_page_runs(prepared):
+    run_blocks(prepared, 1 if prepared.name != "server.md" else None)  # there, the last block stops the server
+
+
+@pytest.mark.slow
+@EXAMPLES
+def test_the_examples_of_a_page_run_from_top_to_bottom(prepared):
+    run_blocks(prepared)
 
 
 @pytest.mark.slow

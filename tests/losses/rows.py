@@ -402,10 +402,18 @@ CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
 LOSSES = {name: row.loss for name, row in CHECKED.items()}
 
 
-def each(rows):
-    """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class."""
-    ids = [f"{type(row.loss).__name__}-{name.replace(' ', '-')}" for name, row in rows.items()]
-    return pytest.mark.parametrize("row", rows.values(), ids=ids)
+def each(rows, is_compiled=BACKEND == "jax"):
+    """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class.
+
+    Compiled rows are slow, but for the defaults of each class.
+    """
+    return pytest.mark.parametrize("row", [parameter(name, row, is_compiled) for name, row in rows.items()])
+
+
+def parameter(name, row, is_compiled):
+    """A row as a parameter of pytest."""
+    marks = [pytest.mark.slow] if is_compiled and name not in DEFAULTS else []
+    return pytest.param(row, id=f"{type(row.loss).__name__}-{name.replace(' ', '-')}", marks=marks)
 
 
 def having(rows, *traits):

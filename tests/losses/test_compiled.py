@@ -12,7 +12,7 @@ from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
 from tfdml import models
 
 
-@each(BRANCHES)
+@each(BRANCHES, is_compiled=True)
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(row):
     labels, x = batch(UNEVEN["three classes"])
     for ours, expected in zip(evaluated(row, labels, x, way=compiled), evaluated(row, labels, x), strict=True):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import fast, gradient_and_values, in_float64, numbers
+from tests.backend import fast, float64, gradient_and_values, numbers
 from tests.losses.rows import UNEVEN, batch
 from tfdml import losses, miners, pairs
 
@@ -43,7 +43,7 @@ def total(ours, x):
 @pytest.mark.parametrize("function", OVER_POSITIVES.values(), ids=OVER_POSITIVES)
 def test_sums_over_positives_have_the_gradient_of_their_value_for_any_weights(function):
     labels, x = batch(UNEVEN["three classes"], dim=3, dtype="float64")
-    with in_float64():
+    with float64():
         ours = fast(lambda v: gradient_and_values(lambda w: value_of(function, labels, w), v))
         slope, step = numbers(ours(keras.ops.convert_to_tensor(x))[1]), 1e-6
         expected = np.zeros(x.shape)

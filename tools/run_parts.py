@@ -1,0 +1,88 @@
+"""Runs parts of the checks one after another, and prints the time and memory of each beside its budget.
+
+    python tools/run_parts.py test          # the parts of `make test`
+    python tools/run_parts.py test more     # and what `make test-all` has beyond it
+    python tools/run_parts.py --hold test   # also fails where a part takes more than its budget allows
+
+`tests/budgets.toml` lists the parts: the group, the pytest arguments or another command, and the processor seconds that
+the part takes on the machine where it was last measured. Processor seconds are those of all processes of a part, so
+other work on the machine changes them little. Memory is the largest process.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+BUDGETS = ROOT / "tests" / "budgets.toml"
+TOLERANCE = 1.5  # times the budget
+MEMORY = 3 * 2**30  # bytes of a process
+
+
+class Measured(NamedTuple):
+    """A part that has run: seconds, and bytes of its largest process."""
+
+    name: str
+    budget: float
+    status: int
+    wall: float
+    processor: float
+    memory: int
+
+    @property
+    def is_over(self):
+        """Whether it took more than its budget allows."""
+        return self.processor > TOLERANCE * self.budget or self.memory > MEMORY
+
+
+def command(part, workers):
+    """The command of a part as a list."""
+    if "command" in part:
+        return shlex.split(part["command"])
+    return [sys.executable, "-m", "pytest", "-n", workers, "--dist", "worksteal", *shlex.split(part["pytest"])]
+
+
+def run(name, part, workers):
+    """Run a part to its end."""
+    print(f"== {name}", flush=True)
+    environment = {**os.environ, **part.get("environment", {})}
+    begin = time.monotonic()
+    process = subprocess.Popen(command(part, workers), cwd=ROOT, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.monotonic() - begin
+    processor = usage.ru_utime + usage.ru_stime
+    return Measured(name, part["processor_seconds"], status, wall, processor, 1024 * usage.ru_maxrss)
+
+
+def table(measured):
+    """A line for each part, and their sum."""
+    lines = [f"{'part':<24}{'wall s':>8}{'processor s':>13}{'budget s':>10}{'peak MiB':>10}"]
+    for part in measured:
+        remarks = [" failed"] * bool(part.status) + [" over its budget"] * part.is_over
+        numbers = f"{part.wall:>8.0f}{part.processor:>13.0f}{part.budget:>10.0f}{part.memory / 2**20:>10.0f}"
+        lines.append(f"{part.name:<24}{numbers}{','.join(remarks)}")
+    sums = [sum(getattr(part, column) for part in measured) for column in ("wall", "processor", "budget")]
+    return "\n".join([*lines, f"{'together':<24}{sums[0]:>8.0f}{sums[1]:>13.0f}{sums[2]:>10.0f}"])
+
+
+def main():
+    """Run the parts of the groups that are named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="+")
+    parser.add_argument("--hold", action="store_true", help="fail above the budgets")
+    parser.add_argument("--workers", default="2", help="processes of pytest")
+    options = parser.parse_args()
+    parts = tomllib.loads(BUDGETS.read_text())
+    measured = [run(name, part, options.workers) for name, part in parts.items() if part["group"] in options.groups]
+    print(table(measured))
+    sys.exit(any(part.status or (options.hold and part.is_over) for part in measured))
+
+
+if __name__ == "__main__":
+    main()
