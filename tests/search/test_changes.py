@@ -176,6 +176,27 @@ def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
     assert index.search(X[30:31], 1)[0] == 3
 
 
+@both
+@pytest.mark.parametrize(("first", "later"), [(0, 1e6), (1e6, 0)])
+def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later_ones(tmp_path, kind, first, later):
+    x = np.concatenate([X[:30] + np.float32(first), X[30:90] + np.float32(later)])
+    queries = np.concatenate([x[:5], x[-5:]]) + np.float32(0.25)
+    index = build(kind, x[:30], metric="euclidean")
+    index.add(x[30:], np.arange(30, 90))
+    index.save(tmp_path / "index")
+    for found in (index, search.load(tmp_path / "index")):
+        np.testing.assert_array_equal(found.vectors, x)
+        expected, distances = by_loops(x, queries, 9, "euclidean")
+        ids, scores = found.search(queries, 9)
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_allclose(scores, distances, rtol=1e-7)
+        found.remove(np.arange(30))
+        found.rebuild()
+        assert found._items.segments[0].gallery.length < 20
+        np.testing.assert_array_equal(found.vectors, x[30:])
+        np.testing.assert_allclose(found.search(queries[5:], 9)[1], distances[5:], rtol=1e-7)
+
+
 def test_null_does_not_pass_a_filter():
     index = search.Exact(X[:4], metadata={"price": [1, None, 3, None]})
     assert index.mask(pc.field("price") < 2).tolist() == [True, False, False, False]

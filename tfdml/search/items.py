@@ -37,10 +37,8 @@ class Items:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32, as they are compared; for euclidean as they were given, but for rounding."""
-        vectors = _concatenated([segment.kept(segment.gallery.vectors) for segment in self.segments])
-        center = self.segments[0].gallery.center
-        return vectors if center is None else vectors + center
+        """`(n, dim)` float32, as they are compared."""
+        return _concatenated([segment.kept(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property
     def metadata(self) -> Any:
