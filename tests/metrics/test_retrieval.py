@@ -291,6 +291,14 @@ def with_near_ties(classes, rows=260, dim=24, seed=0):
     return x, labels
 
 
+def test_without_k_the_ranks_are_those_that_a_query_has_candidates_for():
+    x, labels = np.eye(4), [0, 0, 1, 1]
+    for found in (quiet(x, labels), retrieval_from_neighbors([[1, 2], [0, 2], [3, 0], [2, 0]], labels)):
+        assert [name for name in found if "recall" in name] == ["recall@1", "recall@2"]
+    with pytest.raises(ValueError, match="k=8, but a query has 3 candidates"):
+        retrieval(x, labels, k=(1, 2, 4, 8))
+
+
 def recall_by_loops(x, labels, k, ties):
     """Euclidean recall@k of whole numbers in leave-one-out, from squared distances without error."""
     found = []

@@ -102,7 +102,7 @@ class Scann(Index):
         self,
         recall: float = 0.95,
         *,
-        k: int = 10,
+        k: int | None = None,
         queries: npt.ArrayLike | None = None,
         sample: int = 1000,
         seed: int = 0,
@@ -114,7 +114,7 @@ class Scann(Index):
 
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
-            k: number of neighbors per query.
+            k: number of neighbors per query; None: 10, or fewer where there are fewer.
             queries: `(q, dim)` floats, at least two, like those that will come; by default vectors of the index, each
                 of which is not its own neighbor.
             sample: number of queries that are drawn, or fewer.
@@ -127,6 +127,7 @@ class Scann(Index):
             ValueError: a recall outside (0, 1), or arguments that `search` refuses.
         """
         require(0 < recall < 1, f"recall={recall}", "a number between 0 and 1")
+        k = min(10, len(self) - (queries is None)) if k is None else k
         asked, exact = self._questions(queries, k, sample, seed)
 
         def measured(half, rescore, leaves_to_search):
