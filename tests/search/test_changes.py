@@ -372,6 +372,7 @@ def test_settings_without_cells_and_in_duplicates_are_chosen_too():
     index = search.Scann(x)
     assert index.tune(0.9, k=5) > 0.5
     assert (index.leaves_to_search, index.method) == (None, "exact")
+    assert search.Scann(X[:8]).tune() == 1  # of the 7 neighbors that there are
 
 
 # Errors.
