@@ -91,6 +91,9 @@ def test_scann_finds_the_pairs_where_it_is_given():
     callbacks.RefreshMinedPairs(pairs, X, LABELS, search=scann).refresh(model)
     assert_those_of(model, pairs)  # So few vectors are searched without approximation.
     assert [len(index) for index in made] == [len(X)]
+    for named in ("scann", search.Scann):
+        callbacks.RefreshMinedPairs(pairs, X, LABELS, search=named).refresh(model)
+        assert_those_of(model, pairs)
 
 
 def test_a_run_that_resumes_begins_with_the_pairs_of_its_model():
@@ -112,8 +115,8 @@ def test_a_run_that_resumes_begins_with_the_pairs_of_its_model():
         (LABELS, dict(batch_size=2.0), r"Received batch_size=2\.0"),
         (
             LABELS,
-            dict(search="scann"),
-            "Received search='scann', expected None, or a class such as",
+            dict(search="faiss"),
+            "Received search='faiss', expected 'exact', 'scann', None, or a class such as",
         ),
         (LABELS[1:], {}, "Received 38 images and 37 labels, expected the same number"),
         (LABELS[::-1], {}, "Received 38 labels, which are not those of pairs=<MinedPairs of 38 examples, "),

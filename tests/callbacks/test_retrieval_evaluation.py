@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import callbacks, losses, metrics, models
+from tfdml import callbacks, losses, metrics, models, search
 from tfdml.datasets import LabeledSet
 
 X = np.random.default_rng(0).standard_normal((60, 6)).astype("float32")
@@ -80,10 +80,12 @@ def test_every_takes_the_first_every_nth_and_the_last_epoch():
     assert seen == [True, False, True, False, False, True, True]
 
 
-def test_scann_agrees_with_exact_and_says_how_well_it_searched():
+@pytest.mark.parametrize("approximate", ["scann", search.Scann, lambda x, metric: search.Exact(x, metric=metric)])
+def test_approximate_search_agrees_with_exact_and_says_how_well_it_searched(approximate):
     model = make()
-    exact = callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
-    found = callbacks.RetrievalEvaluation((X, LABELS), search="scann").evaluate(model)
+    exact = callbacks.RetrievalEvaluation((X, LABELS), search=search.Exact).evaluate(model)
+    assert exact == callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
+    found = callbacks.RetrievalEvaluation((X, LABELS), search=approximate).evaluate(model)
     assert found.pop("search_recall@9") == 1.0
     assert found.pop("mrr") <= exact.pop("mrr")  # hits beyond the list count 0
     assert exact.pop("map") > 0  # needs the whole ranking

@@ -1,6 +1,7 @@
 """Nearest neighbors inside a graph, beside loops over the definitions."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import tensorflow as tf
 
 from tfdml.export import ExactSearch, PartitionedSearch, ScannSearch, graph_search
 from tfdml.export.cells import center_ranks, k_means
-from tfdml.export.graph_search import Stored
+from tfdml.export.graph_search import Stored, as_search
+from tfdml.export.neighbors import Neighbors
 
 METRICS = ["cosine", "dot", "euclidean"]
 
@@ -129,6 +131,24 @@ def test_every_query_gets_k_neighbors_from_small_cells():
     assert rows.shape == (3, 20)
     assert np.isfinite(scores).all()
     assert all(len(set(row)) == 20 for row in rows)
+
+
+def test_a_search_is_given_by_its_name_or_with_its_settings():
+    assert as_search(None) == as_search("exact") == ExactSearch()
+    assert (as_search("partitioned"), as_search("scann")) == (PartitionedSearch(), ScannSearch())
+    assert as_search(ExactSearch(k=3)).k == 3
+    for refused in ("faiss", ExactSearch, 3, []):
+        with pytest.raises(ValueError, match="expected 'exact', 'partitioned', 'scann', an ExactSearch, "):
+            as_search(refused)
+
+
+@pytest.mark.parametrize("search", [ExactSearch(), PartitionedSearch()])
+def test_without_k_a_small_index_returns_all_its_vectors(search):
+    rows, _ = found_by(search, points(4), points(2, seed=1), "cosine")
+    assert sorted(rows[0]) == [0, 1, 2, 3]
+    index = SimpleNamespace(vectors=points(4), ids=np.arange(4), metric="cosine")
+    assert Neighbors(index, search, 6).about["k"] == 4
+    assert Neighbors(SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot"), search, 6).about["k"] == 10
 
 
 def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():

@@ -262,7 +262,7 @@ def without(index, **changes):
     ("options", "message"),
     [
         (lambda index: {"search": export.ExactSearch()}, "without an index, expected index="),
-        (lambda index: {"index": index, "search": "exact"}, "search='exact', expected an ExactSearch, "),
+        (lambda index: {"index": index, "search": "faiss"}, "search='faiss', expected 'exact', 'partitioned'"),
         (
             lambda index: {"index": without(index, vectors=np.ones((30, 5)))},
             "an index of dim 5, expected 6, that of",

@@ -283,6 +283,17 @@ def test_wrong_arguments_are_errors(change, message, rerank):
         reidentification(**{"embeddings": x, "labels": labels, "cameras": cameras, **items, "rerank": rerank, **change})
 
 
+def test_without_k_the_ranks_are_those_that_the_gallery_has():
+    x, labels, cameras = np.random.default_rng(0).normal(size=(4, 3)), [0, 0, 1, 1], [0, 1, 0, 1]
+    assert reidentification(x, labels, cameras).keys() == {"cmc@1", "map", "queries", "skipped"}
+    items = {"gallery": -x[[0, 2, 1, 3, 3]], "gallery_labels": [0, 1, 2, 2, 2], "gallery_cameras": [5] * 5}
+    assert "cmc@5" in reidentification(x, labels, cameras, **items)
+    assert "cmc@10" in reidentification(*street())
+    assert random_gallery(x, labels).keys() == {"cmc@1", "map", "queries", "gallery", "repeats"}
+    with pytest.raises(ValueError, match="k=5"):
+        reidentification(x, labels, cameras, k=(1, 5))
+
+
 def test_reranking_has_no_dot_product_and_needs_neighbors():
     x, labels, cameras = street()
     with pytest.raises(ValueError, match="metric='dot'"):

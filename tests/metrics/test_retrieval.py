@@ -291,6 +291,40 @@ def with_near_ties(classes, rows=260, dim=24, seed=0):
     return x, labels
 
 
+def test_without_k_the_ranks_are_those_that_a_query_has_candidates_for():
+    x, labels = np.eye(4), [0, 0, 1, 1]
+    for found in (quiet(x, labels), retrieval_from_neighbors([[1, 2], [0, 2], [3, 0], [2, 0]], labels)):
+        assert [name for name in found if "recall" in name] == ["recall@1", "recall@2"]
+    with pytest.raises(ValueError, match="k=8, but a query has 3 candidates"):
+        retrieval(x, labels, k=(1, 2, 4, 8))
+
+
+def recall_by_loops(x, labels, k, ties):
+    """Euclidean recall@k of whole numbers in leave-one-out, from squared distances without error."""
+    found = []
+    for i, label in enumerate(labels):
+        others = np.delete(np.arange(len(x)), i)
+        squares, relevant = ((x[others] - x[i]) ** 2).sum(axis=1), labels[others] == label
+        if ties == "index" and relevant.any():
+            found.append(relevant[np.argsort(squares, kind="stable")[:k]].any())
+        elif relevant.any():
+            at_best = squares == squares[relevant].min()
+            places = np.clip(k - (squares < squares[relevant].min()).sum(), 0, at_best.sum())
+            found.append(1 - math.comb((at_best & ~relevant).sum(), places) / math.comb(at_best.sum(), places))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("ties", ["index", "expected"])
+def test_whole_numbers_at_the_same_distance_are_ties(ties):
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(-3, 4, (rng.integers(8, 25), rng.integers(1, 5))) + (seed % 3 == 2) * 10**6
+        labels, k = np.arange(len(x)) % 3, int(rng.integers(1, 5))
+        with warnings.catch_warnings(action="ignore"):
+            found = retrieval(x, labels, k=k, metric="euclidean", ties=ties)[f"recall@{k}"]
+        np.testing.assert_allclose(found, recall_by_loops(x, labels, k, ties), rtol=1e-9)
+
+
 def exact_scores(queries, gallery, metric):
     """`(q, n)` scores of pairs, each from a correctly rounded sum."""
     gallery = scores.Gallery(gallery, metric)

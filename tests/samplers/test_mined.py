@@ -59,6 +59,14 @@ def test_a_refresh_searches_with_what_it_is_given():
     assert made == ["dot"]
 
 
+@pytest.mark.parametrize("named", ["exact", "scann", search.Scann])
+def test_a_refresh_takes_the_name_or_the_class_of_a_search(named):
+    pairs, expected = samplers.MinedPairs(LABELS), samplers.MinedPairs(LABELS)
+    pairs.refresh(X, search=named)
+    expected.refresh(X)
+    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
+
+
 def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negatives():
     pairs = refreshed()
     for batch in triplets(make(pairs), 300):

@@ -1,6 +1,8 @@
 """Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
 
 import os
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,8 @@ import pytest
 
 from tests.search.test_search import METRICS, both, build, by_loops, clustered
 from tfdml import search
+from tfdml.search.items import Items
+from tfdml.search.saved import read_ids
 
 X = clustered(600, seed=5)
 WORDS = np.array([f"item {i}" for i in range(600)])
@@ -176,6 +180,27 @@ def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
     assert index.search(X[30:31], 1)[0] == 3
 
 
+@both
+@pytest.mark.parametrize(("first", "later"), [(0, 1e6), (1e6, 0)])
+def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later_ones(tmp_path, kind, first, later):
+    x = np.concatenate([X[:30] + np.float32(first), X[30:90] + np.float32(later)])
+    queries = np.concatenate([x[:5], x[-5:]]) + np.float32(0.25)
+    index = build(kind, x[:30], metric="euclidean")
+    index.add(x[30:], np.arange(30, 90))
+    index.save(tmp_path / "index")
+    for found in (index, search.load(tmp_path / "index")):
+        np.testing.assert_array_equal(found.vectors, x)
+        expected, distances = by_loops(x, queries, 9, "euclidean")
+        ids, scores = found.search(queries, 9)
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_allclose(scores, distances, rtol=1e-7)
+        found.remove(np.arange(30))
+        found.rebuild()
+        assert found._items.segments[0].gallery.length < 20
+        np.testing.assert_array_equal(found.vectors, x[30:])
+        np.testing.assert_allclose(found.search(queries[5:], 9)[1], distances[5:], rtol=1e-7)
+
+
 def test_null_does_not_pass_a_filter():
     index = search.Exact(X[:4], metadata={"price": [1, None, 3, None]})
     assert index.mask(pc.field("price") < 2).tolist() == [True, False, False, False]
@@ -188,6 +213,78 @@ def test_text_ids_may_grow_longer_and_come_from_any_library():
     index.add(X[3:5], np.array(["a long id", "z"], object))
     index.add(X[5:6], pa.array(["from arrow"]))
     np.testing.assert_array_equal(index.search(X[:6], 1)[0][:, 0], ["a", "b", "ä", "a long id", "z", "from arrow"])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array(["a", "b", "ä"], np.dtypes.StringDType()),
+        np.array(["a", "b", "ä"], object),
+        pa.array(["a", "b", "ä"]).dictionary_encode(),
+        ("a", "b", "ä"),
+    ],
+    ids=["StringDType", "object", "arrow", "tuple"],
+)
+def test_text_ids_come_from_any_kind_of_array(ids):
+    index = search.Exact(X[:3], ids)
+    assert index.ids.tolist() == ["a", "b", "ä"]
+    np.testing.assert_array_equal(index.rows(ids), [0, 1, 2])
+    assert search.Exact(X[:3], np.array([7, 8, 9], object)).rows([[9, 7]]).tolist() == [[2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([1, "a", "b"], "Received ids of types int, str, expected integers alone or text alone"),
+        ([True, 2, 3], "types bool, int"),
+        ([True, False, True], "type bool"),
+        (np.array([True, False, True]), "dtype bool, expected integers alone or text alone"),
+        ([1.0, 2.0, 3.0], "type float"),
+        (np.array([1.0, 2.0, 3.0]), "dtype float64"),
+        (np.array(["a", np.nan, "c"], object), "types float, str"),
+        (np.array(["a", None, "c"], np.dtypes.StringDType(na_object=None)), "types NoneType, str"),
+        ([b"a", b"b", b"c"], "type bytes"),
+        (["a", b"b", "c"], "types bytes, str"),
+        ([["a"], ["b", "c"], ["d"]], "type list"),
+        ([["a", "b", "c"]], r"shape \(1, 3\), expected \(3,\): one id per row"),
+        ([2**63, 1, 2], r"up to 9223372036854775808, expected -2\*\*63 to"),
+        ([2**70, 1, 2], "up to 1180591620717411303424"),
+        (["a\0", "b", "c"], r"the id 'a\\x00', expected ids without the character 0"),
+        (["a", "\ud800", "c"], r"the character '\\ud800', expected text that UTF-8 can encode"),
+        (["a", "b", 1025 * "x"], "the id x{60}... of 1,025 characters, expected at most 1,024 characters"),
+    ],
+)
+def test_ids_that_an_index_would_not_keep_as_they_are_are_refused(ids, message):
+    with pytest.raises(ValueError, match=message):
+        search.Exact(X[:3], ids)
+    with pytest.raises(ValueError, match=message):
+        search.Exact(X[:5], list("pqrst")).add(X[:3], ids)
+
+
+def test_long_and_odd_text_is_not_there_and_takes_no_memory():
+    index = search.Exact(X[:300], WORDS[:300])
+    index.add(X[300:301], [1024 * "x"])
+    for text in (10**6 * "x", "item 3\0", "item \ud800", ""):
+        tracemalloc.start()
+        for look_up in (index.rows, index.remove):
+            with pytest.raises(ValueError, match="Received 1 ids that are not in the index, such as") as error:
+                look_up(["item 3", text])
+            assert str(error.value).isprintable()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 * 2**20
+    assert index.rows(["item 3", 1024 * "x"]).tolist() == [3, 300]
+
+
+def test_a_text_id_longer_than_the_limit_of_an_older_index_is_found(tmp_path):
+    names = np.array(["a", 5000 * "y"])
+    index = search.Exact(X[:2], ["a", "b"])
+    np.save(tmp_path / "ids.npy", names)
+    index._items = Items((replace(index._items.segments[0], ids=read_ids(tmp_path, "ids.npy")),))
+    assert index.search(X[1:2], 1)[0] == names[1]
+    assert index.rows(names[::-1]).tolist() == [1, 0]
+    index.remove(["a"])
+    assert index.ids.tolist() == [5000 * "y"]
 
 
 def files_and_inodes(folder):
@@ -275,6 +372,7 @@ def test_settings_without_cells_and_in_duplicates_are_chosen_too():
     index = search.Scann(x)
     assert index.tune(0.9, k=5) > 0.5
     assert (index.leaves_to_search, index.method) == (None, "exact")
+    assert search.Scann(X[:8]).tune() == 1  # of the 7 neighbors that there are
 
 
 # Errors.
@@ -303,7 +401,7 @@ def other(**options):
         (lambda i: i.add(X[:1], ["p"], metadata=other()), "metadata of 2 rows, expected 1"),
         (lambda i: i.add(X[:1], ["p"], metadata=5), "not a table"),
         (lambda i: i.remove(["item 3", "p"]), "1 ids that are not in the index, such as p"),
-        (lambda i: i.remove([3]), "dtype int64, expected text"),
+        (lambda i: i.remove([3]), "kind int64, expected text"),
         (lambda i: i.remove(["item 3", "item 3"]), "repeat, such as item 3"),
         (lambda i: i.remove(WORDS[:20]), "all 20 ids of the index"),
         (lambda i: i.update(["p"], X[:1]), "not in the index, such as p"),
@@ -328,13 +426,45 @@ def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, 
         np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"none": ["x"]}, "does not fit .* from string to null.*; expected none: null, list: list<.*declare them in a"),
+        ({"list": [1]}, "does not fit the columns"),
+        ({"struct": [1]}, "does not fit the columns"),
+        ({"text": ["\ud800"]}, "not a table"),
+        ({"text": [2**70]}, "not a table"),
+    ],
+)
+def test_metadata_of_another_type_is_refused(values, message):
+    first = {"none": pa.nulls(2), "list": [[1], None], "struct": [{"a": 1}, None], "text": ["u", None]}
+    index = search.Exact(X[:2], metadata=first)
+    with pytest.raises(ValueError, match=message):
+        index.add(X[2:3], [2], metadata={"none": [None], "list": [[2]], "struct": [None], "text": ["w"], **values})
+    for wrong in (pc.field("list") == pa.scalar([1]), pc.field("struct") == pa.scalar(None), pc.field("list") == 1):
+        with pytest.raises(ValueError, match="expected an expression of the columns"):
+            index.search(X[:1], 1, where=wrong)
+    assert len(index) == 2
+
+
+def test_columns_of_one_name_and_masks_that_hide_entries_are_refused():
+    with pytest.raises(ValueError, match=r"columns \['a', 'a'\], expected distinct names"):
+        search.Exact(X[:2], metadata=pa.table([pa.array([1, 2])] * 2, names=["a", "a"]))
+    for mask, message in (
+        (np.ma.masked_array([True, False], mask=[True, False]), "where with 1 masked entries"),
+        ([[True], [False, True]], r"where of shape \(2,\), object, expected \(2,\) booleans"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search.Exact(X[:2]).mask(mask)
+
+
 def test_an_index_without_metadata_says_so():
     index = search.Exact(X[:20])
     with pytest.raises(ValueError, match="the index has no metadata"):
         index.search(X[:1], 1, where=pc.field("price") < 3)
     with pytest.raises(ValueError, match="metadata, expected none"):
         index.add(X[:1], [50], metadata={"price": [1]})
-    with pytest.raises(ValueError, match="dtype <U1, expected int64"):
+    with pytest.raises(ValueError, match="kind text, expected int64"):
         index.remove(["3"])
     for recall in (0, 1, 2.0):
         with pytest.raises(ValueError, match="expected a number between 0 and 1"):

@@ -113,7 +113,7 @@ def test_the_old_or_the_new_index_is_whole_before_every_file_operation_of_adding
 
 @pytest.mark.parametrize("make", [search.Exact, search.Scann])
 def test_a_flipped_bit_in_any_file_of_an_index_that_changed_is_found(tmp_path, make):
-    x = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
+    x = (1000 + np.random.default_rng(0).normal(size=(40, 3))).astype("float32")
     names = [f"n{i}" for i in range(40)]
     index = make(x[:30], names[:30], metric="euclidean", metadata={"a": names[:30]})
     index.add(x[30:], names[30:], metadata={"a": names[30:]})

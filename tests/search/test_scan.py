@@ -42,6 +42,35 @@ def test_rows_and_scores_are_those_of_the_search_in_memory(metric, memory, files
         assert ours.dtype == theirs.dtype
 
 
+class ReadOnce:
+    """Vectors of which every row may be read once."""
+
+    ndim = 2
+
+    def __init__(self, x):
+        self.x, self.left = x, set(range(len(x)))
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, rows):
+        self.left -= (found := set(range(rows.start, rows.stop)) & self.left)
+        assert len(found) == rows.stop - rows.start
+        return self.x[rows]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+def test_vectors_are_read_once_and_those_far_from_the_others_change_no_score(metric):
+    x, queries = vectors(), vectors(9, seed=1)
+    far = np.concatenate([x[:100] + np.float32(1e6), x[100:]])
+    shard = ReadOnce(far)
+    found, scores = search.scan([shard], queries, 300, metric=metric, memory=100_000)
+    assert not shard.left
+    expected, expected_scores = search.Exact(far, metric=metric).search(queries, 300)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
 def test_short_numbers_are_scored_in_float32(dtype, tmp_path):
     x, queries = vectors().astype(dtype), vectors(5, seed=1)

@@ -62,10 +62,14 @@ def test_a_block_has_the_scores_of_its_pairs_to_the_last_bit(metric, farthest, m
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("farthest", [False, True])
-@pytest.mark.parametrize(("dim", "scale"), [(1, 1.0), (24, 1e-18), (24, 1e9), (700, 1.0)])
-def test_approximate_scores_never_leave_their_bounds(metric, farthest, dim, scale, monkeypatch):
+@pytest.mark.parametrize(
+    ("dim", "scale", "shift"),
+    [(1, 1.0, 0), (24, 1e-18, 0), (24, 1e9, 0), (700, 1.0, 0), (24, 1.0, 100), (24, 1.0, 1e7)],
+)
+def test_approximate_scores_never_leave_their_bounds(metric, farthest, dim, scale, shift, monkeypatch):
     monkeypatch.setattr(module, "product", unsteady)
     x = np.abs(np.random.default_rng(0).normal(size=(70, dim))).astype(np.float32) * np.float32(scale)
+    x += np.float32(shift)
     scores = Gallery(x, metric).scores(farthest=farthest)
     block = scores.approximate(slice(0, 70), out=np.empty((70, 70), np.float32)).copy()
     row, column = np.divmod(np.arange(70 * 70), 70)
@@ -109,17 +113,42 @@ def test_sums_over_rows_do_not_depend_on_place_number_of_rows_or_alignment():
             np.testing.assert_array_equal(l2_normalize(moved), l2_normalize(x)[rows])
 
 
-def test_the_center_is_the_mean_whatever_the_order_of_the_rows():
-    rng = np.random.default_rng(0)
-    for scale in (1e-30, 1.0, 1e25):
-        x = (scale * (3 + rng.normal(size=(5001, 7)))).astype(np.float32)
-        large = np.float32(1e8) * x[:2000, 6]
-        x[:, 6] = np.concatenate([large, -large, x[4000:, 6] / 1000])  # the large ones cancel and leave their rounding
-        center = center_of(x)
-        np.testing.assert_allclose(center[:6], x[:, :6].mean(axis=0, dtype=np.float64), rtol=1e-7)
-        for _ in range(5):
-            np.testing.assert_array_equal(center_of(rng.permutation(x)), center)
+@pytest.mark.parametrize("shift", [0, 0.3, 7, 1e6, -1e9])
+def test_vectors_are_restored_from_their_form_to_the_last_bit(shift):
+    x = near_ties() + np.float32(shift)
+    gallery = Gallery(x, "euclidean")
+    np.testing.assert_array_equal(gallery.vectors, x)
+    np.testing.assert_array_equal(gallery.take(np.arange(5)).vectors, x[:5])
+
+
+def test_the_center_is_the_mean_of_a_column_far_from_0_and_0_of_others():
+    x = np.random.default_rng(0).normal((0, 1e4, -1e6), size=(500, 3))
+    x = np.float32(x)
+    assert center_of(x).tolist() == [0, *np.float32(x[:, 1:].mean(axis=0, dtype=np.float64))]
+    assert Gallery(x, "euclidean").length < 10
     assert center_of(np.float32([[0, 0.5], [0, 1], [0, 1.5]])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("farthest", [False, True])
+def test_a_center_that_older_versions_subtracted_with_loss_leaves_the_bounds_true(farthest, monkeypatch):
+    monkeypatch.setattr(module, "product", unsteady)
+    form = Gallery(near_ties()[:50], "euclidean").form
+    gallery = Gallery.from_form(form, "euclidean", np.full(24, 1e6, np.float32))
+    assert gallery.slack > 0.1
+    scores = gallery.scores(gallery.vectors + np.float32(0.5), farthest)
+    row, column = np.divmod(np.arange(50 * 50), 50)
+    exact = scores.exact(row, column)
+    low, high = scores.around(row, exact)
+    block = scores.approximate(slice(0, 50), out=np.empty((50, 50), np.float32)).reshape(-1).copy()
+    assert ((low <= block) & (block <= high)).all()
+    expected = [
+        by_fsum(scores.queries[i].astype(float), gallery.vectors[j].astype(float), "euclidean")
+        for i, j in zip(row, column, strict=True)
+    ]
+    np.testing.assert_array_equal(exact, np.float32(expected) * (-1 if farthest else 1))
+    np.testing.assert_array_equal(
+        scores.exact_block(slice(0, 50), np.empty((50, 50), np.float32)), exact.reshape(50, 50)
+    )
 
 
 def test_masked_entries_are_refused_and_masked_arrays_without_any_are_taken():

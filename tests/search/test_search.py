@@ -216,6 +216,23 @@ def test_euclidean_distances_are_right_far_from_the_origin():
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
+def test_whole_numbers_have_exact_distances_and_ties_in_the_order_of_the_index():
+    ids, scores = search.Exact([[2], [1], [0], [0], [1], [0]], metric="euclidean").search([[2]], 6)
+    assert ids.tolist() == [[0, 1, 4, 2, 3, 5]]
+    assert scores.tolist() == [[0, 1, 1, 2, 2, 2]]
+
+
+@both
+@pytest.mark.parametrize("shift", [0, 3, 1e6])
+def test_a_euclidean_score_does_not_depend_on_the_other_vectors(kind, shift):
+    x = clustered(60) + np.float32(shift)
+    alone = np.concatenate([build(kind, one[None], metric="euclidean").search(x[:5], 1)[1] for one in x], axis=1)
+    ids, scores = build(kind, x, metric="euclidean").search(x[:5], 60)
+    np.testing.assert_array_equal(np.take_along_axis(alone, ids, axis=1), scores)
+    distance = np.sqrt(((x[:5, None].astype(float) - x) ** 2).sum(axis=2))
+    np.testing.assert_allclose(alone, distance, rtol=1e-7)
+
+
 # ScaNN.
 
 
@@ -397,7 +414,10 @@ def test_manifests_of_other_kinds_versions_or_none_are_refused(tmp_path):
 
 
 def as_older(index, folder, version=1):
-    """Saves an index as older versions did: one part without checksums in its names, the first without any."""
+    """Saves an index as older versions did: one part without checksums in its names, the first without any.
+
+    The third names its parts, and the center of all of them.
+    """
     gallery = index._items.segments[0].gallery
     folder.mkdir(exist_ok=True)
     arrays = {"ids": index.ids}
@@ -405,13 +425,20 @@ def as_older(index, folder, version=1):
     if index.kind == "scann":
         about |= {"method": "exact", "leaves": None, "leaves_to_search": None, "rescore": None, "largest": 9.0}
         distance = "squared_l2" if index.metric == "euclidean" else "dot_product"
-        builder = scann_ops_pybind.builder(index.vectors, 10, distance).score_brute_force().reorder(len(index))
+        vectors = np.ascontiguousarray(gallery.centered)
+        builder = scann_ops_pybind.builder(vectors, 10, distance).score_brute_force().reorder(len(index))
         (folder / "scann").mkdir()
         builder.build().serialize(str(folder / "scann"), relative_path=True)
     else:
-        arrays |= {"gallery": gallery.form} | ({} if gallery.center is None else {"center": gallery.center})
+        arrays |= {"gallery": gallery.form}
+    arrays |= {} if gallery.center is None else {"center": gallery.center}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
+    if version == 3:
+        about["segments"] = [
+            {"ids": "ids.npy"} | ({"scann": "scann"} if index.kind == "scann" else {"gallery": "gallery.npy"})
+        ]
+        about |= {} if gallery.center is None else {"center": "center.npy"}
     manifest = {"format": f"tfdml.search/{version}", **about, "files": entries(folder, version)}
     if version > 1:
         manifest["sha256"] = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
@@ -428,20 +455,20 @@ def entries(folder, version):
     }
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("metric", METRICS)
 @both
 def test_an_index_of_an_older_format_is_read_and_saved_in_the_present_one(tmp_path, kind, metric, version):
-    index = build(kind, clustered(50), np.arange(50) + 7, metric=metric)
+    index = build(kind, X + FAR, np.arange(50) + 7, metric=metric)
     as_older(index, tmp_path / "index", version)
     loaded = search.load(tmp_path / "index")
     loaded.save(tmp_path / "index")
     for found in (loaded, search.load(tmp_path / "index")):
-        ids, scores = found.search(X[:9], 5)
-        np.testing.assert_array_equal(ids, index.search(X[:9], 5)[0])
-        np.testing.assert_allclose(scores, index.search(X[:9], 5)[1], rtol=1e-6, atol=1e-6)
+        ids, scores = found.search(X[:9] + FAR, 5)
+        np.testing.assert_array_equal(ids, index.search(X[:9] + FAR, 5)[0])
+        np.testing.assert_allclose(scores, index.search(X[:9] + FAR, 5)[1], rtol=1e-6, atol=1e-6)
     manifest = json.loads((tmp_path / "index" / "index.json").read_text())
-    assert manifest["format"] == "tfdml.search/3"
+    assert manifest["format"] == "tfdml.search/4"
     assert all(len(entry["sha256"]) == 64 for entry in manifest["files"].values())
 
 
@@ -499,6 +526,7 @@ def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
 # Errors.
 
 X = clustered(50)
+FAR = np.float32([1000] * 6 + [0] * 6)  # half of the columns lie far from 0, so that euclidean has a center
 
 
 @both

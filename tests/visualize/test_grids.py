@@ -76,6 +76,11 @@ def test_gray_images_of_one_channel_are_gray():
     assert pixels[(upper + lower) // 2, (left + right) // 2].tolist() == [COLORS[1, 0]] * 3
 
 
+def test_without_k_there_are_at_most_as_many_neighbors_as_candidates():
+    figure = retrieval_grid(np.eye(4, dtype="float32"), np.zeros((4, 5, 5), "uint8"), [0, 0, 1, 1], queries=[0])
+    assert len(figure.axes) == 4
+
+
 def test_a_query_does_not_find_itself_among_exact_copies():
     points = np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]])
     figure = retrieval_grid(points, IMAGES[:5], LABELS[:5], queries=[3], k=3)

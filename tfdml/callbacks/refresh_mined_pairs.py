@@ -1,6 +1,5 @@
 """Keep mined pairs current while a model trains."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -11,6 +10,7 @@ from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
 from tfdml.models.bulk_embedding import embed_rows
 from tfdml.samplers.mined import MinedPairs
+from tfdml.search.builders import IndexBuilder, index_builder
 
 
 class RefreshMinedPairs(Refresh):
@@ -34,12 +34,12 @@ class RefreshMinedPairs(Refresh):
         labels: `(examples,)` integer class ids; left out where `images` is a labeled set.
         batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
-        search: None for `tfdml.search.Exact`, or `tfdml.search.Scann` if exact search would take too long, or any
-            function `(vectors, metric=...)` that returns an index.
+        search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann` if exact search would take
+            too long, or any function `(vectors, metric=...)`, such as these classes, that returns an index.
 
     Raises:
-        ValueError: images and labels of different lengths, other labels than those of the pairs, a `search` that is
-            not a function, or a number that is not positive.
+        ValueError: images and labels of different lengths, other labels than those of the pairs, an unknown
+            `search`, or a number that is not positive.
     """
 
     def __init__(
@@ -50,19 +50,17 @@ class RefreshMinedPairs(Refresh):
         *,
         batch_size: int = 256,
         every: int = 1,
-        search: Callable[..., Any] | None = None,
+        search: IndexBuilder = None,
     ):
         super().__init__()
         require_whole("batch_size", batch_size, 1)
         require_whole("every", every, 1)
-        if search is not None and not callable(search):
-            raise ValueError(f"Received search={search!r}, expected None, or a class such as tfdml.search.Scann.")
         labels = labels_of(images, labels)
         if len(images) != np.size(labels):
             raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
         pairs.require_labels(labels)
         self.pairs, self.images = pairs, images
-        self.batch_size, self.every, self.search = batch_size, every, search
+        self.batch_size, self.every, self.search = batch_size, every, index_builder(search)
 
     def refresh(self, model: keras.Model) -> None:
         """Mine the pairs with `model`."""

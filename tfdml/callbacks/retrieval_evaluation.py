@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ from tfdml.callbacks._scheduled import Scheduled
 from tfdml.callbacks._trouble import trouble_with
 from tfdml.metrics.default_ranks import default_ranks
 from tfdml.models.bulk_embedding import embed_batches
+from tfdml.search.builders import IndexBuilder, index_builder
 
 
 class RetrievalEvaluation(Scheduled):
@@ -54,8 +55,9 @@ class RetrievalEvaluation(Scheduled):
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: the ranks of `recall@k`; None for those of 1, 2, 4 and 8 that a query has candidates for.
-        search: "exact", or "scann" for approximate neighbors if exact search takes too long; then
-            `val_search_recall@k` is the share of the exact neighbors that were found.
+        search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
+            `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
+            then `val_search_recall@k` is the share of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is still
             searched in the whole set or gallery, so the metrics estimate those of all queries.
         every: number of epochs between two evaluations.
@@ -80,7 +82,7 @@ class RetrievalEvaluation(Scheduled):
         gallery: Any = None,
         model: keras.Model | None = None,
         k: int | Sequence[int] | None = None,
-        search: Literal["exact", "scann"] = "exact",
+        search: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
         share: float | None = None,
@@ -88,8 +90,6 @@ class RetrievalEvaluation(Scheduled):
         prefix: str = "val_",
     ) -> None:
         super().__init__(every=every, share=share, prefix=prefix)
-        if search not in ("exact", "scann"):
-            raise ValueError(f"Received search={search!r}, expected 'exact' or 'scann'.")
         self.k = None if k is None else np.atleast_1d(k).tolist()
         given = [("k", rank) for rank in self.k or ()] + [("sample", sample)] * (sample is not None)
         for name, value in [("batch_size", batch_size), *given]:
@@ -99,7 +99,7 @@ class RetrievalEvaluation(Scheduled):
         self.gallery = None if gallery is None else _as_data(gallery)
         _require_candidates(self.data, self.gallery, self.k or [1])
         self.network = model
-        self.search = search
+        self.search = index_builder(search)
         self.sample = sample
         self.batch_size = batch_size
 
@@ -122,9 +122,9 @@ class RetrievalEvaluation(Scheduled):
 
     def _measured(self, sides):
         queries, labels, gallery = _queries_in_gallery(sides, self.sample)
-        if self.search == "exact":
+        if self.search is search.Exact:
             return metrics.retrieval(queries, labels, **gallery, k=self._ranks(sides))
-        return _approximate(queries, labels, gallery, self._ranks(sides))
+        return _approximate(self.search, queries, labels, gallery, self._ranks(sides))
 
     def _ranks(self, sides):
         """The ranks of recall@k."""
@@ -138,7 +138,7 @@ class RetrievalEvaluation(Scheduled):
             return self._logged(self._measured(sides))
         warnings.warn(f"After epoch {epoch + 1} {trouble} All {self.prefix}* metrics are 0.", stacklevel=2)
         ks = self._ranks(sides)
-        only = "map" if self.search == "exact" else f"search_recall@{max(ks) + (self.gallery is None)}"
+        only = "map" if self.search is search.Exact else f"search_recall@{max(ks) + (self.gallery is None)}"
         names = [*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", only]
         return dict.fromkeys(names, 0.0)
 
@@ -233,12 +233,12 @@ def _has_match(labels, gallery_labels):
     return counts[place] > 1
 
 
-def _approximate(queries, labels, gallery, k, *, num_samples=1_000):
-    """Metrics from ScaNN's neighbors, and `search_recall@k`: the share of exact neighbors found, on some queries."""
+def _approximate(build, queries, labels, gallery, k, *, num_samples=1_000):
+    """Metrics from the neighbors in an index, and `search_recall@k`: the share of exact ones found, on some queries."""
     items, item_labels = gallery.get("gallery", queries), gallery.get("gallery_labels", labels)
     itself = "gallery" not in gallery or "groups" in gallery  # each query also finds itself
     most = max(int(np.unique(item_labels, return_counts=True)[1].max()), max(k) + itself)
-    neighbors, _ = search.Scann(items).search(queries, most)
+    neighbors, _ = build(items, metric="cosine").search(queries, most)
     some = np.random.default_rng(0).permutation(len(labels))[:num_samples]
     exact, _ = search.Exact(items).search(queries[some], max(k) + itself)
     recall = search.neighbor_recall(neighbors[some, : max(k) + itself], exact)

@@ -58,7 +58,7 @@ class CrossValidation:
         """The chosen settings, those of the best trial."""
         return dict(self.best.settings)
 
-    def open_test(self, test: Any, *, runs: int = 1, k: Any = (1, 2, 4, 8)) -> TestResult:
+    def open_test(self, test: Any, *, runs: int = 1, k: Any = None) -> TestResult:
         """Train with the chosen settings, and measure on the test classes, which counts as an opening.
 
         1. For each run and fold, a model is trained on the training part of the fold, with its own seed. Models are
@@ -74,7 +74,7 @@ class CrossValidation:
         Args:
             test: labeled set with classes that are not in the training set.
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
-            k: ranks of recall@k.
+            k: ranks of recall@k; None for those of 1, 2, 4 and 8 that a query has candidates for.
 
         Returns:
             `TestResult`.

@@ -43,14 +43,15 @@ class ExactSearch:
     the space; scores are those of the rounded vectors. An int8 vector is 127 steps of its largest entry.
 
     Args:
-        k: number of neighbors of each image. A request cannot change it, so that servers can batch requests.
+        k: number of neighbors of each image; None: 10, or all vectors of a smaller index. A request cannot change it,
+            so that servers can batch requests.
         dtype: type of the stored vectors.
 
     Raises:
         ValueError: another dtype, or a k that is not a whole number of at least 1.
     """
 
-    k: int = 10
+    k: int | None = None
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -58,7 +59,7 @@ class ExactSearch:
 
     def searcher(self, vectors: np.ndarray, metric: str) -> tf.Module:
         """The module that searches `(n, dim)` float32 vectors."""
-        return _Exact(Space(vectors, metric), self.k, self.dtype)
+        return _Exact(Space(vectors, metric), neighbor_count(self.k, len(vectors)), self.dtype)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class PartitionedSearch:
     fewer probes than the smallest cells need to hold k vectors.
 
     Args:
-        k: number of neighbors of each image.
+        k: number of neighbors of each image; None: 10, or all vectors of a smaller index.
         dtype: type of the stored vectors, as in `ExactSearch`.
         cells: number of cells; None: four times the square root of the number of vectors, at most a 16th of them.
         probes: number of cells that a query visits; None: as many as `recall` needs.
@@ -83,7 +84,7 @@ class PartitionedSearch:
         ValueError: a setting out of range.
     """
 
-    k: int = 10
+    k: int | None = None
     dtype: str = "float32"
     cells: int | None = None
     probes: int | None = None
@@ -106,10 +107,11 @@ class PartitionedSearch:
         rows = np.random.default_rng(self.seed).permutation(len(vectors))
         train, sample = np.split(rows, [max(count, len(rows) - min(_SAMPLE, len(rows) // 10))])
         cells = k_means(space.vectors, space.vectors[train[: _PER_CELL * count]], count)
-        probes = _probes_for(space, cells, sample, self.k, self.recall) if self.probes is None else self.probes
-        while cells.fewest(probes) < self.k:
+        k = neighbor_count(self.k, len(vectors))
+        probes = _probes_for(space, cells, sample, k, self.recall) if self.probes is None else self.probes
+        while cells.fewest(probes) < k:
             probes += 1
-        return _Partitioned(space, cells, probes, self.k, self.dtype)
+        return _Partitioned(space, cells, probes, k, self.dtype)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,8 +161,37 @@ class ScannSearch:
         return _Scann(Space(vectors, metric), self.k, leaves, visited, rescore)
 
 
+Search = ExactSearch | PartitionedSearch | ScannSearch
+
+_NAMED: dict[Any, Any] = {
+    None: ExactSearch,
+    "exact": ExactSearch,
+    "partitioned": PartitionedSearch,
+    "scann": ScannSearch,
+}
+
+
+def as_search(search: Any) -> Search:
+    """A search by its name "exact", "partitioned" or "scann", `ExactSearch()` for None, or the search itself.
+
+    Raises:
+        ValueError: anything else.
+    """
+    is_name = search is None or (isinstance(search, str) and search in _NAMED)
+    found = _NAMED[search]() if is_name else search
+    names = "'exact', 'partitioned', 'scann', an ExactSearch, PartitionedSearch, ScannSearch or None"
+    require(isinstance(found, Search), f"search={search!r}", names)
+    return found
+
+
+def neighbor_count(k: int | None, count: int) -> int:
+    """The number of neighbors in an index of `count` vectors."""
+    return min(10, count) if k is None else k
+
+
 def _require_settings(k, dtype):
-    require_whole("k", k, 1)
+    if k is not None:
+        require_whole("k", k, 1)
     require(dtype in DTYPES, f"dtype={dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
 
 

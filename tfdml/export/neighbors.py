@@ -7,10 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._checks import require
-from tfdml.export.graph_search import ExactSearch, PartitionedSearch, ScannSearch
+from tfdml.export.graph_search import Search, neighbor_count
 
 UNKNOWN = "unknown"
-Search = ExactSearch | PartitionedSearch | ScannSearch
 
 
 class Neighbors(tf.Module):
@@ -34,7 +33,8 @@ class Neighbors(tf.Module):
         require(
             vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim}, that of the model's embeddings"
         )
-        require(search.k <= len(vectors), f"k={search.k} for an index of {len(vectors)} vectors", "at most its size")
+        k = neighbor_count(search.k, len(vectors))
+        require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
         self._ids = tf.Variable(_as_ids(index.ids), trainable=False)
         metadata = getattr(index, "metadata", None)
@@ -44,7 +44,7 @@ class Neighbors(tf.Module):
             "vectors": len(vectors),
             "dim": dim,
             "metric": index.metric,
-            "k": search.k,
+            "k": k,
             "dtype": getattr(search, "dtype", "float32"),
             **self._searcher.settings,
         }

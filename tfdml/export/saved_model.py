@@ -15,8 +15,8 @@ from tfdml._checks import require
 from tfdml._checksums import write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.export.graph_search import ExactSearch
-from tfdml.export.neighbors import Neighbors, Search
+from tfdml.export.graph_search import Search, as_search
+from tfdml.export.neighbors import Neighbors
 from tfdml.export.server_files import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
@@ -33,7 +33,7 @@ def saved_model(
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
     index: Any = None,
-    search: Search | None = None,
+    search: Search | str | None = None,
     on_error: str = "fail",
     assets_extra: dict[str, bytes] | None = None,
 ) -> Path:
@@ -78,7 +78,8 @@ def saved_model(
         threshold: similarity from which two embeddings match, as found by `tfdml.metrics.calibrated_threshold`, written
             to `assets.extra/threshold.json`; `load_threshold` reads it.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
-        search: how the graph searches: `ExactSearch()` (None), `PartitionedSearch()` or `ScannSearch()`.
+        search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
+            by name "exact" (None), "partitioned" or "scann".
         on_error: "fail": an invalid image fails its request; "mark": it is only marked. A server that batches fails all
             requests of a batch together, so use "mark" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
@@ -152,11 +153,9 @@ def _is_finite(number):
 def _neighbors(index, search, dim, threshold):
     """The index inside the graph; None if there is none."""
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
-    known = search is None or isinstance(search, Search)
-    require(known, f"search={search!r}", "an ExactSearch, PartitionedSearch, ScannSearch or None")
     if index is None:
         return None
-    neighbors = Neighbors(index, search or ExactSearch(), dim)
+    neighbors = Neighbors(index, as_search(search), dim)
     if threshold is not None:
         neighbors.require_no_unknown()
     return neighbors

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfdml.metrics.default_ranks import default_ranks
+
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)")
 
 
@@ -20,13 +22,15 @@ class Cutoff(NamedTuple):
         return f"{self.measure}@{self.k}"
 
 
-def as_cutoffs(k: int | Sequence[int], extra: Sequence[str], candidates: int) -> list[Cutoff]:
+def as_cutoffs(k: int | Sequence[int] | None, extra: Sequence[str], candidates: int) -> list[Cutoff]:
     """`Cutoff`s of recall@k, by k, and of the extra names, in their order; each once.
+
+    Without k, the ranks are those of 1, 2, 4 and 8 that a query has candidates for.
 
     Raises:
         ValueError: k that are not positive integers, an unknown name, or a rank above the number of candidates.
     """
-    ks = np.unique(np.atleast_1d(k)).tolist()
+    ks = np.unique(np.atleast_1d(default_ranks(candidates) if k is None else k)).tolist()
     if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
         raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8).")
     cutoffs = list(dict.fromkeys([*(Cutoff("recall", n) for n in ks), *map(_parsed, _as_names(extra))]))

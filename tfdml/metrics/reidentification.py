@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._checks import as_ids, as_vectors, require, require_whole
+from tfdml.metrics.default_ranks import default_ranks
 from tfdml.metrics.reciprocal import KReciprocal
 from tfdml.metrics.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
@@ -22,7 +23,7 @@ def reidentification(
     gallery: npt.ArrayLike | None = None,
     gallery_labels: npt.ArrayLike | None = None,
     gallery_cameras: npt.ArrayLike | None = None,
-    k: int | Sequence[int] = (1, 5, 10),
+    k: int | Sequence[int] | None = None,
     exclude: str = "same_identity_and_camera",
     junk: int | Sequence[int] = -1,
     rerank: KReciprocal | None = None,
@@ -45,7 +46,7 @@ def reidentification(
         cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`.
-        k: ranks of cmc@k, an integer or several.
+        k: ranks of cmc@k, an integer or several; None: those of 1, 5 and 10 that a query has candidates for.
         exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of whatever
             identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
@@ -75,6 +76,7 @@ def reidentification(
     queries = _side(embeddings, labels, cameras, junk)
     items = queries if gallery is None else _side(gallery, gallery_labels, gallery_cameras, junk, "gallery")
     groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
+    k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
     if rerank is None:
         found = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
     else:
@@ -88,7 +90,7 @@ def random_gallery(
     labels: npt.ArrayLike,
     *,
     repeats: int = 10,
-    k: int | Sequence[int] = (1, 5),
+    k: int | Sequence[int] | None = None,
     seed: int = 0,
     metric: str = "cosine",
     memory: int = MEMORY,
@@ -103,7 +105,7 @@ def random_gallery(
         embeddings: `(n, dim)` floats. They need not be normalized.
         labels: `(n,)` integers, identities.
         repeats: number of random galleries, 10 in the protocol.
-        k: ranks of cmc@k, an integer or several.
+        k: ranks of cmc@k, an integer or several; None: those of 1 and 5 that a query has candidates for.
         seed: seed of the draws; the same seed gives the same galleries.
         metric: "cosine", "dot" or "euclidean".
         memory: bytes for the blocks of scores.
@@ -129,6 +131,7 @@ def random_gallery(
         "at least two identities, one of them with two images",
     )
     rng = np.random.default_rng(seed)
+    k = default_ranks(identities, (1, 5)) if k is None else k
     options = {"k": k, "metric": metric, "memory": memory}
     found = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
     means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}

@@ -41,7 +41,7 @@ def retrieval(
     embeddings: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
-    k: int | Sequence[int] = (1, 2, 4, 8),
+    k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
     gallery_labels: npt.ArrayLike | None = None,
@@ -72,7 +72,7 @@ def retrieval(
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several.
+        k: ranks of recall@k, an integer or several; None: those of 1, 2, 4 and 8 that a query has candidates for.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
         gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
@@ -136,7 +136,7 @@ def retrieval_from_neighbors(
     neighbors: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
-    k: int | Sequence[int] = (1, 2, 4, 8),
+    k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
     gallery_labels: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
@@ -158,7 +158,7 @@ def retrieval_from_neighbors(
         neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where the search
             found nothing, and counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several.
+        k: ranks of recall@k, an integer or several; None: those of 1, 2, 4 and 8 that a query has candidates for.
         extra: names of more metrics, as in `retrieval`.
         gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
             (leave-one-out), and a query's own row is removed from its list, at any place.
@@ -227,7 +227,7 @@ def _arranged(embeddings, gallery, queries, in_gallery, match, average, about):
 def _scores(queries, items, sides, metric):
     """`Scores` of all queries; raises `ValueError` if all items are the same."""
     gallery = Gallery(items, metric)
-    scores = gallery.scores(None if sides.leave_one_out else queries)
+    scores = gallery.scores(None if sides.leave_one_out and metric == "cosine" else queries)
     require_varied(gallery.form if metric == "cosine" else items)
     return scores
 

@@ -4,7 +4,6 @@ The hardest pairs of a batch are rarely the hardest of the training set. This mo
 whole set, in chunks, so a matrix of examples x examples is never in memory.
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._checks import as_ids, as_unmasked, as_vectors, require_metric, require_whole
-from tfdml.search import Exact
+from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.search.nearest import nearest
 from tfdml.search.scores import Gallery, l2_normalize, row_products
 
@@ -45,7 +44,7 @@ def hardest_pairs(
     positives: int = 1,
     negatives: int = 1,
     metric: str = "cosine",
-    search: Callable | None = None,
+    search: IndexBuilder = None,
 ) -> HardPairs:
     """The farthest examples of the same class and the nearest of other classes, for every example of a set.
 
@@ -65,15 +64,15 @@ def hardest_pairs(
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.
-        search: builds the index: None for `tfdml.search.Exact`, or `tfdml.search.Scann`, or any function
-            `(vectors, metric=...)` that returns an index whose ids are row numbers.
+        search: builds the index: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any
+            function `(vectors, metric=...)`, such as these classes, that returns an index whose ids are row numbers.
 
     Returns:
         `HardPairs`. The positives of an example that is alone in its class are -1.
 
     Raises:
         ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer
-            than two classes, an unknown metric, a number of pairs below 1.
+            than two classes, an unknown metric or search, a number of pairs below 1.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
@@ -81,6 +80,7 @@ def hardest_pairs(
     require_whole("positives", positives, 1)
     require_whole("negatives", negatives, 1)
     require_metric(metric)
+    build = index_builder(search)
     embeddings = as_unmasked(embeddings, "embeddings")
     labels = as_unmasked(labels, "labels")
     x = as_vectors(embeddings, "embeddings")
@@ -88,8 +88,7 @@ def hardest_pairs(
     if len(ids) < 2:
         raise ValueError(f"Received labels of {len(ids)} class, expected two or more: there are no negatives.")
     farthest = _farthest_of_class(x, classes, sizes, positives, metric)
-    index = (search or Exact)(x, metric=metric)
-    return HardPairs(farthest, _nearest_of_others(index, x, classes, sizes, negatives))
+    return HardPairs(farthest, _nearest_of_others(build(x, metric=metric), x, classes, sizes, negatives))
 
 
 def hardest_triplets(
@@ -98,7 +97,7 @@ def hardest_triplets(
     *,
     margin: float = 0.2,
     metric: str = "cosine",
-    search: Callable | None = None,
+    search: IndexBuilder = None,
 ) -> np.ndarray:
     """The hardest triplet of every example of a set, if it violates the margin; hardest first.
 

@@ -1,15 +1,14 @@
 """Batches of anchors with their hardest positives and negatives in the training set."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._checks import require_metric, require_seed, require_whole
-from tfdml.miners.offline import hardest_pairs
+from tfdml.miners.offline import IndexBuilder, hardest_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
@@ -81,18 +80,18 @@ class MinedPairs(tf.Module):
         positives, negatives = self.positives.shape[1], self.negatives.shape[1]
         return f"<MinedPairs of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
 
-    def refresh(self, embeddings: npt.ArrayLike, *, search: Callable[..., Any] | None = None) -> None:
+    def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
         Memory and time are those of `tfdml.miners.offline.hardest_pairs`.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
-            search: None for `tfdml.search.Exact`, or `tfdml.search.Scann`, or any function `(vectors, metric=...)` that
-                returns an index.
+            search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
+                `(vectors, metric=...)`, such as these classes, that returns an index.
 
         Raises:
-            ValueError: embeddings that have the wrong number of rows or are not finite.
+            ValueError: embeddings that have the wrong number of rows or are not finite, or an unknown search.
         """
         if np.shape(embeddings)[:1] != self.classes.shape:
             raise ValueError(

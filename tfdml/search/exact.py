@@ -27,7 +27,7 @@ class Exact(Index):
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
-        ids: `(n,)` distinct ids, any int64 or text; row numbers by default.
+        ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
         metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.

@@ -12,7 +12,8 @@ import numpy as np
 from tfdml._atomic import atomic_write
 
 _MANIFEST = "index.json"
-_FORMAT = "tfdml.search/3"
+_FORMAT = "tfdml.search/4"
+_ONE_CENTER = "tfdml.search/3"
 _ONE_SEGMENT = "tfdml.search/2"
 _WITHOUT_CHECKSUMS = "tfdml.search/1"
 _DIGITS = 16  # of the checksum in a name
@@ -126,7 +127,7 @@ def read_manifest(folder):
         found, files = manifest["format"], dict(manifest["files"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
-    if found not in (_FORMAT, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+    if found not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
         raise ValueError(
             f"Received an index of format {found!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
         )
@@ -135,7 +136,7 @@ def read_manifest(folder):
         raise ValueError(_damaged(folder, _MANIFEST))
     for name, expected in files.items():
         _require_file(folder, name, expected)
-    return manifest if found == _FORMAT else _upgraded(manifest)
+    return manifest if found in (_FORMAT, _ONE_CENTER) else _upgraded(manifest)
 
 
 def _upgraded(manifest):

@@ -46,8 +46,7 @@ class Index:
     def vectors(self) -> np.ndarray:
         """`(n, dim)` float32 in the order of `ids`: normalized for cosine, else as they were given.
 
-        Those of euclidean may differ from the given ones in their last bits. A copy, unless nothing was added or
-        removed: do not write into it.
+        A copy or a view: do not write into it.
         """
         return self._items.vectors
 
@@ -180,10 +179,8 @@ class Index:
         self._items = Items((Segment(self._gallery(vectors), ids, as_table(metadata, len(vectors))),))
 
     def _gallery(self, vectors):
-        """A `Gallery` of new vectors, with the center of the first."""
-        items = getattr(self, "_items", None)
-        center = None if items is None else items.segments[0].gallery.center
-        return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric, center)
+        """A `Gallery` of new vectors."""
+        return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric)
 
     @property
     def _columns(self):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml.search.ids import as_known
+from tfdml._checks import as_unmasked
+from tfdml.search.ids import are_storable, as_known, shown
 from tfdml.search.segments import Segment, joined, metadata_of, tidy
 from tfdml.search.tables import is_expression, mask_of
 
@@ -37,10 +38,8 @@ class Items:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32, as they are compared; for euclidean as they were given, but for rounding."""
-        vectors = _concatenated([segment.kept(segment.gallery.vectors) for segment in self.segments])
-        center = self.segments[0].gallery.center
-        return vectors if center is None else vectors + center
+        """`(n, dim)` float32, as they are compared."""
+        return _concatenated([segment.kept(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property
     def metadata(self) -> Any:
@@ -65,13 +64,19 @@ class Items:
             ValueError: ids of the other kind, or that are not in the index.
         """
         ids = as_known(ids, self.segments[0].ids.kind)
-        missing = np.flatnonzero(self._located(ids.ravel())[0] < 0)
+        missing = ids.ravel()[~self._are_there(ids.ravel())]
         if len(missing):
             raise ValueError(
-                f"Received {len(missing)} ids that are not in the index, such as {ids.ravel()[missing[0]]}. "
+                f"Received {len(missing)} ids that are not in the index, such as {shown(missing[0])}. "
                 "Add them first, or leave them out."
             )
-        return ids
+        return ids.astype("U") if ids.dtype.kind == "O" else ids
+
+    def _are_there(self, ids):
+        """Which ids are in the index; those that no array of its ids can hold are not, and are put into none."""
+        there = are_storable(ids, max(segment.ids.width for segment in self.segments))
+        there[there] = self._located(ids[there].astype("U") if ids.dtype.kind == "O" else ids)[0] >= 0
+        return there
 
     def present(self, ids: np.ndarray) -> np.ndarray:
         """Those of some ids that are in the index."""
@@ -109,7 +114,7 @@ class Items:
             if self.metadata is None:
                 raise ValueError(f"Received where={where}, but the index has no metadata. Pass a mask of booleans.")
             return mask_of(self.metadata, where)
-        mask = np.asarray(where)
+        mask = _as_array(as_unmasked(where, "where"))
         if mask.dtype != bool or mask.shape != (len(self),):
             raise ValueError(
                 f"Received where of shape {mask.shape}, {mask.dtype}, expected ({len(self)},) booleans, one per vector "
@@ -131,6 +136,13 @@ class Items:
             rows = segment.find(ids)
             numbers[rows >= 0], places[rows >= 0] = number, rows[rows >= 0]
         return numbers, places
+
+
+def _as_array(where):
+    try:
+        return np.asarray(where)
+    except ValueError:  # Lists of several lengths are no array of booleans either.
+        return np.asarray(where, object)
 
 
 def _concatenated(parts):

@@ -17,9 +17,7 @@ from tfdml.search.tables import read_table, write_table
 
 def write_items(files: Files, items: Items) -> dict[str, Any]:
     """Writes all segments; returns what `index.json` says about them."""
-    center = items.segments[0].gallery.center
-    about = {} if center is None else {"center": files.put(None, "center.npy", _array(center)).name}
-    return {"segments": [_write_segment(files, segment) for segment in items.segments], **about}
+    return {"segments": [_write_segment(files, segment) for segment in items.segments]}
 
 
 def _write_segment(files, segment):
@@ -29,6 +27,8 @@ def _write_segment(files, segment):
         writers["gallery.npy"] = _array(segment.gallery.form)
     else:
         writers["scann"] = lambda path: _write_searcher(path, segment.searcher)
+    if segment.gallery.is_shifted:
+        writers["center.npy"] = _array(segment.gallery.center)
     if segment.metadata is not None:
         writers["metadata.parquet"] = lambda path: write_table(path, segment.metadata)
     if segment.alive is not None:
@@ -57,11 +57,9 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None
     """
     metric, dim = read_settings(folder, manifest)
     records = checked(folder, manifest, "segments", lambda found: isinstance(found, list) and len(found) > 0)
-    center = np.zeros(dim, np.float32) if metric == "euclidean" else None
-    if center is not None and "center" in manifest:
-        center = read_array(folder, manifest["center"], np.float32, (dim,))
-    about = (metric, dim, center)
-    return Items(tuple(_read_segment(folder, manifest, record, about, load_searcher) for record in records))
+    shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
+    records = [{**shared, **record} for record in records]
+    return Items(tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records))
 
 
 def _read_segment(folder, manifest, record, about, load_searcher):
@@ -80,7 +78,8 @@ def _read_segment(folder, manifest, record, about, load_searcher):
 
 def _read_gallery(folder, record, about, count):
     """The vectors of a segment, memory-mapped; those of a searcher are in its own files, centered for euclidean."""
-    metric, dim, center = about
+    metric, dim = about
+    center = _read_center(folder, record, dim) if metric == "euclidean" else None
     if "scann" in record:
         vectors = read_array(folder, f"{record['scann']}/dataset.npy", np.float32, (count, dim), mapped=True)
         gallery = Gallery.from_centered(vectors, metric, center)
@@ -91,6 +90,11 @@ def _read_gallery(folder, record, about, count):
     if not gallery.is_sound():
         raise ValueError(f"The gallery in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
     return gallery
+
+
+def _read_center(folder, record, dim):
+    """The center of a segment, 0 where none is stated."""
+    return read_array(folder, record["center"], np.float32, (dim,)) if "center" in record else np.zeros(dim, np.float32)
 
 
 def read_ids(folder: Path, name: str) -> Ids:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tfdml._checks import as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, in_threads, thread_count
 from tfdml.search.nearest import merged, nearest
-from tfdml.search.scores import Gallery, center_of_blocks
+from tfdml.search.scores import Gallery
 from tfdml.search.shards import Shards, blocks_of
 
 _ROWS = 2**16  # per block of vectors
@@ -28,8 +28,7 @@ def scan(
     """Exact nearest neighbors in vectors that do not fit into memory.
 
     The rows and scores are those of `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors`
-    are all shards, one after the other. Vectors are read once, for euclidean three times: the distances are computed
-    around the mean of all vectors. They are scored in float32, one block at a time in each thread.
+    are all shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
 
         found, _ = tfdml.search.scan("gallery.npy", queries, k=100)
         numbers = tfdml.metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
@@ -63,12 +62,9 @@ def scan(
     blocks = blocks_of(shards, size)
     total = blocks[-1].start + blocks[-1].length
     require_whole("k", k, 1, total)
-    center = center_of_blocks(lambda: _vectors(blocks, queries.shape[1])) if metric == "euclidean" else None
 
     def search(block):
-        return _search(
-            Gallery(block.read(queries.shape[1]), metric, center), queries, min(k, block.length), max(1, rows)
-        )
+        return _search(Gallery(block.read(queries.shape[1]), metric), queries, min(k, block.length), max(1, rows))
 
     found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
     for block, (column, score) in zip(blocks, in_threads(search, blocks), strict=True):
@@ -76,10 +72,6 @@ def scan(
         if progress:
             progress(block.start + block.length, total)
     return found, -values if metric == "euclidean" else values
-
-
-def _vectors(blocks, dim):
-    return (block.read(dim) for block in blocks)
 
 
 def _search(gallery, queries, k, step):

@@ -37,12 +37,14 @@ class Scann(Index):
       best `rescore` are scored again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
+    Euclidean scores are those of `Exact`, to the last bit; the others are ScaNN's float32 products.
+
     A query always gets `k` neighbors: where the searched cells hold fewer, that query is searched exactly. So are the
     vectors that were added since the index was built, until `rebuild`, and filters that few vectors pass.
 
     Args:
         vectors: `(n, dim)` floats, finite.
-        ids: `(n,)` distinct ids, any int64 or text; row numbers by default.
+        ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
         metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         metadata: columns with one row per vector, as for `Exact`.
@@ -100,7 +102,7 @@ class Scann(Index):
         self,
         recall: float = 0.95,
         *,
-        k: int = 10,
+        k: int | None = None,
         queries: npt.ArrayLike | None = None,
         sample: int = 1000,
         seed: int = 0,
@@ -112,7 +114,7 @@ class Scann(Index):
 
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
-            k: number of neighbors per query.
+            k: number of neighbors per query; None: 10, or fewer where there are fewer.
             queries: `(q, dim)` floats, at least two, like those that will come; by default vectors of the index, each
                 of which is not its own neighbor.
             sample: number of queries that are drawn, or fewer.
@@ -125,6 +127,7 @@ class Scann(Index):
             ValueError: a recall outside (0, 1), or arguments that `search` refuses.
         """
         require(0 < recall < 1, f"recall={recall}", "a number between 0 and 1")
+        k = min(10, len(self) - (queries is None)) if k is None else k
         asked, exact = self._questions(queries, k, sample, seed)
 
         def measured(half, rescore, leaves_to_search):
@@ -220,10 +223,11 @@ class Scann(Index):
 
     def _ask(self, segment, queries, wanted, candidates):
         candidates = min(len(segment.ids), max(wanted, candidates))
-        queries = segment.gallery.scores(queries).queries
-        rows, scores = segment.searcher.search_batched_parallel(queries, wanted, candidates, self.leaves_to_search)
-        scores = np.array(scores)
-        return rows.astype(np.int64), -np.sqrt(np.maximum(scores, 0)) if self.metric == "euclidean" else scores
+        scores = segment.gallery.scores(queries)
+        queries = segment.gallery.shift(scores.queries)
+        rows, values = segment.searcher.search_batched_parallel(queries, wanted, candidates, self.leaves_to_search)
+        rows, values = rows.astype(np.int64), np.array(values)
+        return _rescored(scores, rows, values) if self.metric == "euclidean" else (rows, values)
 
     def _exact_neighbors(self, segment, allowed, queries, k):
         return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
@@ -246,7 +250,7 @@ def _pybind():
 
 
 def _built(gallery, method, leaves, leaves_to_search):
-    vectors = np.ascontiguousarray(gallery.vectors)
+    vectors = np.ascontiguousarray(gallery.centered)
     distance = "squared_l2" if gallery.metric == "euclidean" else "dot_product"
     builder = _pybind().builder(vectors, min(10, len(vectors)), distance)
     if method == "partitioned":
@@ -257,6 +261,14 @@ def _built(gallery, method, leaves, leaves_to_search):
         builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
     # Brute force is rescored too: ScaNN computes Euclidean distances from products, which are inaccurate near 0.
     return builder.reorder(min(300, len(vectors))).build()
+
+
+def _rescored(scores, rows, values):
+    """ScaNN's neighbors by their scores as `Exact` has them; those whose value is NaN stay NaN, at the end."""
+    query, place = np.nonzero(~np.isnan(values))
+    values[query, place] = scores.exact(query, rows[query, place])
+    order = np.argsort(-values, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
 def _load(folder):

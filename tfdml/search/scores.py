@@ -1,9 +1,9 @@
 """Scores of queries against a gallery: exact for a pair, approximate for a block.
 
 The score of a pair depends on its two vectors only: the float64 dot product of their float32 forms, or minus their
-float64 distance, rounded to float32. Exact search, the retrieval metrics and offline mining rank by these scores and,
-where two are equal, by position. So results do not depend on memory, threads, batches or the
-position of a row, and duplicates have the same score.
+float64 distance, rounded to float32. Small whole numbers have exact scores. Exact search, the retrieval metrics and
+offline mining rank by these scores and, where two are equal, by position. So results do not depend on memory, threads,
+batches, other vectors or the position of a row, and duplicates have the same score.
 
 A float32 matrix product is much faster, but its last bits depend on the processor, the shape of the block and the place
 in it. Its error is bounded for every order of summation, so it decides all clear cases; only items within the bound are
@@ -48,25 +48,17 @@ def l2_normalize(vectors):
 
 
 def center_of(vectors):
-    """Mean of the rows, `(dim,)` float32, independent of their order."""
-    return center_of_blocks(lambda: (vectors[part] for part in row_chunks(len(vectors), vectors.shape[1])))
+    """A center `(dim,)` float32 that can be subtracted without loss: the mean of a column, or 0.
 
-
-def center_of_blocks(blocks):
-    """Mean of the rows of all blocks, `(dim,)` float32, independent of their order.
-
-    Each column is rounded to a grid on which float64 adds it without error.
-
-    Args:
-        blocks: function that returns an iterator over the blocks, `(n, dim)` float32; called twice.
+    The mean c is taken where (g - c) + c is g in float32 for every entry g of the column. That holds where entries lie
+    far from 0 and near each other; elsewhere their products are accurate without a center.
     """
-    extremes = [(len(block), block.max(axis=0), block.min(axis=0)) for block in blocks()]
-    counts, highest, lowest = zip(*extremes, strict=True)
-    largest = np.maximum(np.max(highest, axis=0), -np.min(lowest, axis=0)).astype(np.float64)
-    digits = np.ceil(np.log2(np.where(largest > 0, largest, 1))) + np.ceil(np.log2(sum(counts)))
-    step = 2.0 ** (digits - 51)
-    sums = sum(np.rint(block.astype(np.float64) / step).sum(axis=0) for block in blocks())
-    return (sums * (step / sum(counts))).astype(np.float32)
+    mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    restored = np.ones(len(mean), bool)
+    for part in row_chunks(len(vectors), len(mean)):
+        with np.errstate(over="ignore"):
+            restored &= ((vectors[part] - mean) + mean == vectors[part]).all(axis=0)
+    return np.where(restored, mean, np.float32(0))
 
 
 class Gallery:
@@ -74,21 +66,23 @@ class Gallery:
 
     cosine: g / |g|; dot: g; euclidean: (g - c, -|g - c|^2 / 2), because with queries (q - c, 1) the product is
     |q - c|^2 / 2 - |q - g|^2 / 2 and the first term is the same for the whole gallery. The center c keeps the float32
-    rounding small where the vectors lie far from 0.
+    rounding of this product small where the vectors lie far from 0. Scores do not depend on it: the vectors are
+    restored from the form to the last bit, see `center_of`.
 
     Args:
         vectors: `(n, dim)` float32.
         metric: one of `METRICS`.
-        center: `(dim,)` float32, for euclidean; by default the mean of the vectors.
 
     Attributes:
         form: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
         center: `(dim,)` float32, None unless the metric is euclidean.
+        length: largest length of a row of `centered`.
+        slack: largest length of the rounding error of a row of `centered`; 0 unless the metric is euclidean.
+        largest: largest absolute entry of `form`.
     """
 
-    def __init__(self, vectors, metric, center=None):
-        if metric == "euclidean" and center is None:
-            center = center_of(vectors)
+    def __init__(self, vectors, metric):
+        center = center_of(vectors) if metric == "euclidean" else None
         self._take(_form_of(vectors, metric, center), metric, center)
 
     @classmethod
@@ -100,24 +94,32 @@ class Gallery:
 
     @classmethod
     def from_centered(cls, vectors, metric, center):
-        """A gallery from the vectors of another one, as its `vectors` returns them."""
-        if metric != "euclidean":
-            return cls.from_form(vectors, metric, center)
-        gallery = cls(vectors, metric, np.zeros_like(center))
-        gallery.center = center
-        return gallery
+        """A gallery from the rows of `centered` of another one."""
+        form = vectors if center is None else _form_of(vectors, metric, np.zeros_like(center))
+        return cls.from_form(form, metric, center)
 
     def _take(self, form, metric, center):
         self.form, self.metric, self.center = form, metric, center
-        self.length = np.sqrt(row_products(self.vectors, self.vectors).max(initial=0))
-        self.largest = max(form.max(initial=0), -form.min(initial=0))
+        self.length = np.sqrt(row_products(self.centered, self.centered).max(initial=0))
+        self.slack = np.sqrt(max(map(self._squared_slack, row_chunks(*form.shape)), default=0.0))
+        self.largest = _largest_entry(form)
+
+    def _squared_slack(self, part):
+        """The largest squared length of a rounding error of `centered` in a slice of the rows."""
+        if not self.is_shifted:
+            return 0.0
+        error = self.vectors_of(self.form[part]).astype(np.float64) - self.center - self.centered[part]
+        return (error * error).sum(axis=1).max()
 
     def __len__(self):
         return len(self.form)
 
     @classmethod
     def joined(cls, forms, galleries):
-        """A gallery of forms that are parts of galleries with the same center, with the largest of their bounds."""
+        """A gallery of rows of the forms of galleries: euclidean with a new center, others with the largest bounds."""
+        if galleries[0].metric == "euclidean":
+            parts = [part.vectors_of(form) for part, form in zip(galleries, forms, strict=True)]
+            return cls(np.concatenate(parts), "euclidean")
         gallery = copy.copy(galleries[0])
         gallery.form = np.concatenate(forms)
         gallery.length = max(part.length for part in galleries)
@@ -132,12 +134,32 @@ class Gallery:
 
     @property
     def vectors(self):
-        """`(n, dim)` float32: the vectors whose products or distances are the scores."""
-        return self.form[:, : len(self.center)] if self.metric == "euclidean" else self.form
+        """`(n, dim)` float32: the vectors whose products or distances are the scores. A copy if `is_shifted`."""
+        return self.vectors_of(self.form)
+
+    def vectors_of(self, form):
+        """The vectors of some rows of `form`."""
+        if self.metric != "euclidean":
+            return form
+        return form[:, :-1] + self.center if self.is_shifted else form[:, :-1]
+
+    @property
+    def centered(self):
+        """`(n, dim)` float32: `vectors` minus the center, rounded; a view of `form`."""
+        return self.form[:, :-1] if self.metric == "euclidean" else self.form
+
+    @property
+    def is_shifted(self):
+        """Whether the center is not 0."""
+        return self.center is not None and bool(self.center.any())
+
+    def shift(self, queries):
+        """Queries minus the center, float32."""
+        return queries - self.center if self.is_shifted else queries
 
     def is_sound(self):
         """Whether the form is consistent: vectors of length 1 or 0 for cosine, correct norms for euclidean."""
-        squares = row_products(self.vectors, self.vectors)
+        squares = row_products(self.centered, self.centered)
         if self.metric == "cosine":
             return bool(((np.abs(squares - 1) < 1e-5) | (squares == 0)).all())
         return self.metric == "dot" or np.allclose(self.form[:, -1], -0.5 * squares, rtol=1e-6, atol=1e-37)
@@ -152,10 +174,6 @@ class Gallery:
             queries = self.vectors
         elif self.metric == "cosine":
             queries = l2_normalize(queries)
-        elif self.metric == "euclidean":
-            queries = queries - self.center
-        largest = max(queries.max(initial=self.metric == "euclidean"), -queries.min(initial=0))
-        require_range(largest, self.largest, self.form.shape[1])
         return Scores(queries, self, farthest)
 
 
@@ -175,16 +193,22 @@ class Scores:
     """Scores of queries against a `Gallery`: a larger score is nearer, or farther with `farthest`.
 
     Args:
-        queries: `(q, dim)` float32, normalized or centered as the gallery is.
+        queries: `(q, dim)` float32, normalized for cosine.
         gallery: a `Gallery`.
         farthest: negate all scores.
+
+    Raises:
+        ValueError: a product could leave the range of float32.
     """
 
     def __init__(self, queries, gallery, farthest=False):
         self.queries, self.gallery = queries, gallery
         self._sign = -1 if farthest else 1
-        self._squares = row_products(queries, queries)
-        self._bounds = self._rounding(_UNIT) + 2 * queries.shape[1] * 2.0**-125  # products may underflow
+        centered = gallery.shift(queries)
+        largest = max(_largest_entry(centered), gallery.metric == "euclidean")
+        require_range(largest, gallery.largest, gallery.form.shape[1])
+        self._squares = row_products(centered, centered)
+        self._bounds = self._rounding(_UNIT) + self._shifting() + 2 * queries.shape[1] * 2.0**-125  # underflow
 
     def __len__(self):
         return len(self.queries)
@@ -195,7 +219,7 @@ class Scores:
         They rank as the scores do. For euclidean they are minus half of the squared distances. So those of a gallery's
         own vectors are symmetric, but for rounding.
         """
-        queries = self._sign * self.queries[rows]
+        queries = self._sign * self.gallery.shift(self.queries[rows])
         if self.gallery.metric != "euclidean":
             return product(queries, self.gallery.form[columns], out)
         ones = np.full((len(queries), 1), self._sign, np.float32)
@@ -206,10 +230,9 @@ class Scores:
     def exact(self, rows, columns):
         """The score of each query with a vector of the gallery, `(m,)` float32."""
         found = np.empty(len(rows))
-        vectors = self.gallery.vectors
         for part in row_chunks(len(rows), self.queries.shape[1]):
-            terms = self.queries.take(rows[part], axis=0).astype(np.float64)
-            others = vectors.take(columns[part], axis=0).astype(np.float64)
+            terms = self.queries[rows[part]].astype(np.float64)
+            others = self.gallery.vectors_of(self.gallery.form.take(columns[part], axis=0)).astype(np.float64)
             if self.gallery.metric == "euclidean":
                 terms -= others
                 terms *= terms
@@ -278,20 +301,35 @@ class Scores:
         terms = self.gallery.form.shape[1] + 8
         product = np.sqrt(self._squares) * self.gallery.length
         if self.gallery.metric == "euclidean":
-            product = (np.sqrt(self._squares) + self.gallery.length) ** 2 / 2
+            product = (np.sqrt(self._squares) + self.gallery.length + self.gallery.slack) ** 2 / 2
         return 1.001 * terms * u / (1 - terms * u) * product
+
+    def _shifting(self):
+        """Bound on the error by rounding after the center was subtracted, `(q,)`; 0 without a center.
+
+        It moves a query by at most u |q - c| and a vector by at most the gallery's slack, so their distance d by e, the
+        sum of both, and d^2 / 2 by e (d + e / 2).
+        """
+        if not self.gallery.is_shifted:
+            return 0.0
+        reach = np.sqrt(self._squares) + self.gallery.length
+        error = 1.001 * _UNIT * reach + self.gallery.slack
+        return error * (reach + error)
 
     def _query_form64(self, rows, bounds):
         """With `_gallery_form64` the float64 products are the dot products, or the squared distances, plus `bounds`."""
         queries = self.queries[rows].astype(np.float64)
         if self.gallery.metric == "euclidean":
-            return np.concatenate([-2 * queries, self._squares[rows, None] + bounds, np.ones_like(bounds)], axis=1)
+            queries -= self.gallery.center
+            squares = np.add.reduce(queries * queries, axis=1, keepdims=True)
+            return np.concatenate([-2 * queries, squares + bounds, np.ones_like(bounds)], axis=1)
         return np.concatenate([queries, bounds], axis=1)
 
     def _gallery_form64(self, tile):
-        vectors = self.gallery.vectors[tile].astype(np.float64)
+        vectors = self.gallery.vectors_of(self.gallery.form[tile]).astype(np.float64)
         ones = np.ones((len(vectors), 1))
         if self.gallery.metric == "euclidean":
+            vectors -= self.gallery.center
             return np.concatenate([vectors, ones, np.add.reduce(vectors * vectors, axis=1, keepdims=True)], axis=1)
         return np.concatenate([vectors, ones], axis=1)
 
@@ -306,6 +344,11 @@ class Scores:
 def product(queries, gallery, out=None):
     """Dot products of all queries with all vectors, `(q, n)`, by the BLAS, whose last bits are not specified."""
     return np.matmul(queries, gallery.T, out=out)
+
+
+def _largest_entry(array):
+    """The largest absolute entry, 0 if there is none."""
+    return max(array.max(initial=0), -array.min(initial=0))
 
 
 def require_range(query, vector, dim):

@@ -67,13 +67,13 @@ class Segment:
 
     def compact(self) -> "Segment":
         """The segment without its removed rows."""
-        return self if self.alive is None else self.take(np.flatnonzero(self.alive))
+        return self if self.alive is None else joined([self])
 
 
 def joined(segments: Sequence[Segment]) -> Segment:
     """One segment of the vectors that are not removed, in the same order, without a searcher."""
-    if len(segments) == 1:
-        return replace(segments[0].compact(), searcher=None)
+    if len(segments) == 1 and segments[0].alive is None:
+        return replace(segments[0], searcher=None)
     forms = [segment.kept(segment.gallery.form) for segment in segments]
     gallery = Gallery.joined(forms, [segment.gallery for segment in segments])
     ids = Ids(np.concatenate([segment.kept(segment.ids.values) for segment in segments]))

@@ -18,13 +18,16 @@ def as_table(metadata: Any, count: int) -> Any:
     pyarrow = _pyarrow()
     try:
         table = metadata if isinstance(metadata, pyarrow.Table) else pyarrow.table(metadata)
-    except (TypeError, ValueError, pyarrow.ArrowException) as error:
+    except (TypeError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise ValueError(
             f"Received metadata that is not a table ({error}). Pass a pyarrow.Table, a pandas.DataFrame, or a dict "
             "with a list per column."
         ) from error
     if len(table) != count:
         raise ValueError(f"Received metadata of {len(table)} rows, expected {count}: one per vector.")
+    names = table.column_names
+    if len(set(names)) < len(names):
+        raise ValueError(f"Received metadata with columns {names}, expected distinct names. Rename those that repeat.")
     return table.replace_schema_metadata(None)
 
 
@@ -39,13 +42,17 @@ def as_rows_of(table: Any, known: Any) -> Any:
         raise ValueError(f"Received {given}, expected {expected}: every vector of an index has metadata, or no vector.")
     if table is None:
         return None
-    names = known.column_names
+    pyarrow, names = _pyarrow(), known.column_names
     if sorted(table.column_names) != sorted(names):
         raise ValueError(f"Received metadata with columns {table.column_names}, expected {names} as in the index.")
     try:
         return table.select(names).cast(known.schema)
-    except ValueError as error:
-        raise ValueError(f"Received metadata that does not fit the columns of the index: {error}.") from error
+    except (ValueError, pyarrow.ArrowException) as error:
+        types = ", ".join(f"{field.name}: {field.type}" for field in known.schema)
+        raise ValueError(
+            f"Received metadata that does not fit the columns of the index: {error}; expected {types}. An index keeps "
+            "the types of its first metadata: declare them in a pyarrow.Table where the first rows are null."
+        ) from error
 
 
 def is_expression(where: Any) -> bool:

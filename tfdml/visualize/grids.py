@@ -32,7 +32,7 @@ def retrieval_grid(
     gallery: Any = None,
     gallery_labels: npt.ArrayLike | None = None,
     queries: int | npt.ArrayLike = 8,
-    k: int = 8,
+    k: int | None = None,
     metric: str = "cosine",
     names: bool = False,
     scores: bool = False,
@@ -53,7 +53,7 @@ def retrieval_grid(
         labels: `(n,)` integer class ids; left out where `data` is a labeled set.
         gallery_embeddings, gallery, gallery_labels: the same of a gallery to search in; None: leave-one-out.
         queries: row numbers of the queries, or their number, drawn at random from n.
-        k: number of neighbors per query.
+        k: number of neighbors per query; None: 8, or fewer where there are fewer.
         metric: "cosine", "dot" or "euclidean", see `tfdml.search.Exact`.
         names: write class names below the images.
         scores: write the similarity (for "euclidean" the distance) below the neighbors.
@@ -73,7 +73,9 @@ def retrieval_grid(
     items = asked if alone else _side(gallery_embeddings, gallery, gallery_labels)
     _require_same_names(asked, items)
     rows = _query_rows(queries, len(asked.labels), seed)
-    require_whole("k", k, 1, len(items.labels) - alone)
+    candidates = len(items.labels) - alone
+    k = min(8, candidates) if k is None else k
+    require_whole("k", k, 1, candidates)
     near, values = _neighbors(asked, items, rows, k, metric)
     figure = new_figure(
         "retrieval_grid", figsize=(_CELL * (k + 1), (_CELL + _LINE * (names + scores)) * len(rows) + 0.5)

@@ -1,0 +1,26 @@
+"""What a `search=` option names: a function that builds an index."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from tfdml._checks import require
+from tfdml.search.exact import Exact
+from tfdml.search.scann import Scann
+
+IndexBuilder = Callable[..., Any] | Literal["exact", "scann"] | None
+
+_NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann}
+
+
+def index_builder(search: IndexBuilder) -> Callable[..., Any]:
+    """The function `(vectors, metric=...)` that builds an index.
+
+    Args:
+        search: "exact" or None for `Exact`, "scann" for `Scann`, or such a function, as these classes are.
+
+    Raises:
+        ValueError: another name, or anything else that is not a function.
+    """
+    found: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
+    require(callable(found), f"search={search!r}", "'exact', 'scann', None, or a class such as tfdml.search.Scann")
+    return found
