@@ -16,7 +16,14 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
     assert sum(part["processor_seconds"] for part in PARTS.values() if part["group"] in groups) <= processor_seconds
 
 
-@pytest.mark.parametrize(("rest", "others"), [("rooms", ["losses", "pages"]), ("more-rooms", ["more-pages"]), ("more-jax-rooms", ["jax"])])
+@pytest.mark.parametrize(
+    ("rest", "others"),
+    [
+        ("retrieval", ["losses", "training", "pages"]),
+        ("more-retrieval", ["more-training", "more-pages"]),
+        ("more-jax-rooms", ["jax"]),
+    ],
+)
 def test_what_a_part_ignores_is_in_another_part(rest, others):
     ignored = re.findall(r"--ignore=(\S+)", PARTS[rest]["pytest"])
     assert sorted(ignored) == sorted(path for other in others for path in PARTS[other]["pytest"].split("' ")[1].split())
