@@ -1,4 +1,4 @@
-"""What a `search=` option names: a function that builds an index."""
+"""Index builders: the values of a `search=` option."""
 
 from collections.abc import Callable
 from typing import Any, Literal
