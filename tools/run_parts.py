@@ -2,6 +2,7 @@
 
     python tools/run_parts.py test          # the parts of `make test`
     python tools/run_parts.py test more     # and what `make test-all` has beyond it
+    python tools/run_parts.py jax           # one part
     python tools/run_parts.py --hold test   # also fails where a part takes more than its budget allows
 
 `tests/budgets.toml` lists the parts: the group, the pytest arguments or another command, and the processor seconds that
@@ -72,14 +73,18 @@ def table(measured):
 
 
 def main():
-    """Run the parts of the groups that are named."""
+    """Run the parts that are named, or are in a group that is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="+")
+    parser.add_argument("selected", nargs="+", metavar="GROUP or PART")
     parser.add_argument("--hold", action="store_true", help="fail above the budgets")
     parser.add_argument("--workers", default="2", help="processes of pytest")
     options = parser.parse_args()
     parts = tomllib.loads(BUDGETS.read_text())
-    measured = [run(name, part, options.workers) for name, part in parts.items() if part["group"] in options.groups]
+    unknown = set(options.selected).difference(parts, (part["group"] for part in parts.values()))
+    if unknown:
+        parser.error(f"Received {', '.join(unknown)}, expected a group or a part of {BUDGETS.name}.")
+    selected = {name: part for name, part in parts.items() if {name, part["group"]} & set(options.selected)}
+    measured = [run(name, part, options.workers) for name, part in selected.items()]
     print(table(measured))
     sys.exit(any(part.status or (options.hold and part.is_over) for part in measured))
 
