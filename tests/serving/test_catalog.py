@@ -86,15 +86,16 @@ def test_a_filter_that_does_not_fit_is_refused_and_other_queries_are_answered(ca
 
 def test_a_neighbor_has_id_row_score_and_metadata_but_no_path(catalog):
     ((neighbor,),) = catalog([query(0, 1)])
-    expected = {"id": "item 0", "row": 0, "name": "0.png", "label": "ant", "price": 0, "weight": None}
-    assert {**neighbor, "score": None} == {**expected, "day": "2024-01-01", "score": None}
+    metadata = {"label": "ant", "price": 0, "weight": None, "day": "2024-01-01"}
+    expected = {"id": "item 0", "row": 0, "name": "0.png", "metadata": metadata, "score": None}
+    assert {**neighbor, "score": None} == expected
     assert neighbor["score"] == pytest.approx(0, abs=1e-3)
-    assert "secret" not in json.dumps([neighbor, catalog.as_dict()], allow_nan=False)
+    assert "secret" not in json.dumps([neighbor, catalog.description], allow_nan=False)
 
 
 def test_the_description_lists_the_values_of_text(catalog):
     filters = {"label": ["ant", "bee"], "price": [], "weight": [], "day": []}
-    assert catalog.as_dict() == {
+    assert catalog.description == {
         "items": 12,
         "dim": 3,
         "metric": "euclidean",
@@ -120,9 +121,9 @@ def test_an_item_that_is_not_there_is_refused(catalog, item):
 
 def test_an_index_without_metadata_has_neighbors_and_no_pictures():
     catalog = Catalog(search.Exact(VECTORS, np.arange(12) + 2**60))
-    assert catalog.as_dict() == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
+    assert catalog.description == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
     (((first, *_),)) = catalog([query(5)])
-    assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1)}
+    assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1), "metadata": {}}
     assert catalog.path(5) is None
     assert catalog.row("id", 5 + 2**60) == 5
     with pytest.raises(RefusedError):

@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
+from tfdml.serving.signatures import signatures_of
 
 PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [-1, 0]], "float32")
@@ -27,14 +28,15 @@ COLUMNS = {"path": ["a.png", "b.png", "gone.png", "d.png"], "label": ["x", "x", 
 class Quick:
     """Embeds a file as two of its bytes, and pixels as themselves. Waits for `slow` files, fails for `crash`."""
 
-    shape, dim = (2, 1, 1), 2
+    shape, dim, signatures = (2, 1, 1), 2, signatures_of(None, 2)
     go = threading.Event()
 
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def __call__(self, images):
-        return [self.one(image) for image in images]
+    def __call__(self, images, signature):
+        found = map(self.one, images)
+        return [one if isinstance(one, str) else {"embedding": one} for one in found]
 
     def one(self, image):
         if not isinstance(image, bytes):
@@ -199,7 +201,7 @@ def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
             ["b", "c"],
         ]
         first = found["neighbors"][0][0]
-        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "label": "y"}
+        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
         _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
         assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
         for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
