@@ -137,7 +137,12 @@ class Catalog:
         k = min(max(query.k + (query.left_out >= 0) for query in queries), len(self) if mask is None else mask.sum())
         if k == 0:
             return [[]] * len(queries)
-        ids, scores = self._index.search(np.stack([query.vector for query in queries]), int(k), where=mask)
+        try:
+            ids, scores = self._index.search(np.stack([query.vector for query in queries]), int(k), where=mask)
+        except ValueError as error:  # scores beyond float32
+            if len(queries) > 1:
+                raise  # the batch is divided
+            return [RefusedError(400, f"An image cannot be searched. {str(error)[:_MAX_REASON]}")]
         rows = self._index.rows(ids)
         return [self._records(*found) for found in zip(queries, ids, rows, scores, strict=True)]
 
