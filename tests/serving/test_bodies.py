@@ -84,12 +84,12 @@ def test_a_request_takes_four_times_max_bytes_and_4_mib(name):
         found = rest.read_predict(body, SIGNATURES, (224, 224, 3), LIMITS)
     except RefusedError as error:
         found = error
-        assert 400 <= error.status < 500
-        assert len(str(error)) < 400
     finally:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert isinstance(found, RefusedError) == (name != "a file")
+    refused = isinstance(found, RefusedError)
+    assert refused == (name != "a file")
+    assert not refused or (400 <= found.status < 500 and len(str(found)) < 400)
     assert peak + len(body) <= 4 * LIMITS.max_bytes + 4 * MIB
 
 
