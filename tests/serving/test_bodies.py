@@ -62,6 +62,7 @@ HOSTILE = {
     "texts": filled(b'{"instances":[[', b'"ab",', b"0]]}"),
     "depth": filled(b'{"instances":', b"["),
     "images begun": filled(b'{"instances":[', b"[[[1,2,3],"),
+    "too much text": filled('{"instances":"\U0001f600'.encode(), b"a", b'"}'),
     "text of two kinds": '{"instances":"\U0001f600'.encode() + b"a" * (MIB - 40) + b'"}',
     "escapes": b'{"instances":"\\ud83d\\ude00' + b"a" * (MIB - 40) + b'"}',
     "texts as pixels": b'{"instances":[["' + b"x" * 190_000 + b'"' + b',""' * 3_000 + b"]]}",

@@ -165,7 +165,20 @@ def test_items_are_found_by_id_and_by_row(catalog):
 
 @pytest.mark.parametrize(
     "item",
-    [("id", "item 12"), ("id", 3), ("id", []), ("id", None), ("row", 12), ("row", -1), ("row", "1"), ("row", 1.0)],
+    [
+        ("id", "item 12"),
+        ("id", "item 3\0"),
+        ("id", "x" * 10**6),
+        ("id", 3),
+        ("id", ["item 3"]),
+        ("row", True),
+        ("id", []),
+        ("id", None),
+        ("row", 12),
+        ("row", -1),
+        ("row", "1"),
+        ("row", 1.0),
+    ],
 )
 def test_an_item_that_is_not_there_is_refused(catalog, item):
     with pytest.raises(RefusedError, match="expected one of the 12 items"):

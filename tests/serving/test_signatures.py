@@ -61,16 +61,16 @@ def by_tensorflow(model, name, images):
     return texts if len(texts) > 1 else next(iter(texts.values()))
 
 
-def require_same(found, expected):
+def require_same(actual, expected):
     """Same names, same text, same numbers but for the last bits, which depend on the batch."""
     if isinstance(expected, dict):
-        assert set(found) == set(expected)
+        assert set(actual) == set(expected)
         for name, values in expected.items():
-            require_same(found[name], values)
+            require_same(actual[name], values)
     elif expected.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
     else:
-        assert found == expected.tolist()
+        assert actual == expected.tolist()
 
 
 def columns_of(predictions):

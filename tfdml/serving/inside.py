@@ -50,5 +50,5 @@ class InnerIndex:
 
 def inner_index(model: Any) -> InnerIndex | None:
     """The index inside a model; None for a model without one."""
-    known = SIGNATURE in getattr(model, "signatures", {}) and model.search is not None
-    return InnerIndex(model.search) if known else None
+    search = getattr(model, "search", None)
+    return InnerIndex(search) if search and SIGNATURE in model.signatures else None
