@@ -1,14 +1,15 @@
 """The server of `tfdml serve` under load: right answers, refusals, time and memory.
 
 Clients on the same machine send requests to a server in its own process, each the next one as soon as it has an answer.
-Seven of ten requests hold a photo, whose embedding is compared with that of the model in this process. The others hold
-what a server must refuse: cut and foreign files, files and requests beyond the limits, and files made to take much time
-or memory. `p50` and `p99` are of photos, from the first byte sent to the last received; `model_ms` is the time of the
-model for one photo, `file_ms` that of reading and embedding one, both alone on the machine. `wrong` counts answers that
-differ, `unrefused` bad requests without a status of 4xx and a reason. `busy` is the share of the time in which the
-server reads and embeds images. Near 1 the clients wait for each other: the time of a request is then that of the files
-of all clients, 32 file_ms / cores, and not that of one. The memory is that of the server after a tenth of the time, at
-the end, and at most. A second table counts requests and answers by kind.
+Half of the requests hold a photo, whose embedding is compared with that of the model in this process; a fifth search an
+index for a photo or an item of it, and their neighbors are compared, too. The others are what a server must refuse: cut
+and foreign files, files and requests beyond the limits, files and JSON made to take much time or memory, and filters
+that do not fit. `p50` and `p99` are of photos, from the first byte sent to the last received; `model_ms` is the time of
+the model for one photo, `file_ms` that of reading and embedding one, both alone on the machine. `wrong` counts answers
+that differ, of photos and of searches, `unrefused` bad requests without a status of 4xx and a reason. `busy` is the
+share of the time in which the server reads and embeds images. Near 1 the clients wait for each other: the time of a
+request is then that of the files of all clients, 32 file_ms / cores, and not that of one. The memory is that of the
+server after a tenth of the time, at the end, and at most. A second table counts requests and answers by kind.
 
     python benchmarks/serving.py            # 90 seconds on two cores
     python benchmarks/serving.py --quick    # a small model, a few seconds
@@ -41,8 +42,9 @@ FULL = {"side": 224, "clients": {1: 10.0, 32: 60.0}, "largest": 1600}
 QUICK = {"side": 16, "clients": {4: 2.0}, "largest": 80}
 LIMITS = {"max_bytes": 4 * 2**20, "max_pixels": 2**22}
 PHOTOS = 24
-SHARE_OF_PHOTOS = 0.7
-COLUMNS = ["clients", "photos", "refused", "wrong", "unrefused", "per_second", "busy", "p50_ms", "p99_ms"]
+NEIGHBORS = 3
+KINDS = {"photo": 0.5, "search": 0.2, "bad": 0.3}  # shares of the requests
+COLUMNS = ["clients", "photos", "searches", "refused", "wrong", "unrefused", "per_second", "busy", "p50_ms", "p99_ms"]
 COLUMNS += ["model_ms", "file_ms", "begin_mib", "end_mib"]
 
 
@@ -109,6 +111,10 @@ def bad_requests(photo):
     bodies = {
         "no json": b"{",
         "nested json": b"[" * 200_000,
+        "empty lists": b'{"instances":[' + b"[]," * LIMITS["max_bytes"] + b"[]]}",
+        "half a megabyte of lists": b'{"instances":[[' + b"[0]," * 2**17 + b"0]]}",
+        "texts as pixels": b'{"instances":[["' + b"x" * 190_000 + b'"' + b',""' * 3_000 + b"]]}",
+        "a name twice": b'{"instances":[1],"instances":[1]}',
         "a path": json.dumps({"signature_name": "serve_bytes", "instances": ["/etc/passwd"]}).encode(),
         "a path as base64": json.dumps({"signature_name": "serve_bytes", "instances": [{"b64": "../etc"}]}).encode(),
         "pixels of another shape": json.dumps({"instances": [[[1, 2], [3, 4]]]}).encode(),
@@ -117,6 +123,74 @@ def bad_requests(photo):
         "one of two": request_of(photo, photo[:-200]),
     }
     return {**{name: request_of(content) for name, content in files.items()}, **bodies}
+
+
+def bad_searches(photo):
+    """name -> body of a search that must be refused."""
+    half = "\ud800"  # of a surrogate pair: no text
+    options = {
+        "half a surrogate": {"where": {"label": half}},
+        "null for a list": {"where": {"tags": None}},
+        "a list for a list": {"where": {"tags": [["a"]]}},
+        "an object for an object": {"where": {"size": {"w": 1}}},
+        "another column": {"where": {"color": "red"}},
+        "text for a number": {"where": {"price": "cheap"}},
+        "a number of 400 digits": {"where": {"price": 10**400}},
+        "k of 0": {"k": 0},
+        "an id of half a MiB": {"instances": [{"id": "x" * 2**19}]},
+        "an id of another type": {"instances": [{"id": 3}]},
+        "a row that is true": {"instances": [{"row": True}]},
+    }
+    instances = [{"b64": base64.b64encode(photo).decode()}]
+    return {name: json.dumps({"instances": instances, **option}).encode() for name, option in options.items()}
+
+
+def make_index(folder, embeddings):
+    """Saves and returns an index of the photos."""
+    rows = range(len(embeddings))
+    columns = {
+        "label": ["even", "odd"] * (len(embeddings) // 2),
+        "price": list(rows),
+        "tags": [["a", "b"]] * len(embeddings),
+        "size": [{"w": row} for row in rows],
+    }
+    index = tfdml.search.Exact(embeddings, np.array([f"photo {row}" for row in rows]), metadata=columns)
+    index.save(folder)
+    return index
+
+
+def right_embedding(embedding):
+    """Whether an answer of `:predict` holds an embedding."""
+    return lambda answer: np.allclose(answer["predictions"], [embedding], atol=1e-4)
+
+
+def right_neighbors(index, query, rows):
+    """Whether an answer of `:search` holds the nearest of some rows, in any order of equal scores."""
+    query = query / np.linalg.norm(query)
+    scores = {str(index.ids[row]): float(index.vectors[row] @ query) for row in rows}
+    best = sorted(scores.values(), reverse=True)[:NEIGHBORS]
+
+    def is_right(answer):
+        (found,) = answer["neighbors"]
+        same = [abs(neighbor["score"] - scores[neighbor["id"]]) < 1e-4 for neighbor in found]
+        return all(same) and np.allclose([neighbor["score"] for neighbor in found], best, atol=1e-4)
+
+    return is_right
+
+
+def good_requests(contents, embeddings, index):
+    """kind -> triples of an action, a body, and a function from its answer to whether it is right."""
+    pairs = list(zip(contents, embeddings, strict=True))
+    found = {"photo": [("predict", request_of(content), right_embedding(known)) for content, known in pairs]}
+    everything, odd = range(len(pairs)), range(1, len(pairs), 2)
+    found["search"] = []
+    for row, (content, known) in enumerate(pairs):
+        by_file = {"instances": [{"b64": base64.b64encode(content).decode()}], "k": NEIGHBORS}
+        by_id = {"instances": [{"id": f"photo {row}"}], "k": NEIGHBORS, "where": {"label": "odd"}}
+        others = [other for other in odd if other != row]
+        for body, rows in ((by_file, everything), (by_id, others)):
+            found["search"].append(("search", json.dumps(body).encode(), right_neighbors(index, known, rows)))
+    return found
 
 
 def expected(folder, contents):
@@ -137,10 +211,11 @@ def expected(folder, contents):
     return embeddings, {name: statistics.median(values) for name, values in times.items()}
 
 
-def start(folder):
+def start(folder, index):
     """The process of a server, and the address of its model."""
     limits = [word for name, value in LIMITS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", "tfdml", "serve", str(folder), "--port", "0", "--json", *limits]
+    command = [sys.executable, "-m", "tfdml", "serve", str(folder), "--index", str(index)]
+    command += ["--port", "0", "--json", *limits]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ})
     line = process.stdout.readline()
     if not line:
@@ -151,13 +226,8 @@ def start(folder):
 class Load:
     """Requests of some clients to a server, and what came of them."""
 
-    def __init__(self, address, good, bad, embeddings):
-        self._address, self._good, self._bad, self._embeddings = (
-            f"{address}:predict",
-            good,
-            list(bad.items()),
-            embeddings,
-        )
+    def __init__(self, address, good, bad):
+        self._address, self._good, self._bad = address, good, bad
         self._metrics = address.split("/v1/")[0] + "/metrics"
         self.times, self.wrong, self.unrefused, self.memory, self.busy = [], [], [], [], []
         self.kinds = Counter()
@@ -174,26 +244,27 @@ class Load:
     async def _client(self, session, number):
         rng = np.random.default_rng(number)
         while time.perf_counter() < self._end:
-            if rng.random() < SHARE_OF_PHOTOS:
-                await self._photo(session, rng.integers(len(self._good)))
-            else:
+            kind = rng.choice(list(KINDS), p=list(KINDS.values()))
+            if kind == "bad":
                 await self._refusal(session, *self._bad[rng.integers(len(self._bad))])
+            else:
+                await self._request(session, kind, *self._good[kind][rng.integers(len(self._good[kind]))])
 
-    async def _photo(self, session, which):
+    async def _request(self, session, kind, action, body, is_right):
         begin = time.perf_counter()
-        status, answer = await self._answer(session, self._good[which])
-        self.times.append(1000 * (time.perf_counter() - begin))
-        self.kinds["photo", status] += 1
-        right = status == 200 and np.allclose(answer["predictions"], [self._embeddings[which]], atol=1e-4)
-        self.wrong += [] if right else [(int(which), status)]
+        status, answer = await self._answer(session, action, body)
+        if kind == "photo":
+            self.times.append(1000 * (time.perf_counter() - begin))
+        self.kinds[kind, status] += 1
+        self.wrong += [] if status == 200 and is_right(answer) else [(kind, status)]
 
-    async def _refusal(self, session, name, body):
-        status, answer = await self._answer(session, body)
+    async def _refusal(self, session, name, action, body):
+        status, answer = await self._answer(session, action, body)
         self.kinds[name, status] += 1
         self.unrefused += [] if 400 <= status < 500 and answer.get("error") else [(name, status)]
 
-    async def _answer(self, session, body):
-        async with session.post(self._address, data=io.BytesIO(body)) as response:
+    async def _answer(self, session, action, body):
+        async with session.post(f"{self._address}:{action}", data=io.BytesIO(body)) as response:
             return response.status, await response.json()
 
     async def _watch(self, session, pause):
@@ -210,11 +281,13 @@ class Load:
     def row(self, clients, seconds, times):
         """The numbers of a run."""
         (begin, worked), (end, worked_in_all) = self.busy[0], self.busy[-1]
-        refused = self.kinds.total() - len(self.times)
+        searches = sum(count for (kind, _), count in self.kinds.items() if kind == "search")
+        refused = self.kinds.total() - len(self.times) - searches
         return {
             "clients": clients,
             "seconds": seconds,
             "photos": len(self.times),
+            "searches": searches,
             "refused": refused,
             "wrong": len(self.wrong),
             "unrefused": len(self.unrefused),
@@ -242,15 +315,17 @@ def kinds_of(load):
 def measure(settings):
     """One row per number of clients."""
     contents = photos(settings["largest"])
-    good, bad = [request_of(content) for content in contents], bad_requests(contents[0])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         make_model(path, settings["side"])
         embeddings, times = expected(path, contents)
-        process, address = start(path)
+        good = good_requests(contents, embeddings, make_index(Path(folder) / "index", np.array(embeddings)))
+        bad = [(name, "predict", body) for name, body in bad_requests(contents[0]).items()]
+        bad += [(name, "search", body) for name, body in bad_searches(contents[0]).items()]
+        process, address = start(path, Path(folder) / "index")
         try:
             for clients, seconds in settings["clients"].items():
-                load = Load(address, good, bad, embeddings)
+                load = Load(address, good, bad)
                 asyncio.run(load.run(clients, seconds))
                 print(f"{clients} clients: wrong {load.wrong[:5]}, unrefused {load.unrefused[:5]}")
                 print_table(kinds_of(load), ["request", "status", "count"])

@@ -108,7 +108,9 @@ def find(options: argparse.Namespace) -> int:
     records = [
         {
             "image": image,
-            "neighbors": [describe(id) | {"id": id, "score": score} for id, score in zip(*lists, strict=True)],
+            "neighbors": [
+                {"id": id, "score": score, "metadata": describe(id)} for id, score in zip(*lists, strict=True)
+            ],
         }
         for image, *lists in zip(options.images, *(part.tolist() for part in found), strict=True)
     ]
@@ -119,7 +121,7 @@ def find(options: argparse.Namespace) -> int:
 def _neighbor_lines(record):
     yield record["image"]
     for neighbor in record["neighbors"]:
-        about = [str(neighbor[name]) for name in ("label", "path") if name in neighbor]
+        about = [str(neighbor["metadata"][name]) for name in ("label", "path") if name in neighbor["metadata"]]
         yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *about])
 
 
@@ -130,18 +132,19 @@ def serve(options: argparse.Namespace) -> int:
     with _usage(f"--host {options.host} --port {options.port}"):
         listening = serving.listen(options.host, options.port)
     with listening:
-        application = _application(serving, options)
+        model, view = open_model(options.model, options.preprocessing)
+        application = _application(serving, options, model, view)
         url = _url(options.host, listening.getsockname()[1])
-        record = {"model": f"{url}v1/models/{options.name}", "page": None if options.index is None else url}
+        has_page = options.index is not None or "search" in getattr(model, "signatures", ())
+        record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
         _print(options, record, [f"{name}: {place}" for name, place in record.items() if place])
         sys.stdout.flush()
         serving.run(application, listening)
     return GOOD
 
 
-def _application(serving, options):
+def _application(serving, options, model, view):
     """The server that the options describe."""
-    model, view = open_model(options.model, options.preprocessing)
     index = None if options.index is None else _open_described(options.index)
     with _usage(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}

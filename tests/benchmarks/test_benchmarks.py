@@ -60,8 +60,7 @@ def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_
 def test_the_server_answers_photos_and_refuses_the_rest_under_load(tmp_path, monkeypatch):
     (row,) = table_of("serving", tmp_path, monkeypatch)
     assert (row["wrong"], row["unrefused"]) == ("0", "0")
-    assert int(row["photos"]) > 0
-    assert int(row["refused"]) > 0
+    assert min(int(row[kind]) for kind in ("photos", "searches", "refused")) > 0
 
 
 def test_losses_are_measured_each_way(tmp_path, monkeypatch):

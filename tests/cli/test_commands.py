@@ -202,8 +202,7 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     assert first["neighbors"][0] == {
         "id": 9,
         "score": pytest.approx(1.0),
-        "label": "class-2",
-        "path": image,
+        "metadata": {"label": "class-2", "path": image},
     }
     assert second["neighbors"][0]["id"] == 1
     expected, _ = search.Exact(embedded()).search(embedded()[[9]], 3)
@@ -217,7 +216,8 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     search.Exact(embedded(), [f"photo {i}" for i in range(24)], metadata=columns).save("index")
     assert run(f"search model index {image} -k 1")[1].splitlines()[1].split() == ["1.00000", "photo", "9", "l9"]
     (found,) = json.loads(run(f"search model index {image} -k 1 --json")[1])[0]["neighbors"]
-    assert found == {"id": "photo 9", "score": pytest.approx(1.0), "label": "l9", "day": "2024-01-02"}
+    metadata = {"label": "l9", "id": -1, "day": "2024-01-02"}
+    assert found == {"id": "photo 9", "score": pytest.approx(1.0), "metadata": metadata}
 
 
 @pytest.mark.slow
@@ -236,7 +236,7 @@ def test_search_finds_only_items_with_the_wanted_values(run):
     assert len(ids("--where label=l0 --where label=l1")) == 10
     run("embed photos out --model model")
     (found,) = json.loads(run(f"search model out {image} -k 1 --where label=class-1 --json")[1])[0]["neighbors"]
-    assert found["label"] == "class-1"
+    assert found["metadata"]["label"] == "class-1"
     for where, reason in (
         ("color=red", "column 'color', expected one of label, price"),
         ("price=cheap", "Failed to parse string: 'cheap'"),

@@ -86,11 +86,17 @@ def test_a_request_that_is_given_up_while_its_batch_runs_leaves_the_others_their
     assert run(story) == [[1], [2]]
 
 
-def test_a_batch_that_fails_fails_its_requests_and_the_next_one_runs():
+def test_an_item_that_fails_leaves_the_others_of_its_batch_their_results():
     async def story(batcher, function):
-        function.go.release(9)
-        with pytest.raises(ArithmeticError, match="negative"):
-            await batcher([1, -1])
+        first = asyncio.create_task(batcher([0]))
+        await first_batch(function)
+        requests = [asyncio.create_task(batcher(items)) for items in ([1], [-1, 2], [3], [-2], [4])]
+        await asyncio.sleep(0.01)
+        function.go.release(99)
+        found = await asyncio.gather(*requests, return_exceptions=True)
+        assert [found[0], found[2], found[4]] == [[2], [6], [8]]
+        assert [str(found[place]) for place in (1, 3)] == ["negative", "negative"]
+        assert await first == [0]
         assert await batcher([1]) == [2]
 
-    assert run(story) == [[1, -1], [1]]
+    assert run(story, max_items=6)[1] == [1, -1, 2, 3, -2, 4]

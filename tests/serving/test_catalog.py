@@ -4,6 +4,7 @@ import datetime
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tfdml import search
@@ -86,15 +87,68 @@ def test_a_filter_that_does_not_fit_is_refused_and_other_queries_are_answered(ca
 
 def test_a_neighbor_has_id_row_score_and_metadata_but_no_path(catalog):
     ((neighbor,),) = catalog([query(0, 1)])
-    expected = {"id": "item 0", "row": 0, "name": "0.png", "label": "ant", "price": 0, "weight": None}
-    assert {**neighbor, "score": None} == {**expected, "day": "2024-01-01", "score": None}
+    metadata = {"label": "ant", "price": 0, "weight": None, "day": "2024-01-01"}
+    expected = {"id": "item 0", "row": 0, "name": "0.png", "metadata": metadata, "score": None}
+    assert {**neighbor, "score": None} == expected
     assert neighbor["score"] == pytest.approx(0, abs=1e-3)
-    assert "secret" not in json.dumps([neighbor, catalog.as_dict()], allow_nan=False)
+    assert "secret" not in json.dumps([neighbor, catalog.description], allow_nan=False)
+
+
+TYPES = [
+    pa.null(),
+    pa.bool_(),
+    pa.int8(),
+    pa.uint64(),
+    pa.float32(),
+    pa.decimal128(5, 2),
+    pa.string(),
+    pa.large_string(),
+    pa.binary(),
+    pa.binary(2),
+    pa.date32(),
+    pa.timestamp("ns", tz="UTC"),
+    pa.time64("us"),
+    pa.duration("s"),
+    pa.month_day_nano_interval(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.list_(pa.float32()),
+    pa.list_(pa.int8(), 2),
+    pa.struct({"w": pa.float32()}),
+    pa.map_(pa.string(), pa.date32()),
+]
+VALUES = [None, True, 0, -1, 2**63, 10**400, 0.5, 1e300, "", "a", "7", "\ud800", "\0", "2024-01-01", "true"]
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_a_filter_on_a_column_of_any_type_is_answered_or_refused(type_):
+    catalog = Catalog(search.Exact(VECTORS[:3], metadata=pa.table({"column": pa.nulls(3, type_)})))
+    for value in [*VALUES, VALUES, VALUES[2:4], []]:
+        (result,) = catalog([query(where={"column": value})])
+        assert isinstance(result, RefusedError) or all(each["metadata"] == {"column": None} for each in result)
+    nested = str(type_).startswith(("list", "fixed_size_list", "struct", "map"))
+    assert ("column" not in catalog.description["filters"]) == nested
+
+
+def test_metadata_has_its_own_place_whatever_its_columns_are_called():
+    columns = {"id": [7], "row": ["r"], "score": [True], "name": [None], "metadata": ["m"], "path": ["/secret/a.png"]}
+    ((neighbor,),) = Catalog(search.Exact(VECTORS[:1], ["x"], metadata=columns))([query(0, 1)])
+    metadata = {"id": 7, "row": "r", "score": True, "name": None, "metadata": "m"}
+    expected = {"id": "x", "row": 0, "score": pytest.approx(1), "name": "a.png", "metadata": metadata}
+    assert neighbor == expected
+
+
+def test_lists_and_objects_in_metadata_are_json():
+    day, nan = datetime.date(2024, 1, 1), float("nan")
+    columns = {"days": [[day, None]], "size": [{"w": nan, "days": [day]}], "raw": [b"\xff"]}
+    ((neighbor,),) = Catalog(search.Exact(VECTORS[:1], metadata=columns))([query(0, 1)])
+    size = {"w": None, "days": ["2024-01-01"]}
+    assert neighbor["metadata"] == {"days": ["2024-01-01", None], "size": size, "raw": "b'\\xff'"}
+    json.dumps(neighbor, allow_nan=False)
 
 
 def test_the_description_lists_the_values_of_text(catalog):
     filters = {"label": ["ant", "bee"], "price": [], "weight": [], "day": []}
-    assert catalog.as_dict() == {
+    assert catalog.description == {
         "items": 12,
         "dim": 3,
         "metric": "euclidean",
@@ -111,7 +165,20 @@ def test_items_are_found_by_id_and_by_row(catalog):
 
 @pytest.mark.parametrize(
     "item",
-    [("id", "item 12"), ("id", 3), ("id", []), ("id", None), ("row", 12), ("row", -1), ("row", "1"), ("row", 1.0)],
+    [
+        ("id", "item 12"),
+        ("id", "item 3\0"),
+        ("id", "x" * 10**6),
+        ("id", 3),
+        ("id", ["item 3"]),
+        ("row", True),
+        ("id", []),
+        ("id", None),
+        ("row", 12),
+        ("row", -1),
+        ("row", "1"),
+        ("row", 1.0),
+    ],
 )
 def test_an_item_that_is_not_there_is_refused(catalog, item):
     with pytest.raises(RefusedError, match="expected one of the 12 items"):
@@ -120,9 +187,9 @@ def test_an_item_that_is_not_there_is_refused(catalog, item):
 
 def test_an_index_without_metadata_has_neighbors_and_no_pictures():
     catalog = Catalog(search.Exact(VECTORS, np.arange(12) + 2**60))
-    assert catalog.as_dict() == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
+    assert catalog.description == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
     (((first, *_),)) = catalog([query(5)])
-    assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1)}
+    assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1), "metadata": {}}
     assert catalog.path(5) is None
     assert catalog.row("id", 5 + 2**60) == 5
     with pytest.raises(RefusedError):

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,6 +49,14 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
         "limits": serving.Limits(),
         "batch_size": 32,
     }
+
+
+def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
+    model = SimpleNamespace(signatures={"search": None})
+    monkeypatch.setattr(cli, "open_model", lambda path, view: (model, Preprocessing(size=8)))
+    code, printed, _, made = serve("folder --port 0 --json")
+    assert (code, made["index"]) == (0, None)
+    assert json.loads(printed)["page"] in json.loads(printed)["model"]
 
 
 def test_options_are_limits_of_the_server(serve):

@@ -37,16 +37,19 @@ def encoded(image, kind="png", **options):
 
 @pytest.fixture(scope="module")
 def embedder():
-    return Embedder(Means(), VIEW, Limits(max_bytes=10_000))
+    model = Means()
+    embedder = Embedder(model, VIEW, Limits(max_bytes=10_000))
+    embedder.model = model
+    return embedder
 
 
 def test_files_and_pixels_are_embedded_in_one_batch_and_bad_files_have_reasons(embedder):
     whole, pixels = encoded(IMAGE), np.full((4, 3, 3), (1, 2, 3), np.uint8)
     white, large = np.full((4, 3, 3), 255, np.uint8), encoded(np.zeros((100, 100, 3), np.uint8))
     found = embedder([b"text", whole, pixels, whole[:-30], white, large, bytes(10_001)])
-    np.testing.assert_allclose(found[1], VIEW.from_bytes(whole).numpy().mean((0, 1)), atol=1e-4)
-    np.testing.assert_array_equal(found[2], [1, 2, 3])
-    assert embedder._model.sizes[-1] == 3
+    np.testing.assert_allclose(found[1]["embedding"], VIEW.from_bytes(whole).numpy().mean((0, 1)), atol=1e-4)
+    np.testing.assert_array_equal(found[2]["embedding"], [1, 2, 3])
+    assert embedder.model.sizes[-1] == 3
     reasons = ["not an image", "cannot be decoded", "not finite", "at most 9000", "at most 10000"]
     for place, reason in zip((0, 3, 4, 5, 6), reasons, strict=True):
         assert reason in found[place]
@@ -57,7 +60,7 @@ def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
     jpeg = encoded(IMAGE, "jpeg", progressive=True)  # of ten scans
     scan, end = jpeg.rfind(b"\xff\xda"), jpeg.rfind(b"\xff\xd9")
     good, bad = embedder([jpeg, jpeg[:end] + 30 * jpeg[scan:end] + jpeg[end:]])
-    assert isinstance(good, np.ndarray)
+    assert good["embedding"].shape == (3,)
     assert bad.startswith("40 scans, expected at most 32.")
 
 

@@ -12,6 +12,7 @@ from tests.serving.browser import tab
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server
+from tfdml.serving.signatures import signatures_of
 
 SIDE = 8
 LEVELS = np.arange(0, 256, 16)
@@ -21,13 +22,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 class Levels:
     """Embeds an image file as an angle that grows with its gray level."""
 
-    shape, dim = (SIDE, SIDE, 1), 2
+    shape, dim, signatures = (SIDE, SIDE, 1), 2, signatures_of(None, 2)
 
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def __call__(self, images):
-        return [self.one(image) for image in images]
+    def __call__(self, images, signature):
+        found = map(self.one, images)
+        return [one if isinstance(one, str) else {"embedding": one} for one in found]
 
     def one(self, image):
         if not image.startswith(b"\x89PNG"):

@@ -8,16 +8,19 @@ import pytest
 
 from tfdml.serving import Limits, rest
 from tfdml.serving.limits import RefusedError
+from tfdml.serving.signatures import Signature, signatures_of
 
 LIMITS = Limits(max_images=3, max_neighbors=20)
 SHAPE = (2, 1, 1)
 B64 = {"b64": base64.b64encode(b"file").decode()}
 FILES = {"signature_name": "serve_bytes"}
+EMBED = Signature(pixels="embed", dtype="float32", outputs={"embedding": ("float32", (8,))})
+SIGNATURES = {**signatures_of(None, 8), "embed": EMBED}
 
 
 def predict(request):
     body = request if isinstance(request, bytes) else json.dumps(request).encode()
-    return rest.read_predict(body, SHAPE, LIMITS)
+    return rest.read_predict(body, SIGNATURES, SHAPE, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -30,14 +33,27 @@ def predict(request):
     ],
 )
 def test_files_come_by_row_or_by_name(request_, name):
-    assert predict({**FILES, **request_}) == (name, [b"file", b"file"])
+    assert predict({**FILES, **request_}) == (name, "serve_bytes", [b"file", b"file"])
 
 
 @pytest.mark.parametrize(("name", "result"), [("instances", "predictions"), ("inputs", "outputs")])
 def test_pixels_are_the_default_signature(name, result):
-    found, (pixels,) = predict({name: [[[[0]], [[255]]]]})
+    found, signature, (pixels,) = predict({name: [[[[0]], [[255]]]]})
+    assert signature == "serving_default"
     assert (found, pixels.dtype, pixels.tolist()) == (result, np.uint8, [[[0]], [[255]]])
     assert predict({"signature_name": "serving_default", name: [{"images": [[[0]], [[7]]]}]})[0] == result
+
+
+def test_floats_are_the_input_of_the_network_in_any_notation():
+    body = b'{"signature_name": "embed", "instances": [[ [[-0.5]],\n[[2.5e1]] ], [[[0]],[[255]]]]}'
+    _, signature, images = predict(body)
+    assert signature == "embed"
+    np.testing.assert_array_equal(images, [[[[-0.5]], [[25]]], [[[0]], [[255]]]])
+    assert [image.dtype for image in images] == ["float32", "float32"]
+
+
+def test_slashes_of_base64_may_be_escaped():
+    assert predict(b'{"signature_name": "serve_bytes", "instances": [{"b64": "\\/\\/8="}]}')[2] == [b"\xff\xff"]
 
 
 @pytest.mark.parametrize(
@@ -45,16 +61,28 @@ def test_pixels_are_the_default_signature(name, result):
     [
         (b"", 400, "not JSON"),
         (b"\xff\xfe\xfa", 400, "not JSON"),
-        (b"[" * 100_000, 400, "not JSON"),
+        (json.dumps({}).encode("utf-16"), 400, "not JSON"),
+        (b"[" * 10_000, 400, "not JSON"),
+        (b"[" * 100_000, 413, "100000 lists, expected at most"),
+        (b'{"a":' * 5_000, 400, "not JSON"),
         (b"9" * 10_000, 400, "not JSON"),
         (b"[]", 400, "JSON of type list, expected an object"),
+        (b'{"instances": [1], "instances": [1]}', 400, "an object with a name twice"),
+        (b'{"instances": [NaN]}', 400, "NaN or Infinity"),
+        (b'{"instances": [-Infinity]}', 400, "NaN or Infinity"),
+        (b'{"instances": [{"b64": NaN}, {"b64": "QUJD"}]}', 400, "NaN or Infinity"),
+        (b'{"signature_name": "[[[0]], [[1]]]", "instances": [1]}', 400, "an image inside a text"),
         ({}, 400, "an object with no names, expected either instances or inputs"),
         ({"instances": [B64], "inputs": [B64]}, 400, "either instances or inputs"),
         ({"signature_name": "train", "instances": [B64]}, 400, "'train', expected 'serving_default' or 'serve_bytes'"),
         ({"signature_name": ["train"], "instances": [B64]}, 400, "expected 'serving_default' or 'serve_bytes'"),
+        ({"signature_name": "x" * 60_000, "instances": [B64]}, 400, "expected 'serving_default' or 'serve_bytes'"),
+        ({"signature_name": "\ud800", "instances": [B64]}, 400, "expected 'serving_default' or 'serve_bytes'"),
         ({**FILES, "instances": []}, 400, "a list of 0, expected a list of at least one image"),
         ({**FILES, "instances": "abc"}, 400, "a value of type str"),
-        ({**FILES, "instances": [B64] * 4}, 413, "4 images, expected at most 3"),
+        ({**FILES, "instances": [B64] * 4}, 413, "more than 3 images"),
+        ({"instances": [[[[0]], [[0]]]] * 4}, 413, "more than 3 images"),
+        ({**FILES, "instances": ["a"] * 4}, 413, "4 images, expected at most 3"),
         (
             {**FILES, "instances": [B64, "/etc/passwd"]},
             400,
@@ -62,17 +90,23 @@ def test_pixels_are_the_default_signature(name, result):
         ),
         ({**FILES, "instances": [{"b64": 3}]}, 400, "an object with 'b64'"),
         ({**FILES, "instances": [{"b64": "a"}]}, 400, "not base64"),
+        ({**FILES, "instances": [{"b64": "a\\"}]}, 400, "not base64"),
         ({**FILES, "instances": [{"b64": "../../etc/passwd"}]}, 400, "not base64"),
         ({**FILES, "instances": [{"b64": "\u00e9\u00e9\u00e9\u00e9"}]}, 400, "not base64"),
-        ({"instances": [B64]}, 400, "Files need signature_name='serve_bytes'"),
-        ({"instances": [[[[0]], [[256]]]]}, 400, "values up to 256, expected integers from 0 to 255"),
+        ({**FILES, "instances": [[[[0]], [[1]]]]}, 400, r"numbers of shape \(2, 1, 1\), expected a file as"),
+        ({"instances": [B64]}, 400, "Files need another signature_name, such as 'serve_bytes'"),
+        ({"instances": [[[[0]], [[256]]]]}, 400, "numbers from 0 to 256, expected integers from 0 to 255"),
         ({"instances": [[[[0]], [[-1]]]]}, 400, "expected integers from 0 to 255"),
-        ({"instances": [[[[0]], [[0.5]]]]}, 400, "float64"),
-        ({"instances": [[[[0]], [[10**30]]]]}, 400, "object"),
-        ({"instances": [[[[0]], [["7"]]]]}, 400, "of shape"),
+        ({"instances": [[[[0]], [[0.5]]]]}, 400, "numbers from 0 to 0.5"),
+        ({"instances": [[[[0]], [[10**30]]]]}, 400, "a list of 2, expected integers"),
+        ({"instances": [[[[0]], [["7"]]]]}, 400, "a list of 2, expected integers"),
+        ({"instances": [[[[0]], [[None]]]]}, 400, "a list of 2, expected integers"),
+        ({"instances": [[[[0]], [[True]]]]}, 400, "a list of 2, expected integers"),
         ({"instances": [[[[0]], [[0, 1]]]]}, 400, "a list of 2, expected integers"),
-        ({"instances": [[[0], [0]]]}, 400, r"int64 of shape \(2, 1\)"),
-        (b'{"instances": [[[[0]], [[NaN]]]]}', 400, "float64"),
+        ({"instances": [[[0], [0]]]}, 400, r"a list of 2, expected integers from 0 to 255 of shape \(2, 1, 1\)"),
+        ({"instances": [["x" * 60_000] + [""] * 900]}, 400, "a list of 901, expected integers"),
+        (b'{"instances": [[[[0]], [[NaN]]]]}', 400, "NaN or Infinity"),
+        ({"signature_name": "embed", "instances": [[[[0]], [[1e60]]]]}, 400, "expected finite numbers"),
     ],
 )
 def test_other_requests_are_refused_with_a_reason(request_, status, reason):
@@ -99,6 +133,9 @@ def test_a_search_has_files_and_items_with_ten_neighbors_and_no_filter_by_defaul
         ({"k": True}, "another k"),
         ({"k": 2.0}, "another k"),
         ({"where": []}, "a list of 0, expected where as an object"),
+        ({"where": {"a": {"b": 1}}}, "where with 'a', expected texts, numbers, booleans or null"),
+        ({"where": {"a": [[1]]}}, "where with 'a'"),
+        ({"where": {"a": float("nan")}}, "NaN or Infinity"),
         ({"instances": None}, "a value of type NoneType"),
         ({"instances": [{"row": 1}, {}]}, "Image 1: Received an object with no names"),
     ],
@@ -109,14 +146,26 @@ def test_another_search_is_refused_with_a_reason(options, reason):
 
 
 def test_metadata_and_status_have_the_form_of_tensorflow_serving():
-    found = rest.metadata("cats", "1", (4, 5, 3), 8)
+    found = rest.metadata("cats", "1", (4, 5, 3), SIGNATURES)
     assert found["model_spec"] == {"name": "cats", "signature_name": "", "version": "1"}
     signatures = found["metadata"]["signature_def"]["signature_def"]
-    assert set(signatures) == {"serving_default", "serve_bytes"}
+    assert set(signatures) == {"serving_default", "serve_bytes", "embed"}
     shape = signatures["serving_default"]["inputs"]["images"]["tensor_shape"]
     assert [dim["size"] for dim in shape["dim"]] == ["-1", "4", "5", "3"]
+    assert [dim["size"] for dim in signatures["serve_bytes"]["inputs"]["images"]["tensor_shape"]["dim"]] == ["-1"]
     assert signatures["serve_bytes"]["outputs"]["embedding"]["tensor_shape"]["dim"][1]["size"] == "8"
     assert rest.status("1")["model_version_status"][0]["state"] == "AVAILABLE"
+
+
+def test_answers_of_one_output_have_no_name_and_text_is_text():
+    rows = [{"id": b"a\xc3\xa9", "score": np.float32(0.5)}, {"id": b"", "score": np.float32(-1)}]
+    assert json.loads(rest.answer("predictions", rows)) == {
+        "predictions": [{"id": "aé", "score": 0.5}, {"id": "", "score": -1}]
+    }
+    assert json.loads(rest.answer("outputs", rows)) == {"outputs": {"id": ["aé", ""], "score": [0.5, -1]}}
+    alone = [{"ids": np.array([2**60 + 1, 3])}]
+    assert json.loads(rest.answer("predictions", alone)) == {"predictions": [[2**60 + 1, 3]]}
+    assert json.loads(rest.answer("outputs", alone)) == {"outputs": [[2**60 + 1, 3]]}
 
 
 @pytest.mark.parametrize(("max_bytes", "expected"), [(3, 4), (4, 8), (6, 8)])

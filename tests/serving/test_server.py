@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
+from tfdml.serving.signatures import signatures_of
 
 PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [-1, 0]], "float32")
@@ -27,14 +29,15 @@ COLUMNS = {"path": ["a.png", "b.png", "gone.png", "d.png"], "label": ["x", "x", 
 class Quick:
     """Embeds a file as two of its bytes, and pixels as themselves. Waits for `slow` files, fails for `crash`."""
 
-    shape, dim = (2, 1, 1), 2
+    shape, dim, signatures = (2, 1, 1), 2, signatures_of(None, 2)
     go = threading.Event()
 
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def __call__(self, images):
-        return [self.one(image) for image in images]
+    def __call__(self, images, signature):
+        found = map(self.one, images)
+        return [one if isinstance(one, str) else {"embedding": one} for one in found]
 
     def one(self, image):
         if not isinstance(image, bytes):
@@ -43,6 +46,8 @@ class Quick:
             assert self.go.wait(10)
         if image == b"crash":
             raise ArithmeticError("secret")
+        if image == b"huge":
+            return np.array([3e38, 3e38], "float32")
         return "no image, expected one." if image == b"bad" else np.array([image[0], image[1]], "float32")
 
     def picture(self, path, side):
@@ -83,7 +88,7 @@ def files(*contents):
 
 async def answer(client, path, body=None, method="post", **options):
     """Status and JSON of an answer; the body is JSON, or bytes as they are."""
-    data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+    data = None if body is None else io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
     async with client.request(method, path, data=data, **options) as response:
         return response.status, await response.json()
 
@@ -199,7 +204,7 @@ def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
             ["b", "c"],
         ]
         first = found["neighbors"][0][0]
-        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "label": "y"}
+        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
         _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
         assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
         for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
@@ -350,6 +355,119 @@ def test_on_the_loopback_interface_other_hosts_are_refused(serve, host):
         assert "expected localhost" in found["error"]
 
     serve(story)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://example.com"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Origin": "http://localhost.example.com:80", "Host": "localhost"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    ],
+)
+def test_pages_of_other_sites_are_refused(serve, headers):
+    async def story(client):
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json"):
+            content = {"Content-Type": kind, **headers}
+            assert (await answer(client, PREDICT, files(b"ab"), headers=content))[0] == 403
+        status, found = await answer(client, SEARCH, {"instances": [{"row": 0}]}, headers=headers)
+        assert status == 403
+        assert "a page of another site" in found["error"]
+
+    serve(story)
+
+
+def test_the_servers_own_page_programs_and_links_are_answered(serve):
+    async def story(client):
+        own = f"http://127.0.0.1:{client.port}"
+        for headers in ({}, {"Origin": own}, {"Origin": own, "Sec-Fetch-Site": "same-origin"}):
+            assert (await answer(client, PREDICT, files(b"ab"), headers=headers))[0] == 200
+        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        for headers, status in ((link, 200), ({**link, "Sec-Fetch-Dest": "iframe"}, 403)):
+            async with client.get("/", headers=headers) as response:
+                assert response.status == status
+        picture = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+        assert (await answer(client, "/v1/models/model/pictures/1", method="get", headers=picture))[0] == 403
+
+    serve(story)
+
+
+HALF = "\ud800"  # of a surrogate pair: no text
+BAD_SEARCHES = [
+    *[{"where": {"label": value}} for value in (HALF, {"a": 1}, [["x"]], [1, "x"], [HALF, "x"])],
+    *[{"where": {"price": value}} for value in ("cheap", 10**400, [1, None, "x"], {}, 1.5)],
+    *[{"where": {name: value}} for name in ("tags", "size") for value in (None, "x", ["x"], [["x"]], {"w": 1})],
+    *[{"where": {name: 1}} for name in (HALF, "path", "color", "x" * 60_000)],
+    {"where": []},
+    {"k": 10**400},
+    {"k": 0},
+    *[{"instances": [{"id": id}]} for id in (HALF, "x" * 3_000_000, "a\0", "", 1, True, None, ["a"], {"a": 1})],
+    *[{"instances": [{"row": row}]} for row in (True, 1.0, -1, 4, 10**400, "0", None, [0])],
+    *[{"instances": [{"b64": text}]} for text in (HALF, "a", "YmFk", "aHVnZQ==", 1, None)],
+    {"instances": [{"row": 0}, {"row": 9}]},
+    {"instances": []},
+]
+BAD_IMAGES = [
+    {"instances": [["x" * 60_000, ""]]},
+    {"instances": [[[[0]], [[HALF]]]]},
+    {"instances": [[[[0]], [[256]]]]},
+    {"instances": [[] for _ in range(60_000)]},
+    {"instances": [[[] for _ in range(60_000)]]},
+    {"signature_name": HALF, "instances": [1]},
+    {"signature_name": "search", "instances": [[[[0]], [[1]]]]},
+    files(b"ab", b"bad"),
+]
+BAD_BODIES = [b"", b"{", b"[" * 90_000, b'{"instances": [NaN]}', b'{"instances": [1], "instances": [1]}', b"\xff\xfe"]
+
+
+def test_no_bad_request_reaches_the_answer_of_a_good_one(serve, caplog):
+    columns = {
+        **COLUMNS,
+        "price": [1, 2, 3, 4],
+        "tags": [["x"], None, ["y", "z"], []],
+        "size": [{"w": 1}, None, {"w": 2}, {"w": None}],
+    }
+    index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metric="dot", metadata=columns)
+    good_search = {"instances": [{"id": "a"}, file(b"ab")], "k": 2, "where": {"label": "x"}}
+    bad = [(SEARCH, {"instances": [file(b"ab")], **options}) for options in BAD_SEARCHES]
+    bad += [(PREDICT, body) for body in (*BAD_IMAGES, *BAD_BODIES)]
+
+    async def story(client):
+        expected = await answer(client, SEARCH, good_search), await answer(client, PREDICT, files(b"cd"))
+        assert [status for status, _ in expected] == [200, 200]
+        requests = []
+        for path, body in bad:
+            requests += [(path, body), (SEARCH, good_search), (PREDICT, files(b"cd"))]
+        found = await asyncio.gather(*(answer(client, path, body) for path, body in requests))
+        for (_, body), (status, refusal) in zip(bad, found[::3], strict=True):
+            assert 400 <= status < 500, str(body)[:100]
+            assert len(refusal["error"]) < 500
+        assert all(each == expected[0] for each in found[1::3])
+        assert all(each == expected[1] for each in found[2::3])
+
+    serve(story, index=index, max_requests=1_000)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_an_id_that_is_longer_than_any_of_the_index_is_not_looked_up(serve, monkeypatch):
+    index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]))
+    looked_up = []
+    rows = index.rows
+    monkeypatch.setattr(index, "rows", lambda ids: looked_up.append(threading.current_thread()) or rows(ids))
+
+    async def story(client):
+        for id in ("x" * 3_000_000, "aa", 1):
+            assert (await answer(client, SEARCH, {"instances": [{"id": id}]}))[0] == 404
+        assert looked_up == []
+        assert (await answer(client, SEARCH, {"instances": [{"id": "a"}, {"id": "b"}]}))[0] == 200
+        assert len(looked_up) == 3
+        assert threading.current_thread() not in looked_up
+
+    serve(story, index=index)
 
 
 def test_the_page_loads_nothing_from_elsewhere(serve):

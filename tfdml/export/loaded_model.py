@@ -24,16 +24,22 @@ class LoadedModel:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
         fingerprint: sha256 of the files of the model.
+        signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
+            tensors; see `saved_model`.
+        search: what is known about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
     def __init__(self, folder: Path, version: int = 1):
         self._served = tf.saved_model.load(str(folder))
-        self._embed = self._served.signatures["serving_default"]
+        self.signatures = dict(self._served.signatures)
+        self._embed = self.signatures["serving_default"]
         extra = folder / "assets.extra"
         self.preprocessing = Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
         names = extra / "class_names.json"
         self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
+        search = extra / "search.json"
+        self.search = json.loads(search.read_text()) if search.is_file() else None
         self.fingerprint = _fingerprint(folder)
         self.version = version
 

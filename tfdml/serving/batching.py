@@ -12,6 +12,7 @@ class Batcher:
 
     An item does not wait for others: an idle batcher starts at once. While a batch runs, items gather, and the next
     batch takes up to `max_items` of them in the order of their arrival. Items whose request was given up are left out.
+    A batch that fails is divided, so that an item fails only if the function fails for it alone.
 
     Args:
         function: from a list of items to the list of their results.
@@ -28,7 +29,7 @@ class Batcher:
         """Results of the items.
 
         Raises:
-            Exception: what the function raised for a batch with one of these items.
+            Exception: what the function raised for one of these items alone.
         """
         loop = asyncio.get_running_loop()
         waiting = [(item, loop.create_future()) for item in items]
@@ -54,8 +55,12 @@ class Batcher:
     async def _results(self, items):
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._function, items)
-        except Exception as error:  # of the model: the requests of the batch fail, the server continues
-            return [error] * len(items)
+        except Exception as error:  # of the model or the index: the server continues
+            return [error] if len(items) == 1 else await self._results_of_halves(items)
+
+    async def _results_of_halves(self, items):
+        half = len(items) // 2
+        return [*await self._results(items[:half]), *await self._results(items[half:])]
 
 
 def _resolve(futures, results):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,6 +14,7 @@ from tfdml.serving.limits import RefusedError
 
 _PATH, _NAME = "path", "name"
 _MAX_CHOICES = 1_000
+_MAX_REASON = 200  # characters
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,12 +38,25 @@ class Catalog:
     """Searches an index of `tfdml.search`.
 
     The paths of files stay here: a client sees their last part as `name`.
+
+    Attributes:
+        dim: dimension of the vectors.
+        description: what clients may know: number of items, dim, metric, whether there are pictures, and filters with
+            the sorted values of a column of text, none for other columns and for many values.
     """
 
     def __init__(self, index: Any):
-        self._index, self._vectors, self._table = index, index.vectors, index.metadata
+        self._index, self._vectors, self._ids, self._table = index, index.vectors, index.ids, index.metadata
         self._columns = [] if self._table is None else self._table.column_names
+        self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
         self.dim = index.dim
+        self.description = {
+            "items": len(self),
+            "dim": self.dim,
+            "metric": index.metric,
+            "pictures": _PATH in self._columns,
+            "filters": {name: self._choices(name) for name in self._columns if self._can_filter(name)},
+        }
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -51,8 +64,8 @@ class Catalog:
     def __call__(self, queries: list[Query]) -> list[list[dict[str, Any]] | RefusedError]:
         """The neighbors of each query, nearest first, or why they are not searched.
 
-        A neighbor has its `id`, its `row` in the index, its `score` and its metadata. Fewer than k are found if fewer
-        pass the filter.
+        A neighbor has its `id`, its `row` in the index, its `score`, the `name` of its file, and its `metadata`. Fewer
+        than k are found if fewer pass the filter.
         """
         results: list[Any] = [None] * len(queries)
         for where, places in _grouped(range(len(queries)), lambda place: queries[place].where):
@@ -70,35 +83,50 @@ class Catalog:
         Raises:
             RefusedError: there is no such item.
         """
-        try:
-            row = int(self._index.rows([item])[0]) if kind == "id" else operator.index(item)
-        except (OverflowError, TypeError, ValueError):
-            row = -1
-        if not 0 <= row < len(self):
+        row = self._row_of_id(item) if kind == "id" else item
+        if type(row) is not int or not 0 <= row < len(self):
             raise RefusedError(404, f"Received another {kind}, expected one of the {len(self)} items of the index.")
         return row
+
+    def rows(self, queries: list[bytes | tuple[str, Any]]) -> list[int]:
+        """The row of each query that is an item, -1 for files.
+
+        Raises:
+            RefusedError: there is no such item.
+        """
+        return [-1 if isinstance(query, bytes) else self.row(*query) for query in queries]
 
     def path(self, row: int) -> str | None:
         """The file behind a row, None where the index has no paths."""
         return self._table[_PATH][row].as_py() if _PATH in self._columns else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """What clients may know: number of items, dim, metric, whether there are pictures, and filters."""
-        return {
-            "items": len(self),
-            "dim": self.dim,
-            "metric": self._index.metric,
-            "pictures": _PATH in self._columns,
-            "filters": {name: self._choices(name) for name in self._columns if name != _PATH},
-        }
-
     def _choices(self, name):
-        """The sorted values of a column of text; empty for other columns and for many values."""
         column = self._table[name]
         if str(column.type) not in ("string", "large_string"):
             return []
         values = column.unique()
         return sorted(value for value in values.to_pylist() if value is not None) if len(values) <= _MAX_CHOICES else []
+
+    def _can_filter(self, name):
+        from pyarrow import types
+
+        return name != _PATH and not types.is_nested(self._table[name].type)
+
+    def _row_of_id(self, item):
+        """The row of an id, -1 if it is not there."""
+        if not self._can_be_id(item):
+            return -1
+        try:
+            row = int(self._index.rows([item])[0])
+        except (OverflowError, ValueError):
+            return -1
+        return row if self._ids[row] == item else -1  # NumPy takes "a\0" for "a"
+
+    def _can_be_id(self, item):
+        """Whether an id has the type of those of the index, and is not longer: a look-up makes arrays of its length."""
+        if self._longest is None:
+            return type(item) is int
+        return isinstance(item, str) and len(item) <= self._longest
 
     def _found(self, queries, where):
         """Results of queries with the same filter."""
@@ -109,23 +137,29 @@ class Catalog:
         k = min(max(query.k + (query.left_out >= 0) for query in queries), len(self) if mask is None else mask.sum())
         if k == 0:
             return [[]] * len(queries)
-        ids, scores = self._index.search(np.stack([query.vector for query in queries]), int(k), where=mask)
+        try:
+            ids, scores = self._index.search(np.stack([query.vector for query in queries]), int(k), where=mask)
+        except ValueError as error:  # scores beyond float32
+            if len(queries) > 1:
+                raise  # the batch is divided
+            return [RefusedError(400, f"An image cannot be searched. {str(error)[:_MAX_REASON]}")]
         rows = self._index.rows(ids)
         return [self._records(*found) for found in zip(queries, ids, rows, scores, strict=True)]
 
     def _records(self, query, ids, rows, scores):
         kept = np.flatnonzero(rows != query.left_out)[: query.k]
-        about = [{}] * len(kept) if self._table is None else self._table.take(rows[kept]).to_pylist()
-        found = zip(ids[kept].tolist(), rows[kept].tolist(), scores[kept].tolist(), about, strict=True)
-        return [{"id": id, "row": row, "score": score, **_shown(columns)} for id, row, score, columns in found]
+        columns = [{}] * len(kept) if self._table is None else self._table.take(rows[kept]).to_pylist()
+        found = zip(ids[kept].tolist(), rows[kept].tolist(), scores[kept].tolist(), columns, strict=True)
+        return [{"id": id, "row": row, "score": score, **described(values)} for id, row, score, values in found]
 
     def _mask(self, where):
         """The rows that pass a filter, `(n,)` bool; None for all."""
-        unknown = set(where) - set(self._columns) | ({_PATH} & set(where))
+        known = [name for name in self._columns if self._can_filter(name)]
+        unknown = sorted(set(where) - set(known))
         if unknown:
-            raise RefusedError(
-                400, f"Received where with {sorted(unknown)}, expected columns of the index. Remove them."
-            )
+            names = ", ".join(repr(name[:40]) for name in unknown[:8])
+            expected = "columns of the index that are not lists or objects"
+            raise RefusedError(400, f"Received where with {names}, expected {expected}. Remove them.")
         parts = [self._passes(name, value if isinstance(value, list) else [value]) for name, value in where.items()]
         return np.logical_and.reduce(parts) if parts else None
 
@@ -136,24 +170,28 @@ class Catalog:
         column = self._table[name]
         try:
             wanted = pyarrow.array(values).cast(column.type)
-        except (pyarrow.ArrowException, OverflowError) as error:
-            expected = f"values of type {column.type}"
-            raise RefusedError(400, f"Received a filter of {name!r} ({error}), expected {expected}.") from error
-        return compute.is_in(column, value_set=wanted).to_numpy()
+            return compute.is_in(column, value_set=wanted).to_numpy()
+        except (pyarrow.ArrowException, OverflowError, TypeError, ValueError) as error:  # ValueError: half a surrogate
+            received, expected = str(error)[:_MAX_REASON], f"values of type {column.type}"
+            raise RefusedError(400, f"Received a filter of {name!r} ({received}), expected {expected}.") from error
+
+
+def described(columns: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a neighbor as JSON values, and the last part of a path as `name`."""
+    name = {} if columns.get(_PATH) is None else {_NAME: PurePath(columns[_PATH]).name}
+    return {**name, "metadata": {column: _as_json(value) for column, value in columns.items() if column != _PATH}}
 
 
 def _grouped(items: Iterable[Any], key: Any) -> list[tuple[Any, list[Any]]]:
     return [(name, list(group)) for name, group in groupby(sorted(items, key=key), key)]
 
 
-def _shown(columns):
-    """The metadata of a neighbor as JSON values, with the last part of a path as its name."""
-    about = {name: _as_json(value) for name, value in columns.items() if name != _PATH}
-    return about if columns.get(_PATH) is None else {_NAME: PurePath(columns[_PATH]).name, **about}
-
-
 def _as_json(value):
     """JSON has no NaN, and dates are text."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value if isinstance(value, str | int | float | bool | list | None) else str(value)
+    if isinstance(value, list):
+        return [_as_json(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _as_json(part) for name, part in value.items()}
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -1,4 +1,4 @@
-"""A model as a function from files and pixels to embeddings."""
+"""A model as functions of files and pixels."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,15 +9,24 @@ import tensorflow as tf
 from tfdml._checks import require
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
+from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, signatures_of
+
+_NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
 
 
 class Embedder:
-    """Reads images as a model was evaluated, and embeds them in one batch.
+    """Reads images as a model was evaluated, and embeds them in one batch, or answers another signature of the model.
 
     Args:
-        model: has `predict_on_batch`, from uint8 pixels `(batch, height, width, channels)` to `(batch, dim)`.
+        model: has `predict_on_batch`, from uint8 pixels `(batch, height, width, channels)` to `(batch, dim)`; an
+            exported one has `signatures`, too.
         preprocessing: how the model's images are read.
         limits: of files; the smaller one of these and of `preprocessing` counts.
+
+    Attributes:
+        signatures: `Signature` by name.
+        shape: height, width and channels of an image.
+        dim: dimension of an embedding.
 
     Raises:
         ValueError: a preprocessing with boxes, or a model that does not embed its images.
@@ -30,26 +39,29 @@ class Embedder:
         sizes = {name: min(getattr(preprocessing, name), getattr(limits, name)) for name in ("max_bytes", "max_pixels")}
         self.preprocessing = replace(preprocessing, **sizes)
         self.shape = self.preprocessing.shape
-        self._model = model
+        self._functions = functions_of(model)
         files = tf.TensorSpec((None,), tf.string)
         self._read = tf.function(self.preprocessing.batch_from_bytes, input_signature=[files], autograph=False)
         self.dim = self._warmed()
+        self.signatures = signatures_of(model, self.dim)
 
-    def __call__(self, images: list[bytes | np.ndarray]) -> list[np.ndarray | str]:
-        """Embeddings of images.
+    def __call__(
+        self, images: list[bytes | np.ndarray], signature: str = PIXELS
+    ) -> list[dict[str, np.ndarray | bytes] | str]:
+        """The outputs of a signature for images.
 
         Args:
-            images: contents of files, or uint8 pixels of `shape`.
+            images: contents of files, or pixels of `shape`.
+            signature: name of a signature of pixels.
 
         Returns:
-            for each image its embedding, `(dim,)` float32, or the reason why it has none.
+            for each image its outputs by name, such as `embedding`, `(dim,)` float32; or the reason why it has none.
         """
         pixels, problems = self._pixels(images)
         good = np.flatnonzero([problem == "" for problem in problems])
-        results: list[np.ndarray | str] = list(problems)
-        for place, embedding in zip(good, self._embedded(pixels[good]), strict=True):
-            finite = np.isfinite(embedding).all()
-            results[place] = embedding if finite else "an image whose embedding is not finite, expected finite numbers."
+        results: list[Any] = list(problems)
+        for place, row in zip(good, self._rows(pixels[good], signature), strict=True):
+            results[place] = row if all(map(_is_finite, row.values())) else _NOT_FINITE
         return results
 
     def picture(self, path: str, side: int) -> tuple[str, bytes]:
@@ -66,7 +78,8 @@ class Embedder:
 
     def _pixels(self, images):
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
-        pixels, problems = np.zeros((len(images), *self.shape), np.uint8), [""] * len(images)
+        dtype = np.result_type(np.uint8, *(image.dtype for image in images if not isinstance(image, bytes)))
+        pixels, problems = np.zeros((len(images), *self.shape), dtype), [""] * len(images)
         for place, image in enumerate(images):
             if not isinstance(image, bytes):
                 pixels[place] = image
@@ -78,14 +91,23 @@ class Embedder:
                 problems[place] = reason.decode()
         return pixels, problems
 
-    def _embedded(self, pixels):
-        return np.asarray(self._model.predict_on_batch(pixels), np.float32) if len(pixels) else []
+    def _rows(self, pixels, signature):
+        """The outputs of each image."""
+        outputs = self._functions[signature](pixels) if len(pixels) else {}
+        return [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
 
     def _warmed(self):
         """The dim of the embeddings. Reading and embedding are traced here, and not by the first request."""
         black = np.zeros(self.shape, np.uint8)
-        found = self([black])[0]
-        received = f"a model that gives {found if isinstance(found, str) else f'outputs of shape {found.shape}'}"
-        require(isinstance(found, np.ndarray) and found.ndim == 1, received, "embeddings (batch, dim) of its images")
-        self([tf.io.encode_png(black).numpy()])
-        return len(found)
+        row = self([black])[0]
+        received = f"a model that gives {row if isinstance(row, str) else f'outputs of shape {row[EMBEDDING].shape}'}"
+        good = not isinstance(row, str) and row[EMBEDDING].ndim == 1
+        require(good, received, "embeddings (batch, dim) of its images")
+        for signature in self._functions:
+            self([tf.io.encode_png(black).numpy()], signature)
+        return len(row[EMBEDDING])
+
+
+def _is_finite(values):
+    values = np.asarray(values)
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())

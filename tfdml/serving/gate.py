@@ -15,6 +15,7 @@ LIMITS = web.AppKey("limits", Limits)
 
 _LOG = logging.getLogger("tfdml.serving")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_OWN_SITES = {"same-origin", "none"}  # "none": a person opened the address
 _FREE = ("/healthz", "/metrics")  # answered at any load
 _RETRY_SECONDS = "1"
 _ADVICE = {
@@ -52,6 +53,7 @@ class Gate:
     async def limit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Requests beyond a limit are refused before they are read."""
         _require_own_host(request)
+        _require_own_page(request)
         if request.path in _FREE:
             return await handler(request)
         self._require_small(request)
@@ -118,3 +120,18 @@ def _require_own_host(request):
         host = None
     if address in _LOOPBACK and host not in _LOOPBACK:
         raise RefusedError(403, "Received another Host, expected localhost. Start the server with --host for others.")
+
+
+def _require_own_page(request):
+    """Refuse pages of other sites. A browser names the origin of a page; a program has none."""
+    own = {f"{scheme}://{request.host}".lower() for scheme in ("http", "https")}
+    origins = {origin.lower() for origin in request.headers.getall("Origin", ())}
+    sites = set(request.headers.getall("Sec-Fetch-Site", ()))
+    if origins - own or (sites - _OWN_SITES and not _is_opened(request)):
+        raise RefusedError(403, "Received a request by a page of another site, expected one by this server's page.")
+
+
+def _is_opened(request):
+    """Whether a person follows a link to this server: what its answer holds is not seen by the page with the link."""
+    opens = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    return request.method == "GET" and all(request.headers.get(name) == value for name, value in opens.items())

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from tfdml._checks import require, require_whole
 
+_ROOM = 2**16  # bytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -18,7 +20,7 @@ class Limits:
         max_images: maximum number of images of a request.
         max_neighbors: maximum k of a search.
         max_requests: maximum number of requests that are answered at the same time; more get the status 503. Each holds
-            at most four times `max_bytes` of memory.
+            at most four times `max_bytes` of memory, and 4 MiB.
         seconds: time for a request, from its first byte to its answer, and for an idle connection.
 
     Raises:
@@ -40,7 +42,20 @@ class Limits:
     @property
     def max_body(self) -> int:
         """Maximum size of a request in bytes: images of `max_bytes` as base64, and 64 KiB for the rest."""
-        return 4 * -(-self.max_bytes // 3) + 2**16
+        return 4 * -(-self.max_bytes // 3) + _ROOM
+
+    @property
+    def max_text(self) -> int:
+        """Maximum size of a request without its images: 64 KiB, or a quarter of `max_bytes` if that is more."""
+        return max(_ROOM, self.max_bytes // 4)
+
+    @property
+    def max_values(self) -> int:
+        """Maximum number of brackets, commas and colons of a request without its images.
+
+        Each takes at most 120 bytes of memory.
+        """
+        return 2**14 + 8 * self.max_images
 
 
 class RefusedError(Exception):

@@ -46,13 +46,14 @@ function show(neighbors) {
 }
 
 function tile(neighbor) {
-  const { id, row, score, name, label, ...about } = neighbor;
+  const { id, row, score, name, metadata } = neighbor;
+  const { label, ...about } = metadata;
   const button = document.createElement("button");
   button.type = "button";
-  button.dataset.row = row;
+  button.disabled = row === undefined; // an index inside a model has no rows
   const title = [label, name ?? `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
   titles.set(String(row), title);
-  button.title = [title, ...Object.entries(about).map(([key, value]) => `${key}: ${value}`)].join("\n");
+  button.title = [title, ...Object.entries(about).map(([key, value]) => `${key}: ${plain(value)}`)].join("\n");
   if (element("neighbors").dataset.pictures) button.append(picture(row, name ?? id));
   button.append(text("b", label ?? name ?? id), text("span", score.toFixed(3)), text("span", name ?? `id ${id}`));
   button.addEventListener("click", () => {
@@ -61,6 +62,10 @@ function tile(neighbor) {
   const item = document.createElement("li");
   item.append(button);
   return item;
+}
+
+function plain(value) {
+  return typeof value === "object" ? JSON.stringify(value) : value;
 }
 
 function text(kind, content) {
@@ -124,6 +129,7 @@ async function start() {
   const index = await answer(`${model}/index`);
   element("about").textContent = `${index.items.toLocaleString("en")} items, ${index.metric}, dim ${index.dim}`;
   element("k").max = index.max_neighbors;
+  element("k").value = Math.min(element("k").value, index.max_neighbors);
   element("neighbors").dataset.pictures = index.pictures ? "yes" : "";
   element("filters").replaceChildren(...Object.entries(index.filters).map(filter));
   openRow();

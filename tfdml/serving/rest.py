@@ -11,52 +11,46 @@ from typing import Any
 
 import numpy as np
 
+from tfdml.serving.bodies import read_object
 from tfdml.serving.limits import Limits, RefusedError
+from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
-PIXELS, FILES = "serving_default", "serve_bytes"
-_INPUT, _OUTPUT = "images", "embedding"
 _K = 10
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
+_TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "float16": "DT_HALF", "int64": "DT_INT64"}
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a request.
-
-    Raises:
-        RefusedError: another form.
-    """
-    try:
-        found = json.loads(body)
-    except (RecursionError, ValueError) as error:
-        raise RefusedError(400, f"Received a body that is not JSON ({error}), expected a JSON object.") from error
-    _require(isinstance(found, dict), f"JSON of type {type(found).__name__}", "an object")
-    return found
-
-
-def read_predict(body: bytes, shape: tuple[int, int, int], limits: Limits) -> tuple[str, list[bytes | np.ndarray]]:
+def read_predict(
+    body: bytes, signatures: dict[str, Signature], shape: tuple[int, int, int], limits: Limits
+) -> tuple[str, str, list[bytes | np.ndarray]]:
     """What a `:predict` request asks for.
 
     Args:
         body: its JSON.
+        signatures: those of the model.
         shape: height, width and channels of the model's images.
         limits: those of the server.
 
     Returns:
-        the name of the results, "predictions" or "outputs"; and one image per row: a file's content, or uint8 pixels
-        of `shape`.
+        the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
+        content of a file, or pixels of `shape`.
 
     Raises:
         RefusedError: a request of another form, or beyond a limit.
     """
-    request = read_object(body)
+    request = read_object(body, limits, shape)
     signature = request.get("signature_name", PIXELS)
-    _require(signature in (PIXELS, FILES), f"signature_name={signature!r}", f"{PIXELS!r} or {FILES!r}")
-    name, rows = _rows_of(request)
-    read = read_file if signature == FILES else _pixel_reader(shape)
-    return _FORMS[name], read_images(rows, read, limits)
+    known = isinstance(signature, str) and signature in signatures
+    _require(known, f"signature_name={_named(signature)}", " or ".join(map(repr, signatures)))
+    form, rows = _rows_of(request)
+    dtype = signatures[signature].dtype
+    read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
+    return _FORMS[form], signature, read_images(rows, read, limits)
 
 
-def read_search(body: bytes, limits: Limits) -> tuple[list[bytes | tuple[str, Any]], int, str]:
+def read_search(
+    body: bytes, limits: Limits, max_neighbors: int | None = None
+) -> tuple[list[bytes | tuple[str, Any]], int, str]:
     """What a `:search` request asks for.
 
         {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
@@ -64,6 +58,7 @@ def read_search(body: bytes, limits: Limits) -> tuple[list[bytes | tuple[str, An
     Args:
         body: its JSON.
         limits: those of the server.
+        max_neighbors: maximum k; None: that of `limits`.
 
     Returns:
         the queries: the contents of files, and items of the index as `("id", id)` or `("row", row)`; k; and the filter
@@ -72,12 +67,32 @@ def read_search(body: bytes, limits: Limits) -> tuple[list[bytes | tuple[str, An
     Raises:
         RefusedError: a request of another form, or beyond a limit.
     """
-    request = read_object(body)
-    k, where = request.get("k", _K), request.get("where", {})
-    whole = type(k) is int and 1 <= k <= limits.max_neighbors
-    _require(whole, "another k", f"a whole number from 1 to {limits.max_neighbors}")
+    request, largest = read_object(body, limits), max_neighbors or limits.max_neighbors
+    k, where = request.get("k", min(_K, largest)), request.get("where", {})
+    _require(type(k) is int and 1 <= k <= largest, "another k", f"a whole number from 1 to {largest}")
     _require(isinstance(where, dict), _shown(where), "where as an object of columns with their values")
+    for name, values in where.items():
+        flat = all(map(_is_plain, values if isinstance(values, list) else [values]))
+        _require(flat, f"where with {_listed([name])}", "texts, numbers, booleans or null, or a list of them")
     return read_images(request.get("instances"), _read_query, limits), k, json.dumps(where, sort_keys=True)
+
+
+def as_json(value: Any) -> bytes:
+    """JSON of results: arrays and tensors of text as lists."""
+    return json.dumps(value, default=_as_list, allow_nan=False).encode()
+
+
+def answer(form: str, rows: list[dict[str, Any]]) -> bytes:
+    """The answer of a `:predict` request as JSON.
+
+    Args:
+        form: "predictions", row by row; or "outputs", by name.
+        rows: the outputs of each image.
+    """
+    names = list(rows[0])
+    columns = {name: [row[name] for row in rows] for name in names}
+    single = columns[names[0]] if len(names) == 1 else None  # an output alone has no name
+    return as_json({form: single or (columns if form == "outputs" else rows)})
 
 
 def read_images(rows: Any, read: Callable[[Any], Any], limits: Limits) -> list[Any]:
@@ -100,27 +115,22 @@ def read_file(row: Any) -> bytes:
     Raises:
         RefusedError: another form.
     """
-    row = row.get(_INPUT, row) if isinstance(row, dict) else row
+    row = _unnamed(row)
     text: Any = row.get("b64") if isinstance(row, dict) else None
-    _require(isinstance(text, str), _shown(row), 'a file as {"b64": "..."}')
+    _require(isinstance(text, bytes), _shown(row), 'a file as {"b64": "..."}')
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(text.replace(rb"\/", b"/"), validate=True)
     except (binascii.Error, ValueError) as error:
         raise RefusedError(
             400, f"Received b64 that is not base64 ({error}), expected the content of a file."
         ) from error
 
 
-def metadata(name: str, version: str, shape: tuple[int, int, int], dim: int) -> dict[str, Any]:
+def metadata(name: str, version: str, shape: tuple[int, int, int], signatures: dict[str, Signature]) -> dict[str, Any]:
     """The answer of `/v1/models/NAME/metadata`."""
-    outputs = {_OUTPUT: _tensor("DT_FLOAT", (-1, dim))}
-    inputs = {PIXELS: _tensor("DT_UINT8", (-1, *shape)), FILES: _tensor("DT_STRING", (-1,))}
-    signatures = {
-        signature: {"inputs": {_INPUT: tensor}, "outputs": outputs, "method_name": "tensorflow/serving/predict"}
-        for signature, tensor in inputs.items()
-    }
+    about = {signature: _definition(each, shape) for signature, each in signatures.items()}
     spec = {"name": name, "signature_name": "", "version": version}
-    return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": signatures}}}
+    return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": about}}}
 
 
 def status(version: str) -> dict[str, Any]:
@@ -129,9 +139,15 @@ def status(version: str) -> dict[str, Any]:
     return {"model_version_status": [{"version": version, "state": "AVAILABLE", "status": good}]}
 
 
+def _definition(signature, shape):
+    inputs = {INPUT: _tensor(signature.dtype, () if signature.dtype == "string" else shape)}
+    outputs = {name: _tensor(*output) for name, output in signature.outputs.items()}
+    return {"inputs": inputs, "outputs": outputs, "method_name": "tensorflow/serving/predict"}
+
+
 def _tensor(dtype, shape):
-    dims = [{"size": str(size), "name": ""} for size in shape]
-    return {"dtype": dtype, "tensor_shape": {"dim": dims, "unknown_rank": False}, "name": ""}
+    dims = [{"size": str(size), "name": ""} for size in (-1, *shape)]
+    return {"dtype": _TYPES[dtype], "tensor_shape": {"dim": dims, "unknown_rank": False}, "name": ""}
 
 
 def _rows_of(request):
@@ -140,21 +156,19 @@ def _rows_of(request):
     _require(len(given) == 1, f"an object with {_listed(request)}", "either instances or inputs")
     rows = request[given[0]]
     named = given == ["inputs"] and isinstance(rows, dict)
-    return given[0], rows.get(_INPUT) if named else rows
+    return given[0], rows.get(INPUT) if named else rows
 
 
-def _pixel_reader(shape):
+def _pixel_reader(shape, dtype):
+    kind = "integers from 0 to 255" if dtype == "uint8" else "finite numbers"
+    expected = f"{kind} of shape {shape}. Files need another signature_name, such as {FILES!r}"
+
     def read(row):
-        row = row.get(_INPUT, row) if isinstance(row, dict) else row
-        expected = f"integers from 0 to 255 of shape {shape}. Files need signature_name={FILES!r}"
-        try:
-            pixels = np.array(row)
-        except ValueError as error:  # rows of different lengths
-            raise RefusedError(400, f"Received {_shown(row)}, expected {expected}.") from error
-        right = pixels.dtype.kind in "iu" and pixels.shape == shape
-        _require(right, f"{pixels.dtype} of shape {pixels.shape}", expected)
-        _require(pixels.min() >= 0 and pixels.max() <= 255, f"values up to {np.abs(pixels).max()}", expected)
-        return pixels.astype(np.uint8)
+        row = _unnamed(row)
+        _require(isinstance(row, np.ndarray), _shown(row), expected)
+        good = row.dtype == np.uint8 or (dtype != "uint8" and np.isfinite(row).all())
+        _require(good, f"numbers from {row.min():g} to {row.max():g}", expected)
+        return row.astype(dtype)
 
     return read
 
@@ -162,6 +176,20 @@ def _pixel_reader(shape):
 def _read_query(row):
     item = [name for name in ("id", "row") if isinstance(row, dict) and name in row]
     return (item[0], row[item[0]]) if item else read_file(row)
+
+
+def _unnamed(row):
+    """The image of a row that names its input, or the row."""
+    return row.get(INPUT, row) if isinstance(row, dict) else row
+
+
+def _is_plain(value):
+    return value is None or isinstance(value, str | int | float)
+
+
+def _as_list(value):
+    """What JSON does not have: arrays, numbers of NumPy, and text as TensorFlow has it."""
+    return value.decode() if isinstance(value, bytes) else value.tolist()
 
 
 def _at_place(place, read, row):
@@ -178,9 +206,15 @@ def _require(condition, received, expected):
 
 def _shown(value):
     """A value of JSON in a few words: none of a request's data is repeated."""
+    if isinstance(value, np.ndarray):
+        return f"numbers of shape {value.shape}"
     if isinstance(value, dict):
         return f"an object with {_listed(value)}"
     return f"a list of {len(value)}" if isinstance(value, list) else f"a value of type {type(value).__name__}"
+
+
+def _named(name):
+    return repr(name[:40]) if isinstance(name, str) else _shown(name)
 
 
 def _listed(names):

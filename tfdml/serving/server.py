@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -18,8 +18,10 @@ from tfdml.serving.batching import Batcher
 from tfdml.serving.catalog import Catalog, Query
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.gate import LIMITS, Gate
+from tfdml.serving.inside import SIGNATURE, inner_index
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.monitoring import Monitor
+from tfdml.serving.signatures import EMBEDDING, PIXELS
 
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
@@ -44,11 +46,11 @@ def application(
     """The server of a model, as an application of aiohttp.
 
     Args:
-        model: a model of `tfdml.export.load`, or a Keras model of images.
+        model: a model of `tfdml.export.load`, all of whose signatures are answered, or a Keras model of images.
         preprocessing: how the model's images are read, such as `model.preprocessing`.
         name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
         version: number of the model's version in addresses, such as `model.version`.
-        index: an index of `tfdml.search` for neighbors; None: only embeddings.
+        index: an index of `tfdml.search` for neighbors; None: that inside the model, if there is one.
         limits: what is accepted; None: `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
 
@@ -62,12 +64,9 @@ def application(
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
     limits = limits or Limits()
-    embedder, catalog = Embedder(model, preprocessing, limits), None if index is None else Catalog(index)
-    if catalog is not None:
-        expected = f"{embedder.dim} as of the model's embeddings. Embed the items of the index with this model"
-        require(catalog.dim == embedder.dim, f"an index of dim {catalog.dim}", expected)
-    monitor = Monitor()
-    server = _Server(embedder, catalog, (name, str(version)), limits, batch_size, monitor)
+    embedder, monitor = Embedder(model, preprocessing, limits), Monitor()
+    catalog = None if index is None else _catalog(index, embedder.dim)
+    server = _Server(embedder, catalog, inner_index(model), (name, str(version)), limits, batch_size, monitor)
     gate = Gate(limits, monitor)
     app = web.Application(middlewares=[gate.answer, gate.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
@@ -76,15 +75,29 @@ def application(
     return app
 
 
-class _Server:
-    """Handlers of the routes. The model and the index are used by one thread, pictures and JSON by another each."""
+def _catalog(index, dim):
+    catalog = Catalog(index)
+    expected = f"{dim} as of the model's embeddings. Embed the items of the index with this model"
+    require(catalog.dim == dim, f"an index of dim {catalog.dim}", expected)
+    return catalog
 
-    def __init__(self, embedder, catalog, names, limits, batch_size, monitor):
-        self._embedder, self._catalog, self._limits = embedder, catalog, limits
+
+class _Server:
+    """Handlers of the routes.
+
+    The model and the index are used by one thread, pictures and JSON by another each. The event loop does nothing that
+    grows with a request or with the index.
+    """
+
+    def __init__(self, embedder, catalog, inner, names, limits, batch_size, monitor):
+        self._embedder, self._catalog, self._inner, self._limits = embedder, catalog, inner, limits
         self._name, self._version = names
         self._monitor, self._began = monitor, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
-        self._embed = Batcher(self._embed_batch, batch_size, self._pools["model"])
+        self._answers = {
+            name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
+            for name in {signature.pixels for signature in embedder.signatures.values()}
+        }
         self._search = Batcher(catalog, batch_size, self._pools["model"])
         self._picture = lru_cache(_KEPT_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
 
@@ -96,10 +109,15 @@ class _Server:
             found += [web.get(place, self.status), web.get(f"{place}/metadata", self.metadata)]
             found += [web.post(f"{place}:predict", self.predict)]
         if self._catalog is not None:
-            found += [web.post(f"{model}:search", self.search), web.get(f"{model}/index", self.index)]
+            found += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
             found += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
-            found += [web.get(f"/{place}", self._file(*which)) for place, which in _PAGE.items()]
+        elif self._inner is not None:
+            found += [web.post(f"{model}:search", self.search_inside), *self._page_routes(model)]
         return found
+
+    def _page_routes(self, model):
+        found = [web.get(f"/{place}", self._file(*which)) for place, which in _PAGE.items()]
+        return [*found, web.get(f"{model}/index", self.index)]
 
     async def close(self, app):
         """Ends the threads once their current work is done."""
@@ -119,27 +137,44 @@ class _Server:
         return web.json_response(rest.status(self._version))
 
     async def metadata(self, request):
-        about = (self._embedder.shape, self._embedder.dim)
+        about = (self._embedder.shape, self._embedder.signatures)
         return web.json_response(rest.metadata(self._name, self._version, *about))
 
     async def predict(self, request):
-        """Embeddings of the images of a request."""
-        name, images = await self._parsed(request, rest.read_predict, self._embedder.shape)
-        embeddings = await self._embedded(images)
-        return web.json_response({name: [embedding.tolist() for embedding in embeddings]})
+        """The outputs of a signature for the images of a request."""
+        about = (self._embedder.signatures, self._embedder.shape)
+        form, name, images = await self._parsed(request, rest.read_predict, *about, self._limits)
+        signature = self._embedder.signatures[name]
+        results = await self._results(signature.pixels, images)
+        rows = [signature.marked(row) for row in results] if signature.marks else _all_good(results)
+        return await self._json(rest.answer, form, rows)
 
     async def index(self, request):
-        return web.json_response(self._catalog.as_dict() | {"max_neighbors": self._limits.max_neighbors})
+        index = self._catalog or self._inner
+        return await self._json(rest.as_json, index.description | {"max_neighbors": self._max_neighbors})
 
     async def search(self, request):
         """Neighbors of the images and items of a request."""
-        rows, k, where = await self._parsed(request, rest.read_search)
-        embeddings = iter(await self._embedded([row for row in rows if isinstance(row, bytes)]))
-        own = [-1 if isinstance(row, bytes) else self._catalog.row(*row) for row in rows]
+        queries, k, where = await self._parsed(request, rest.read_search, self._limits)
+        own = await self._in_pool("json", self._catalog.rows, queries)
+        files = [query for query in queries if isinstance(query, bytes)]
+        embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
         vectors = [next(embeddings) if row < 0 else self._catalog.vector(row) for row in own]
         pairs = zip(vectors, own, strict=True)
         found = await self._search(Query(vector=vector, k=k, where=where, left_out=row) for vector, row in pairs)
-        return web.json_response({"neighbors": found})
+        return await self._json(rest.as_json, {"neighbors": found})
+
+    async def search_inside(self, request):
+        """Neighbors of the images of a request in the index inside the model."""
+        queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
+        self._inner.require_files(queries, where)
+        found = _all_good(await self._results(SIGNATURE, queries))
+        return await self._json(lambda: rest.as_json({"neighbors": [self._inner.neighbors(row, k) for row in found]}))
+
+    @property
+    def _max_neighbors(self):
+        largest = self._limits.max_neighbors
+        return largest if self._catalog is not None else min(largest, self._inner.max_neighbors)
 
     async def picture(self, request):
         """A small picture of a row of the index."""
@@ -162,27 +197,36 @@ class _Server:
 
     async def _parsed(self, request, read, *about):
         """`read` of the body, in a thread: a body of 20 MiB takes a while."""
-        return await self._in_pool("json", read, await request.read(), *about, self._limits)
+        return await self._in_pool("json", read, await request.read(), *about)
+
+    async def _json(self, write, *content):
+        return web.Response(body=await self._in_pool("json", write, *content), content_type="application/json")
 
     async def _in_pool(self, use, function, *arguments):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pools[use], function, *arguments)
 
-    async def _embedded(self, images):
-        """Embeddings of all images; an image that has none refuses the request."""
-        results = await self._embed(images)
-        problems = [f"Image {i}: Received {found}" for i, found in enumerate(results) if isinstance(found, str)]
-        self._monitor.images.labels("refused").inc(len(problems))
-        self._monitor.images.labels("embedded").inc(len(results) - len(problems))
-        if problems:
-            raise RefusedError(400, " ".join(problems))
+    async def _results(self, signature, images):
+        """The outputs of a signature of pixels for each image, or the reason why it has none."""
+        results = await self._answers[signature](images)
+        problems = sum(isinstance(result, str) for result in results)
+        self._monitor.images.labels("refused").inc(problems)
+        self._monitor.images.labels("embedded").inc(len(results) - problems)
         return results
 
-    def _embed_batch(self, images):
+    def _answer_batch(self, signature, images):
         self._began = time.monotonic()
         try:
-            return self._embedder(images)
+            return self._embedder(images, signature)
         finally:
             self._monitor.batch_seconds.observe(time.monotonic() - self._began)
             self._monitor.batch_images.observe(len(images))
             self._began = None
+
+
+def _all_good(results):
+    """The outputs of all images; an image that has none refuses the request."""
+    problems = [f"Image {place}: Received {found}" for place, found in enumerate(results) if isinstance(found, str)]
+    if problems:
+        raise RefusedError(400, " ".join(problems))
+    return results

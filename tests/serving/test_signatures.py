@@ -1,0 +1,190 @@
+"""The server answers every signature of an export as TensorFlow Serving does, and shows its page for an inner index."""
+
+import asyncio
+import base64
+
+import keras
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from aiohttp.test_utils import TestClient, TestServer
+
+from tests.serving.test_server import PREDICT, SEARCH, answer
+from tfdml import export, models, search, serving
+
+pytestmark = pytest.mark.slow
+IDS = np.array([f"item {row}" for row in range(12)])
+COLUMNS = {"path": [f"/secret/{row}.png" for row in range(12)], "id": list(range(12)), "name": ["n"] * 12}
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, (12, 8, 8, 1), dtype="uint8")
+
+
+@pytest.fixture(scope="module")
+def model(images, tmp_path_factory):
+    inputs = keras.Input((8, 8, 1))
+    network = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
+    index = search.Exact(network.predict(images, verbose=0), IDS, metadata=pa.table(COLUMNS))
+    options = {"index": index, "search": export.ExactSearch(k=3), "threshold": 0.999, "on_error": "mark"}
+    return export.load(export.saved_model(network, tmp_path_factory.mktemp("served") / "model", **options))
+
+
+@pytest.fixture(scope="module")
+def serve(model):
+    """Function that runs `story(client)` against one server."""
+    with asyncio.Runner() as runner:
+        client = runner.run(started(serving.application(model, model.preprocessing)))
+        yield lambda story: runner.run(story(client))
+        runner.run(client.close())
+
+
+async def started(application):
+    client = TestClient(TestServer(application))
+    await client.start_server()
+    return client
+
+
+def file(image):
+    return {"b64": base64.b64encode(tf.io.encode_png(image).numpy()).decode()}
+
+
+BAD = {"b64": base64.b64encode(b"no image").decode()}
+
+
+def by_tensorflow(model, name, images):
+    """The outputs of a signature as the REST form has them: without a name if there is one only."""
+    outputs = {output: value.numpy() for output, value in model.signatures[name](images=tf.constant(images)).items()}
+    texts = {output: value.astype(str) if value.dtype == object else value for output, value in outputs.items()}
+    return texts if len(texts) > 1 else next(iter(texts.values()))
+
+
+def require_same(actual, expected):
+    """Same names, same text, same numbers but for the last bits, which depend on the batch."""
+    if isinstance(expected, dict):
+        assert set(actual) == set(expected)
+        for name, values in expected.items():
+            require_same(actual[name], values)
+    elif expected.dtype.kind == "f":
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+    else:
+        assert actual == expected.tolist()
+
+
+def columns_of(predictions):
+    """Answers by name of answers by row."""
+    named = isinstance(predictions[0], dict)
+    return {name: [row[name] for row in predictions] for name in predictions[0]} if named else predictions
+
+
+def test_every_signature_has_the_answers_of_tensorflow_by_row_and_by_name(serve, model, images):
+    async def story(client):
+        for name in model.signatures:
+            queries = images[:2] / np.float32(2) if name == "embed" else images[:2]
+            if name.endswith("_bytes"):
+                queries, rows = (
+                    [tf.io.encode_png(image).numpy() for image in queries],
+                    [file(queries[i]) for i in (0, 1)],
+                )
+            else:
+                rows = queries.tolist()
+            expected = by_tensorflow(model, name, queries)
+            for form in ({"instances": rows}, {"instances": [{"images": row} for row in rows]}):
+                status, found = await answer(client, PREDICT, {"signature_name": name, **form})
+                assert status == 200
+                require_same(columns_of(found["predictions"]), expected)
+            for inputs in (rows, {"images": rows}):
+                status, found = await answer(client, PREDICT, {"signature_name": name, "inputs": inputs})
+                assert status == 200
+                require_same(found["outputs"], expected)
+
+    serve(story)
+
+
+def test_an_invalid_image_is_marked_and_the_others_are_answered(serve, model, images):
+    async def story(client):
+        names = ("serve_bytes", "search_bytes", "match_bytes")
+        bodies = [{"signature_name": name, "inputs": [file(images[0]), BAD]} for name in names]
+        contents = [tf.io.encode_png(images[0]).numpy(), b"no image"]
+        for name, (_, found) in zip(
+            names, await asyncio.gather(*(answer(client, PREDICT, b) for b in bodies)), strict=True
+        ):
+            require_same(found["outputs"], by_tensorflow(model, name, contents))
+
+    serve(story)
+
+
+def test_another_signature_and_other_pixels_are_refused(serve):
+    async def story(client):
+        for name, rows in (("train", [1]), ("search", [[0]]), ("embed", [[["x"]]]), ("match", [BAD])):
+            status, found = await answer(client, PREDICT, {"signature_name": name, "instances": rows})
+            assert status == 400
+            assert "expected" in found["error"]
+
+    serve(story)
+
+
+def test_the_types_of_all_signatures_are_told(serve, model):
+    async def story(client):
+        _, found = await answer(client, "/v1/models/model/metadata", method="get")
+        signatures = found["metadata"]["signature_def"]["signature_def"]
+        assert set(signatures) == set(model.signatures)
+        assert signatures["search"]["outputs"]["ids"] == {
+            "dtype": "DT_STRING",
+            "tensor_shape": {"dim": [{"size": "-1", "name": ""}, {"size": "3", "name": ""}], "unknown_rank": False},
+            "name": "",
+        }
+        assert signatures["embed"]["inputs"]["images"]["dtype"] == "DT_FLOAT"
+
+    serve(story)
+
+
+def test_the_page_shows_the_index_inside(serve, images):
+    async def story(client):
+        async with client.get("/") as response:
+            assert response.status == 200
+        _, about = await answer(client, "/v1/models/model/index", method="get")
+        assert about == {
+            "items": 12,
+            "dim": 4,
+            "metric": "cosine",
+            "pictures": False,
+            "filters": {},
+            "max_neighbors": 3,
+        }
+        status, found = await answer(client, SEARCH, {"instances": [file(images[5])], "k": 2, "where": {}})
+        first = found["neighbors"][0][0]
+        assert (status, len(found["neighbors"][0])) == (200, 2)
+        assert first == {
+            "id": "item 5",
+            "score": pytest.approx(1, abs=1e-5),
+            "name": "5.png",
+            "metadata": {"id": 5, "name": "n"},
+        }
+        assert len((await answer(client, SEARCH, {"instances": [file(images[5])]}))[1]["neighbors"][0]) == 3
+        for wrong in (
+            {"instances": [{"id": "item 5"}]},
+            {"instances": [{"row": 5}]},
+            {"instances": [BAD]},
+            {"instances": [file(images[5])], "where": {"id": 5}},
+            {"instances": [file(images[5])], "k": 4},
+        ):
+            assert (await answer(client, SEARCH, wrong))[0] == 400
+
+    serve(story)
+
+
+def test_another_index_has_the_page_and_the_signatures_remain(model, images):
+    index = search.Exact(models.embed(model, images), np.arange(12) + 100)
+
+    async def story():
+        client = await started(serving.application(model, model.preprocessing, index=index))
+        _, found = await answer(client, SEARCH, {"instances": [file(images[5]), {"row": 4}], "k": 1})
+        assert found["neighbors"][0][0]["id"] == 105
+        _, found = await answer(client, PREDICT, {"signature_name": "match", "instances": images[5:6].tolist()})
+        assert found["predictions"][0]["id"] == "item 5"
+        await client.close()
+
+    asyncio.run(story())

@@ -1,0 +1,80 @@
+"""The signatures of a model: functions of images, with the types of what goes in and comes out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+PIXELS, FILES = "serving_default", "serve_bytes"
+INPUT, EMBEDDING, ERROR = "images", "embedding", "error"
+_PIXELS_OF = {FILES: PIXELS, "search_bytes": "search", "match_bytes": "match"}
+_BLANKS = {"float32": 0.0, "int64": -1, "string": ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """A signature, as clients see it.
+
+    Attributes:
+        pixels: name of the signature that takes the pixels of its images: its own, or that beside a signature of files.
+        dtype: type of its images, "string" for the contents of files.
+        outputs: type and shape of each output, without the batch.
+    """
+
+    pixels: str
+    dtype: str
+    outputs: dict[str, tuple[str, tuple[int, ...]]]
+
+    @property
+    def marks(self) -> bool:
+        """Whether an invalid image has an answer of its own, with the reason in `error`."""
+        return ERROR in self.outputs
+
+    def marked(self, result: dict[str, Any] | str) -> dict[str, Any]:
+        """The outputs of an image, with zeros, -1 or no text for one that is invalid for the reason `result`."""
+        if not isinstance(result, str):
+            return {**result, ERROR: ""}
+        return {**{name: _blank(*output) for name, output in self.outputs.items()}, ERROR: result}
+
+
+def signatures_of(model: Any, dim: int) -> dict[str, Signature]:
+    """The signatures of images by name: those of an exported model; of another model its embeddings."""
+    exported = getattr(model, "signatures", None)
+    if exported is not None:
+        return {name: _signature(name, function) for name, function in exported.items()}
+    outputs: dict[str, tuple[str, tuple[int, ...]]] = {EMBEDDING: ("float32", (dim,))}
+    pixels = Signature(pixels=PIXELS, dtype="uint8", outputs=outputs)
+    return {PIXELS: pixels, FILES: Signature(pixels=PIXELS, dtype="string", outputs=outputs)}
+
+
+def functions_of(model: Any) -> dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]]:
+    """The functions of pixels by the name of their signature: from a batch to its outputs."""
+    exported = {name: _as_function(function) for name, function in getattr(model, "signatures", {}).items()}
+    own = {PIXELS: lambda pixels: {EMBEDDING: np.asarray(model.predict_on_batch(pixels), np.float32)}}
+    return {name: function for name, function in exported.items() if name not in _PIXELS_OF} | own
+
+
+def _as_function(signature):
+    dtype, names = _input_of(signature).as_numpy_dtype, sorted(signature.structured_outputs)
+
+    def outputs(pixels):
+        found = signature(**{INPUT: tf.constant(pixels.astype(dtype))})
+        return {name: found[name].numpy() for name in names}
+
+    return outputs
+
+
+def _input_of(function):
+    return function.structured_input_signature[1][INPUT].dtype
+
+
+def _signature(name, function):
+    outputs = {output: (spec.dtype.name, tuple(spec.shape[1:])) for output, spec in function.structured_outputs.items()}
+    pixels = _PIXELS_OF.get(name, name)
+    return Signature(pixels=pixels, dtype=_input_of(function).name, outputs=dict(sorted(outputs.items())))
+
+
+def _blank(dtype, shape):
+    return np.full(shape, _BLANKS[dtype], object if dtype == "string" else dtype)
