@@ -32,7 +32,7 @@ ARROWS = {
     "importance": {"_checks", "_serialization", "pairs"},
     "losses": {"_checks", "_serialization", "layers", "miners", "pairs"},
     "miners": {"_checks", "_serialization", "layers", "pairs", "search"},
-    "models": {"_atomic", "_backends", "_checks", "_progress", "_serialization", "layers", "pairs"},
+    "models": {"_atomic", "_backends", "_checks", "_checksums", "_progress", "_serialization", "layers", "pairs"},
     "samplers": {"_checks", "_loading", "importance", "miners", "pairs"},
     "datasets": {"_atomic", "_checks", "_images", "_loading", "_memory_maps", "_progress", "_serialization"},
     "search": {"_atomic", "_checks"},

@@ -4,6 +4,8 @@ Guarantees:
 
 * Each writer works in its own hidden folder next to the target, `.partial-<process>-<random>-<name>`, and flushes its
   files to the disk before it moves them. Among concurrent writers the last one to finish wins.
+* A folder is replaced only if its writer knows every file in it. Any other file is named in a `FileExistsError`, and
+  everything stays as it is. A symbolic link stays: its target is written.
 * A file, and on Linux also a folder, is replaced in one step: `path` is never missing. Folders are exchanged by
   `renameat2` with `RENAME_EXCHANGE`, which ext4, XFS, Btrfs and tmpfs support.
 * Elsewhere (NFS, other systems) an existing folder is first set aside by another rename. If the process dies between
@@ -20,7 +22,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -36,25 +38,29 @@ _RENAMEAT2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "l
 _FLUSH_NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)
 
 T = TypeVar("T")
+Listed = Callable[[Path], Collection[str]]
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Iterator[Path]:
     """Yield a temporary name; the file or folder written there replaces `path` when the block ends without an error.
 
     An exception in the block removes what was written and leaves `path` unchanged. If the process dies, the old `path`
     stays, and the next call removes the temporary files.
 
     Args:
-        path: the final file or folder.
+        path: the final file or folder, or a symbolic link to it.
+        listed: to write a folder, see `require_replaceable`; None to write a file.
 
     Yields:
         `pathlib.Path` on the same file system, with the same suffix; it does not exist yet.
 
     Raises:
+        FileExistsError: a file would be lost, see `require_replaceable`.
         OSError: `path` cannot be written; see `as_writable_path`.
     """
-    path = as_writable_path(path)
+    path = _target(as_writable_path(path))
+    require_replaceable(path, listed)
     _sweep(path)
     workspace, lock = _workspace(path)
     try:
@@ -62,6 +68,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         yield new
         for place in [*new.rglob("*"), new]:
             _fsync(place)
+        require_replaceable(path, listed)
         _publish(new, path, workspace)
         _fsync(path.parent)
         _discard_old(workspace)
@@ -74,9 +81,10 @@ def as_writable_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` whose parent folder exists and can be written.
 
     Raises:
-        OSError: the parent folder is a file, cannot be created, or cannot be written.
+        OSError: the parent folder is a file, cannot be created, or cannot be written. Where `path` is a symbolic link,
+            that is the parent of its target.
     """
-    path = Path(path).expanduser()
+    given, path = Path(path).expanduser(), _target(path)
     advice = "expected a place that can be written. Choose another path, or change the permissions of the folder"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +92,48 @@ def as_writable_path(path: str | os.PathLike) -> Path:
         raise OSError(f"Received path={str(path)!r}, {advice}: {error}.") from error
     if not os.access(path.parent, os.W_OK):
         raise OSError(f"Received path={str(path)!r}, {advice} {str(path.parent)!r}.")
-    return path
+    return given
+
+
+def require_replaceable(path: str | os.PathLike, listed: Listed | None = None) -> None:
+    """Raise unless writing to `path` replaces nothing but an earlier version.
+
+    Args:
+        path: the final file or folder, or a symbolic link to it.
+        listed: function of an existing folder that returns the relative names of all files in it that an earlier
+            version may have; an empty collection for a folder of another kind. None to write a file.
+
+    Raises:
+        FileExistsError: a folder in the place of a file, a file in the place of a folder, or a folder with a file that
+            is not listed; the first one is named.
+    """
+    path = _target(path)
+    received = f"Received path={str(path)!r}, "
+    if listed is None:
+        if path.is_dir():
+            raise FileExistsError(f"{received}which is a folder, expected the name of a file. Choose another path.")
+    elif path.is_dir():
+        _require_listed(path, listed(path))
+    elif os.path.lexists(path):
+        raise FileExistsError(f"{received}which is a file, expected the name of a folder. Choose another path.")
+
+
+def _require_listed(folder, names):
+    """Raise a FileExistsError that names the first file or link of a folder that is not among `names`."""
+    files = (place for place in sorted(folder.rglob("*")) if place.is_symlink() or not place.is_dir())
+    foreign = next((file for file in files if file.relative_to(folder).as_posix() not in names), None)
+    if foreign is not None:
+        raise FileExistsError(
+            f"Received path={str(folder)!r}, a folder with {foreign.relative_to(folder).as_posix()!r}, which is not a "
+            "file of an earlier version; expected a new or empty folder, or one that the same function wrote. Choose "
+            "another path, or move that file."
+        )
+
+
+def _target(path):
+    """The path that a symbolic link leads to, which need not exist; any other path as it is."""
+    path = Path(path).expanduser()
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def recovered(path: str | os.PathLike) -> Path:
@@ -95,7 +144,7 @@ def recovered(path: str | os.PathLike) -> Path:
     Returns:
         `pathlib.Path`; `path` itself if there is no version.
     """
-    path = Path(path).expanduser()
+    path = _target(path)
     for workspace in [] if os.path.lexists(path) else _workspaces(path):
         _put_back(workspace, path)
         if os.path.lexists(path):

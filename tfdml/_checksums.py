@@ -56,6 +56,14 @@ def parsed(content: bytes) -> dict[str, str]:
     return listed
 
 
+def listed_files(folder: Path, sums: str = SUMS) -> frozenset[str]:
+    """Names of the files in a checksum file, and its own name; empty where it is missing or malformed."""
+    try:
+        return frozenset({*parsed((folder / sums).read_bytes()), sums})
+    except (OSError, ValueError):
+        return frozenset()
+
+
 def sha256_of(file: Path) -> str:
     """The sha256 of a file, in hexadecimal digits."""
     with file.open("rb") as content:

@@ -50,9 +50,9 @@ class ExportBest(keras.callbacks.Callback):
         best: the best value so far, or None.
 
     Raises:
-        ValueError: the mode is unknown; `best` is NaN; the path holds something else or, unless `start_over`, an export
-            with another monitor or mode or with an unknown value; or, at the end of the first epoch, the monitor is not
-            in the logs.
+        ValueError: the mode is unknown; `best` is NaN; unless `start_over`, the path holds an export with another
+            monitor or mode or with an unknown value; or, at the end of the first epoch, the monitor is not in the logs.
+        FileExistsError: the folder holds a file that is not part of an export.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """

@@ -10,9 +10,9 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import as_writable_path, atomic_write, recovered
+from tfdml._atomic import as_writable_path, atomic_write, recovered, require_replaceable
 from tfdml._checks import require
-from tfdml._checksums import write_checksums
+from tfdml._checksums import listed_files, write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_search import Search, as_search
@@ -70,7 +70,7 @@ def saved_model(
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`.
-        path: folder to write; an older SavedModel there is replaced.
+        path: folder to write, or a link to it; an earlier export without other files is replaced.
         preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
@@ -89,9 +89,10 @@ def saved_model(
 
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
-            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, a
-            folder at `path` that holds something other than a SavedModel, an index of another dimension or of fewer
-            than k vectors, a `search` without an index, or an id "unknown" beside a threshold.
+            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, an index
+            of another dimension or of fewer than k vectors, a `search` without an index, or an id "unknown" beside a
+            threshold.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
@@ -113,7 +114,7 @@ def saved_model(
         model, preprocessing=preprocessing, on_error=on_error, neighbors=neighbors, threshold=threshold
     )
     descriptions = _descriptions(preprocessing, class_names, threshold, neighbors)
-    with atomic_write(folder) as partial:
+    with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
         write_warm_up(partial / "assets.extra", signatures, preprocessing, model.inputs[0].dtype)
@@ -179,16 +180,18 @@ def as_export_path(path: str | os.PathLike) -> Path:
     """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files.
 
     Raises:
+        FileExistsError: the folder holds a file that is not part of an export.
         OSError: `path` cannot be written.
-        ValueError: something other than a SavedModel is there.
     """
     path = as_writable_path(path)
-    if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / "saved_model.pb").is_file()):
-        raise ValueError(
-            f"Received path={str(path)!r}, which holds something other than a SavedModel; expected a new or empty "
-            "folder, or an earlier export. Choose another path, or move its contents."
-        )
+    require_replaceable(path, _listed_files)
     return path
+
+
+def _listed_files(folder):
+    """Names of the files of the export in a folder; empty where its checksums are missing or not of an export."""
+    names = listed_files(folder, CHECKSUMS)
+    return names if {"saved_model.pb", "assets.extra/versions.json"} <= names else frozenset()
 
 
 def _image_shape(model):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._atomic import as_writable_path, read_whole
+from tfdml._atomic import as_writable_path, read_whole, require_replaceable
 from tfdml._checks import is_labeled_set, require
+from tfdml._checksums import SUMS
 from tfdml.models.bulk_embedding import Problem
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
@@ -62,19 +63,53 @@ def as_target(path: str | os.PathLike) -> Path:
     """A place where embeddings can be written without loss of other files.
 
     Raises:
-        ImportError, OSError, ValueError: see `write_embeddings`.
+        FileExistsError, ImportError, OSError, ValueError: see `write_embeddings`.
     """
     target = as_writable_path(path)
     if target.suffix == ".parquet":
-        _arrow()
-        require(not target.is_dir(), f"path={str(path)!r}, which is a folder", "a file name")
+        require_replaceable(target)
+        _require_embeddings(target)
         return target
     known = target.suffix not in (".npy", ".npz", ".csv", ".tsv")
     require(known, f"path={str(path)!r}", "a .parquet file, or a folder for .npy and .csv files")
-    ours = not target.exists() or (target / _EMBEDDINGS).is_file() or (target.is_dir() and not any(target.iterdir()))
-    received = f"path={str(path)!r}, which holds something other than embeddings"
-    require(ours, received, "a new or empty folder, or earlier embeddings. Choose another path")
+    require_replaceable(target, listed_files)
     return target
+
+
+def _require_embeddings(path):
+    """Raise a FileExistsError if a Parquet file is there that `write_embeddings` has not written."""
+    arrow, parquet = _arrow()
+    try:
+        schema = parquet.read_schema(path) if path.exists() else None
+    except (OSError, arrow.ArrowInvalid):
+        schema = arrow.schema([])
+    if schema is not None and not _are_embeddings(schema):
+        raise FileExistsError(
+            f"Received path={str(path)!r}, a file other than embeddings, expected a new name or earlier embeddings. "
+            "Choose another path, or move the file."
+        )
+
+
+def _are_embeddings(schema):
+    """Whether the schema of a Parquet file is one that `write_embeddings` writes."""
+    return b"skipped" in (schema.metadata or {}) and "embedding" in schema.names
+
+
+def listed_files(folder: Path) -> frozenset[str]:
+    """Names of the files of embeddings in a folder; empty where its tables are not those of embeddings."""
+    headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
+    is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
+    return frozenset({_EMBEDDINGS, *headers, SUMS}) if is_ours else frozenset()
+
+
+def _begins(path, columns):
+    """Whether the first line of a table names a `row` and only these columns."""
+    try:
+        with _opened(path, "r") as file:
+            names = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    return names[:1] == ["row"] and set(names) <= set(columns)
 
 
 def write(path: Path, data: Any, parts: Parts, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
@@ -152,13 +187,13 @@ def _read_parquet(path):
         raise ValueError(
             f"Received path={str(path)!r}, which is not a Parquet file: {error}. Write it again."
         ) from error
-    skipped, names = (file.schema_arrow.metadata or {}).get(b"skipped"), file.schema_arrow.names
+    names = file.schema_arrow.names
     received = f"path={str(path)!r}, a Parquet file with the columns {', '.join(names)}"
-    require(skipped is not None and "embedding" in names, received, "a file that write_embeddings wrote")
+    require(_are_embeddings(file.schema_arrow), received, "a file that write_embeddings wrote")
     columns = {name: file.read([name])[name].to_pylist() for name in names if name != "embedding"}
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     embeddings = np.concatenate(vectors).reshape(file.metadata.num_rows, -1)
-    return _embeddings(embeddings, columns, json.loads(skipped))
+    return _embeddings(embeddings, columns, json.loads(file.schema_arrow.metadata[b"skipped"]))
 
 
 def _arrow():

@@ -1,9 +1,9 @@
 """Embeddings of a set of any size, written in parts that survive a kill."""
 
+import contextlib
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +52,10 @@ def write_embeddings(
     Raises:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         OSError: `path` cannot be written.
-        ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; a folder
-            that holds something else; or an unfinished folder of another set, model or batch size.
+        FileExistsError: a Parquet file at `path` that is something else, or a folder with a file that is not part of
+            embeddings, which is named.
+        ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
+            unfinished folder of another set, model or batch size.
     """
     target, size = embedding_files.as_target(path), rows_per_block(batch_size)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
@@ -65,9 +67,10 @@ def write_embeddings(
         parts.write(embeddings, rows, number=int(rows[0]) // size)
     rows = parts.rows()
     skipped = problems(data, rows)
-    with atomic_write(target) as new:
+    listed = None if target.suffix == ".parquet" else embedding_files.listed_files
+    with atomic_write(target, listed) as new:
         embedding_files.write(new, data, parts, (len(rows), parts.dim()), skipped)
-    shutil.rmtree(folder)
+    parts.remove()
     return skipped
 
 
@@ -90,6 +93,13 @@ class _Parts:
         with atomic_write(self.folder / f"{number:09}.npz") as new:
             np.savez(new, embeddings=embeddings, rows=rows)
 
+    def remove(self) -> None:
+        """Remove the parts, and the folder if nothing else is in it."""
+        for file in [*self.files(), self.folder / _RUN]:
+            file.unlink()
+        with contextlib.suppress(OSError):  # a user's file is in it
+            self.folder.rmdir()
+
     def rows_done(self, size: int) -> int:
         """Number of rows before the first block that is missing."""
         files = self.files()
@@ -108,7 +118,7 @@ def _begin(parts, run):
     """Make the folder of the parts, or check that its parts are those of the same run."""
     file = parts.folder / _RUN
     if not parts.folder.exists() or (file.is_file() and not parts.files()):
-        with atomic_write(parts.folder) as new:
+        with atomic_write(parts.folder, lambda folder: {_RUN}) as new:
             new.mkdir()
             (new / _RUN).write_text(json.dumps(run))
     found = json.loads(file.read_text()) if file.is_file() else {}

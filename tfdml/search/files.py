@@ -86,20 +86,16 @@ def write_index(folder, write):
     index or no index, and possibly the hidden folder, but never a partial index.
 
     Args:
-        folder: target folder. An index or an empty folder is replaced; anything else is left unchanged.
+        folder: target folder, or a link to it. An empty folder is replaced, and an index without other files in its
+            folder; anything else is left unchanged.
         write: function of `Files` that puts all files and returns the content of `index.json`; JSON types only.
 
     Raises:
-        FileExistsError: `folder` holds anything other than an index.
+        FileExistsError: `folder` holds a file that is not part of an index; it is named.
         OSError: `folder` cannot be written.
     """
     target = Path(folder).expanduser()
-    if not _replaceable(target):
-        raise FileExistsError(
-            f"Received folder={str(folder)!r}, which holds something other than an index; expected a new or "
-            "empty folder, or an index. Pick another."
-        )
-    with atomic_write(target) as unfinished:
+    with atomic_write(target, _listed_files) as unfinished:
         unfinished.mkdir()
         files = Files(unfinished, target)
         manifest = {"format": _FORMAT, **write(files)}
@@ -121,10 +117,18 @@ def read_manifest(folder):
     folder = Path(folder).expanduser()
     if not (folder / _MANIFEST).is_file():
         raise FileNotFoundError(f"Received folder={str(folder)!r}, expected one with {_MANIFEST} that save() wrote.")
+    manifest = _parsed(folder)
+    for name, expected in manifest["files"].items():
+        _require_file(folder, name, expected)
+    return manifest if manifest["format"] in (_FORMAT, _ONE_CENTER) else _upgraded(manifest)
+
+
+def _parsed(folder):
+    """The content of `index.json`, as `save` wrote it."""
     text = (folder / _MANIFEST).read_bytes()
     try:
         manifest = json.loads(text)
-        found, files = manifest["format"], dict(manifest["files"])
+        found, _ = manifest["format"], dict(manifest["files"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
     if found not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
@@ -134,9 +138,15 @@ def read_manifest(folder):
     signed = manifest.pop("sha256", None) is not None
     if signed != (found != _WITHOUT_CHECKSUMS) or (signed and text != _signed(manifest).encode()):
         raise ValueError(_damaged(folder, _MANIFEST))
-    for name, expected in files.items():
-        _require_file(folder, name, expected)
-    return manifest if found in (_FORMAT, _ONE_CENTER) else _upgraded(manifest)
+    return manifest
+
+
+def _listed_files(folder):
+    """Names of the files of the index in a folder; empty where `index.json` is missing, damaged or not of an index."""
+    try:
+        return {_MANIFEST, *_parsed(folder)["files"]}
+    except (OSError, ValueError):
+        return frozenset()
 
 
 def _upgraded(manifest):
@@ -215,10 +225,6 @@ def _require_file(folder, name, expected):
 
 def _damaged(folder, name):
     return f"{name} in {str(folder)!r} is damaged: it is not what save() wrote. Save the index again."
-
-
-def _replaceable(target):
-    return not target.exists() or (target.is_dir() and ((target / _MANIFEST).is_file() or not any(target.iterdir())))
 
 
 def _discard(path):

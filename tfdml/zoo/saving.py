@@ -7,15 +7,15 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import as_writable_path, atomic_write
+from tfdml._atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._checks import is_labeled_set, require, require_seed
-from tfdml._checksums import write_checksums
+from tfdml._checksums import listed_files, write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.records import Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
-from tfdml.zoo.card import FILE, Card, write_card
+from tfdml.zoo.card import FILE, Card, read_card, write_card
 from tfdml.zoo.evaluating import data_id, measure
 from tfdml.zoo.listing import write_table
 from tfdml.zoo.loading import MODEL, TOWERS
@@ -75,8 +75,8 @@ def save(
         `pathlib.Path` of the entry.
 
     Raises:
-        ValueError: a name of another form; data that are not a labeled set; another metric; a folder `root/name` that
-            is not an entry; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.
+        FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
+        ValueError: a name of another form; data that are not a labeled set; another metric; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.
         OSError: the folder cannot be written.
     """
     folder = _entry_path(name, root)
@@ -85,7 +85,7 @@ def save(
     about: dict[str, Any] = {"name": name, "summary": summary, "recipe": recipe, "command": command, "seed": seed}
     about |= {"training": dict(training or {}), "choice": choice, "limits": limits, "license": license}
     about |= _about_numbers(measure(model, data, gallery, metric), data_id(data, gallery), metric)
-    with atomic_write(folder) as new:
+    with atomic_write(folder, _listed_files) as new:
         _write_entry(new, model, preprocessing or _view_of(model), about)
     write_table(folder.parent)
     return folder
@@ -106,9 +106,18 @@ def _entry_path(name, root):
     """The folder of an entry, to which it can be written without loss of other files."""
     require_name(name)
     folder = as_writable_path(root_of(root) / name)
-    free = not folder.exists() or (folder.is_dir() and (not any(folder.iterdir()) or (folder / FILE).is_file()))
-    require(free, f"{str(folder)!r}, which is not an entry", "a new name, or that of an entry")
+    require_replaceable(folder, _listed_files)
     return folder
+
+
+def _listed_files(folder):
+    """Names of the files of the entry in a folder; empty where its card or its checksums are not of an entry."""
+    try:
+        read_card(folder)
+    except ValueError:
+        return frozenset()
+    names = listed_files(folder)
+    return names if FILE in names else frozenset()
 
 
 def _about_numbers(found, data, metric):
