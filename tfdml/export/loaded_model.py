@@ -31,7 +31,7 @@ class LoadedModel:
         self._served = tf.saved_model.load(str(folder))
         self._embed = self._served.signatures["serving_default"]
         extra = folder / "assets.extra"
-        self.preprocessing = Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
+        self.preprocessing = Preprocessing.from_config(json.loads((extra / "preprocessing.json").read_text()))
         names = extra / "class_names.json"
         self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
         self.fingerprint = _fingerprint(folder)
