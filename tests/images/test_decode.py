@@ -133,6 +133,7 @@ def test_the_fast_inverse_dct_is_what_earlier_versions_decoded_with():
         np.testing.assert_array_equal(image, tf.io.decode_image(file, channels=3))
         assert np.abs(image.numpy().astype(int) - by_pillow(file)).max() > 0
 
+
 def test_of_sixteen_bits_the_upper_eight_are_taken():
     deep = np.random.default_rng(1).integers(0, 2**16, (HEIGHT, WIDTH), dtype="uint16")
     _, image = decoded(saved("PNG", Image.fromarray(deep)))

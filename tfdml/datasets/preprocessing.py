@@ -55,8 +55,8 @@ class Preprocessing(Settings):
             config without this setting is loaded as "fast": a model keeps the pixels that it was trained with.
 
     Raises:
-        ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color outside 0 to 255,
-            other channels, a negative margin, or a margin without `boxes`.
+        ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color
+            outside 0 to 255, other channels, a negative margin, or a margin without `boxes`.
     """
 
     size: int | tuple[int, int]

@@ -13,6 +13,7 @@ from tfdml._memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import splits
 from tfdml.datasets.cache import cached, fingerprint
 from tfdml.datasets.description import Description, describe
+from tfdml.datasets.text import require_utf8
 from tfdml.datasets.verification import Verification, broken, verify
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class LabeledSet:
 
     Raises:
         ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
-            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes.
+            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes; a path or a class
+            name that is not UTF-8.
     """
 
     labels: np.ndarray = field(metadata=COLUMN)
@@ -65,6 +67,8 @@ class LabeledSet:
         given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
+        require_utf8("paths", () if self.paths is None else self.paths)
+        require_utf8("class_names", self.class_names)
         labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
         for name in _columns(self):
             if len(getattr(self, name)) != len(labels):
