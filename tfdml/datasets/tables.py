@@ -89,8 +89,8 @@ def table(
             None for no boxes.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
         on_error: what to do with rows without a path, label, split, group or box, with text that is not UTF-8, with a
-            path outside `root`, also by links, and with a path that is not a file: raise an error that counts them by
-            reason ("error"), or list them in `skipped` with the reason ("skip").
+            path outside `root`, with a link on the path that leads out of `root`, and with a path that is not a file:
+            raise an error that counts them by reason ("error"), or list them in `skipped` with the reason ("skip").
 
     Returns:
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
@@ -190,7 +190,7 @@ def _file_problem(file, root, real_path):
         return "not a file"
     folder, name = os.path.split(file)
     real = os.path.realpath(file) if os.path.islink(file) else os.path.join(real_path(folder), name)
-    return "" if _is_below(real, real_path(root)) else "outside root"
+    return "" if _is_below(real, real_path(root)) else "a link out of root"
 
 
 def _is_below(path, folder):

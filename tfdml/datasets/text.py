@@ -31,12 +31,8 @@ def require_utf8(name: str, texts: Iterable[str]) -> None:
         raise ValueError(f"Received {name} with {text!r}, expected names in UTF-8. Rename it, or leave it out.")
 
 
-def read_utf8(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
+def read_utf8(path: str | os.PathLike[str]) -> str:
     """The content of a text file.
-
-    Args:
-        path: the file.
-        encoding: "utf-8", or "utf-8-sig" to drop a byte order mark.
 
     Raises:
         OSError: the file cannot be read.
@@ -44,7 +40,7 @@ def read_utf8(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     """
     content = pathlib.Path(path).read_bytes()
     try:
-        return content.decode(encoding)
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         received = f"Received line {line} of {os.fspath(path)!r} with the byte 0x{content[error.start]:02x}"
