@@ -67,7 +67,7 @@ class LabeledSet:
         given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
-        require_utf8("paths", () if self.paths is None else self.paths)
+        require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
         require_utf8("class_names", self.class_names)
         labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
         for name in _columns(self):
