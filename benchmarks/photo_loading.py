@@ -54,13 +54,13 @@ def make_files(folder, files):
 
 def stretched(path, side):
     """Decoded, and resized to a square."""
-    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3, dct_method="INTEGER_ACCURATE")
     return tf.image.resize(image, (side, side), antialias=True)
 
 
 def padded(path):
     """Decoded, and resized with padding to a square."""
-    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3, dct_method="INTEGER_ACCURATE")
     return tf.image.resize_with_pad(image, RESIZE, RESIZE, antialias=True)
 
 

@@ -216,7 +216,8 @@ def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Prep
         UsageError: there is no model, or it cannot be read.
     """
     with _usage(f"--preprocessing {preprocessing}"):
-        view = None if preprocessing is None else datasets.Preprocessing(**json.loads(Path(preprocessing).read_text()))
+        text = None if preprocessing is None else Path(preprocessing).read_text()
+        view = None if text is None else datasets.Preprocessing.from_config(json.loads(text))
     with _usage(f"MODEL={path!r}"):
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)

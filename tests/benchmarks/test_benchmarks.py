@@ -38,6 +38,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("samplers", ["--no-peers"], {"images_per_second", "over_shuffle"}),
         ("loading", [], {"images_per_second", "over_tf_data"}),
         ("caches", [], {"images_per_second", "over_jpeg", "mib"}),
+        ("jpeg_pixels", [], {"ms", "over_fast", "mean_difference", "largest_difference"}),
         ("photo_loading", [], {"images_per_second", "over_tf_data"}),
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),

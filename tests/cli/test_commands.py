@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def place(tmp_path_factory):
 @pytest.fixture
 def here(place, tmp_path, monkeypatch):
     """A new current folder with the photos."""
-    (tmp_path / "photos").symlink_to(place / "photos")
+    shutil.copytree(place / "photos", tmp_path / "photos")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

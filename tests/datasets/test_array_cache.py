@@ -37,6 +37,13 @@ def flip_a_byte(path):
     path.write_bytes(content)
 
 
+def damage_the_archive(path):
+    """The number of a compression method that does not exist."""
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 10] ^= 1 << 6
+    path.write_bytes(content)
+
+
 def empty(path):
     path.write_bytes(b"")
 
@@ -51,7 +58,9 @@ def drop_the_checksum(path):
     np.savez(path, **ARRAYS)
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_a_byte, empty, change_an_array, drop_the_checksum])
+@pytest.mark.parametrize(
+    "damage", [truncate, flip_a_byte, damage_the_archive, empty, change_an_array, drop_the_checksum]
+)
 def test_a_damaged_file_is_rebuilt_with_a_warning(tmp_path, damage):
     path = tmp_path / "x.npz"
     cached(path, lambda: ARRAYS)

@@ -130,13 +130,13 @@ def test_cars_of_the_combined_form_give_the_same(tmp_path, monkeypatch):
 
 def test_products_are_split_by_their_lists(tmp_path, monkeypatch):
     header = "image_id class_id super_class_id path"
-    write(tmp_path / "Ebay_train.txt", header, "1 1 1 bicycle_final/1_0.JPG", "2 11318 1 chair_final/2_0.JPG")
-    write(tmp_path / "Ebay_test.txt", header, "3 11319 2 chair_final/3_0.JPG", "4 11319 2 chair_final/3_1.JPG")
+    write(tmp_path / "Ebay_train.txt", header, "1 11500 1 bicycle_final/1_0.JPG", "2 5 1 chair_final/2_0.JPG")
+    write(tmp_path / "Ebay_test.txt", header, "3 7 2 chair_final/3_0.JPG", "4 7 2 chair_final/3_1.JPG")
     touch(tmp_path, "bicycle_final/1_0.JPG", *(f"chair_final/{name}.JPG" for name in ("2_0", "3_0", "3_1")))
     counts(monkeypatch, "sop", train=(2, 2), test=(2, 1))
     train, test = stanford_online_products(tmp_path)
-    assert train.labels.tolist() == [0, 1]
-    assert train.class_names == ("1", "11318")
+    assert train.labels.tolist() == [1, 0]
+    assert train.class_names == ("5", "11500")
     assert test.labels.tolist() == [0, 0]
     assert test.paths.tolist() == [str(tmp_path / f"chair_final/{name}.JPG") for name in ("3_0", "3_1")]
     assert test.boxes is None
@@ -189,3 +189,14 @@ def test_the_published_numbers_of_images_and_classes_are_checked():
         "sop": {"train": (59551, 11318), "test": (60502, 11316)},
         "in-shop": {"train": (25882, 3997), "query": (14218, 3985), "gallery": (12612, 3985)},
     }
+
+
+def test_lists_that_lead_out_of_the_folder_or_are_not_utf8_are_refused(cub):
+    write(cub / "images.txt", *(f"{i} {file}" for i, file in enumerate(["../../x.jpg", *CUB], 1)))
+    for name in ("image_class_labels.txt", "bounding_boxes.txt"):
+        write(cub / name, *(f"{i} {'1' if 'class' in name else '1 1 1 1'}" for i in range(1, 6)))
+    with pytest.raises(ValueError, match=r"a list with 'images/../../x.jpg', expected paths below root"):
+        cub200(cub)
+    (cub / "images.txt").write_bytes(b"1 a.jpg\n2 caf\xe9.jpg\n")
+    with pytest.raises(ValueError, match=r"line 2 of .*images.txt' with the byte 0xe9"):
+        cub200(cub)

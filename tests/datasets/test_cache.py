@@ -101,8 +101,53 @@ def test_a_stale_cache_is_replaced_with_a_warning(change, files, tmp_path):
         second.cached(tmp_path / "cache")
 
 
+def flipped(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size - 100)
+
+
+DAMAGES = {
+    **{f"bit {bit} of the images": lambda cache, bit=bit: flipped(cache / "images.npy", bit) for bit in (3, 700)},
+    **{f"pixel {row}": lambda cache, row=row: flipped(cache / "images.npy", 8 * (128 + 48 * row)) for row in (1, 10)},
+    "the end of the images": lambda cache: cut(cache / "images.npy"),
+    "all images": lambda cache: os.truncate(cache / "images.npy", 0),
+    "no images": lambda cache: (cache / "images.npy").unlink(),
+    "the key": lambda cache: (cache / "cache.json").write_text('{"fil'),
+    "a checksum": lambda cache: flipped(cache / "SHA256SUMS", 9),
+    "no checksums, as in earlier versions": lambda cache: (cache / "SHA256SUMS").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_cache_is_written_again_with_a_warning(damage, files, tmp_path):
+    files.cached(tmp_path / "cache")
+    DAMAGES[damage](tmp_path / "cache")
+    with pytest.warns(UserWarning, match=r"cache is damaged, or .*(npy|json|SUMS).*\)\. It is replaced\.") as warned:
+        cached = files.cached(tmp_path / "cache")
+    assert warned[0].filename == __file__
+    np.testing.assert_array_equal(cached.examples(), IMAGES[:, :4, :4])
+    files.cached(tmp_path / "cache")  # without a warning
+
+
+@pytest.mark.parametrize("foreign", [("cache.json",), ("images.npy",), ("cache.json", "images.npy", "notes.txt")])
+def test_files_that_are_not_those_of_a_cache_are_left_alone(foreign, files, tmp_path):
+    (tmp_path / "mine").mkdir()
+    for name in foreign:
+        (tmp_path / "mine" / name).write_text(name)
+    with pytest.raises(
+        ValueError, match="which is not a cache" + (" because of 'notes.txt'" if len(foreign) > 1 else "")
+    ):
+        files.cached(tmp_path / "mine")
+    assert {path.name: path.read_text() for path in (tmp_path / "mine").iterdir()} == {name: name for name in foreign}
+
+
 def test_a_folder_with_other_files_is_left_alone(files, tmp_path):
-    with pytest.raises(ValueError, match="which is not a cache, expected a new folder"):
+    with pytest.raises(ValueError, match=r"which is not a cache because of '0.png', expected a new folder"):
         files.cached(tmp_path)
     with pytest.raises(ValueError, match="which is not a cache"):
         files.cached(files.paths[0])

@@ -178,3 +178,50 @@ def test_shrinking_averages_instead_of_skipping_pixels(tmp_path):
     stripes[:, ::2] = 255
     write_image(tmp_path / "stripes.png", stripes)
     np.testing.assert_allclose(Preprocessing(size=8)(str(tmp_path / "stripes.png"))[1:-1, 1:-1], 127.5, atol=8)
+
+
+@pytest.fixture
+def deep_root(tmp_path):
+    """A class whose middle file lies 1,100 folders deep; functions that recurse cannot make or remove it."""
+    folders = [tmp_path / "ant" / "/".join("d" * depth) for depth in range(1101)]
+    for each in folders:
+        each.mkdir(parents=each == folders[0])
+    files = [tmp_path / "ant" / "c.png", folders[-1] / "last.png", tmp_path / "ant" / "e.png"]
+    for file in files:
+        file.write_bytes(b"")
+    yield tmp_path, files
+    files[1].unlink()
+    for each in folders[:0:-1]:
+        each.rmdir()
+
+
+def test_a_tree_that_is_deeper_than_the_stack_is_read_in_order(deep_root):
+    root, files = deep_root
+    assert folder(root).paths.tolist() == list(map(str, files))
+
+
+LATIN_1 = "caf\udce9"  # as Python reads the name of a file in Latin-1
+
+
+def test_names_that_are_not_utf8_are_listed_and_counted_in_one_warning(root):
+    reason = "a name that is not UTF-8"
+    for name in (f"cat/{LATIN_1}.png", f"{LATIN_1}/1.png", f"ant/{LATIN_1}/2.png"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"3 files or folders whose names are not UTF-8, first .*caf.udce9") as warned:
+        photos = folder(root)
+    assert warned[0].filename == __file__
+    assert photos.class_names == ("ant", "bee", "cat")
+    assert len(photos) == 4
+    listed = [str(root / name) for name in (r"caf\udce9", r"ant/caf\udce9", r"cat/caf\udce9.png")]
+    assert [name for name, why in photos.skipped if why == reason] == listed
+    assert photos.describe().skipped[reason] == 3
+    str(photos.describe()).encode()
+    assert not photos.take([0]).verify().problems
+    photos.fingerprint()
+
+
+def test_a_folder_below_a_name_that_is_not_utf8_is_an_error(root):
+    (root / LATIN_1 / "class").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"Received a path with '.*caf.udce9', expected names in UTF-8\. Rename it"):
+        folder(root / LATIN_1)

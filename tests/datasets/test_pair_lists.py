@@ -67,6 +67,8 @@ def test_a_list_of_the_original_size_has_its_folds(written):
         ("Abel_Pacheco\t1\t4", "Abel_Pacheco,1,4,", "line 2 .*'Abel_Pacheco,1,4,', expected a matched pair"),
         ("Abel_Pacheco\t1\t4", "Abel_Pacheco\t1\tfour", "line 2 .* expected a matched pair"),
         ("Dean_Barker\t1", "Dean_Barker", "line 3 .* expected a mismatched pair"),
+        ("Dean_Barker", "..", "line 3 .* expected a mismatched pair"),
+        ("Abel_Pacheco\t1\t4", "../../a\t1\t4", "line 2 .* expected a matched pair"),
         ("Dean_Barker", "Abdel_Madi_Shabneh", "line 3 .* another name"),
         (LIST, "", "line 1 .*: '', expected the numbers of folds"),
     ],
@@ -81,3 +83,9 @@ def test_pairs_in_another_order_are_an_error(written):
     lines = LIST.splitlines()
     with pytest.raises(ValueError, match=r"line 2 .* expected a matched pair"):
         lfw_pairs(written("\n".join([lines[0], lines[2], lines[1], *lines[3:]])))
+
+
+def test_a_list_that_is_not_utf8_is_an_error_that_names_the_line(tmp_path):
+    (tmp_path / "pairs.txt").write_bytes(LIST.replace("Dean", "D\xe9an").encode("latin-1"))
+    with pytest.raises(ValueError, match=r"line 3 of .*pairs.txt' with the byte 0xe9, expected a text file in UTF-8"):
+        lfw_pairs(tmp_path / "pairs.txt")

@@ -195,6 +195,31 @@ def test_the_settings_survive_json(view):
     assert hash(view) == hash(Preprocessing.from_config(view.get_config()))
 
 
+def jpeg(path):
+    Image.fromarray(WIDE).save(path, quality=60)
+    return str(path), path.read_bytes()
+
+
+def test_a_jpeg_has_the_pixels_of_pillow_from_a_path_and_from_bytes(tmp_path):
+    path, content = jpeg(tmp_path / "wide.jpg")
+    expected, view = np.array(Image.open(path)), Preprocessing(size=(38, 57))
+    np.testing.assert_array_equal(view(path), expected)
+    np.testing.assert_array_equal(view.original(path), expected)
+    np.testing.assert_array_equal(view.from_bytes(content), expected)
+    np.testing.assert_array_equal(view.batch_from_bytes(tf.constant([content]))[0], [expected])
+
+
+def test_settings_saved_by_an_earlier_version_decode_as_it_did(tmp_path):
+    config = Preprocessing(size=(38, 57)).get_config()
+    del config["inverse_dct"]
+    earlier = Preprocessing.from_config(config)
+    assert earlier == Preprocessing(size=(38, 57), inverse_dct="fast")
+    path, content = jpeg(tmp_path / "wide.jpg")
+    for found in (earlier(path), earlier.from_bytes(content), earlier.batch_from_bytes(tf.constant([content]))[0][0]):
+        np.testing.assert_array_equal(found, tf.io.decode_image(content))
+    assert (earlier(path).numpy() != Preprocessing(size=(38, 57))(path).numpy()).any()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -211,6 +236,7 @@ def test_the_settings_survive_json(view):
         ({"size": 8, "margin": 0.1}, "Received margin=0.1 and boxes=False"),
         ({"size": 8, "boxes": True, "margin": -0.1}, "Received margin=-0.1, expected a share of 0 or more"),
         ({"size": 8, "max_bytes": 0}, "Received max_bytes=0, expected a whole number of at least 1"),
+        ({"size": 8, "inverse_dct": "slow"}, "Received inverse_dct='slow', expected 'accurate' or 'fast'"),
         ({"size": 8, "max_pixels": -1}, "Received max_pixels=-1, expected a whole number of at least 1"),
     ],
 )

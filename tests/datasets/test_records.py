@@ -189,3 +189,11 @@ def test_a_set_without_examples_is_refused_where_examples_are_needed():
 def test_arrays_without_labels_are_refused(make):
     with pytest.raises(ValueError, match="data of type ndarray without labels, expected a labeled set"):
         make()
+
+
+@pytest.mark.parametrize("name", ["paths", "class_names"])
+def test_a_path_or_a_class_name_that_is_not_utf8_is_named(name):
+    columns = {"paths": np.array(["a.png", "b.png"]), "class_names": ("ant", "bee")}
+    columns[name] = np.array(["a.png", "caf\udce9"])
+    with pytest.raises(ValueError, match=rf"Received {name} with 'caf.udce9', expected names in UTF-8\. Rename it"):
+        LabeledSet(labels=[0, 1], load=Preprocessing(size=4), **columns)

@@ -225,3 +225,64 @@ def test_parquet_without_pyarrow_says_what_to_install(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install tfdml\[tables\]"):
         table(root / "photos.parquet")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'path,label\na.png,cat\n\n"c.png,cat\nd.png,ant\n', r"line 4 of .*photos.csv', which cannot be read \(unexp"),
+        (b"path,label\na.png,cat\nc.png," + b"x" * 131_073, r"line 3 of .*photos.csv', .* at most 131,072 characters"),
+        (b'path,label\n"a.png"b,cat', "line 2 of .*photos.csv', which cannot be read"),
+        (b"path,label\na.png,cat\nc.png,caf\xe9\n", "line 3 of .*photos.csv' with the byte 0xe9, expected .* UTF-8"),
+    ],
+    ids=["open quote", "long cell", "text after a quote", "Latin-1"],
+)
+def test_a_damaged_text_file_is_an_error_that_names_the_file_and_the_line(content, message, root):
+    (root / "photos.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=f"Received {message}"):
+        table(root / "photos.csv")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda file: file[:-20], lambda file: b"", lambda file: file[:-1] + b"x"],
+    ids=["cut", "empty", "changed"],
+)
+def test_a_damaged_parquet_file_is_named(damage, root):
+    parquet.write_table(arrow_table(COLUMNS), root / "photos.parquet")
+    (root / "photos.parquet").write_bytes(damage((root / "photos.parquet").read_bytes()))
+    with pytest.raises(ValueError, match=r"photos.parquet', which cannot be read as Parquet"):
+        table(root / "photos.parquet")
+
+
+def test_a_link_below_root_leads_to_a_file_below_root_or_its_row_is_not_used(root, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (root / "a.png").rename(outside / "a.png")
+    (root / "away.png").symlink_to(outside / "a.png")
+    (root / "elsewhere").symlink_to(outside)
+    (root / "inside.png").symlink_to("deep/b.png")
+    (root / "shallow").symlink_to("deep")
+    names = ["away.png", "elsewhere/a.png", "inside.png", "shallow/b.png", "c.png"]
+    rows = {"path": names, "label": ["cat"] * 5}
+    photos = table(rows, root=root, on_error="skip")
+    assert photos.paths.tolist() == [str(root / name) for name in names[2:]]
+    assert photos.skipped == tuple((name, "a link out of root") for name in names[:2])
+    with pytest.raises(ValueError, match=r"2 a link out of root, first away\.png"):
+        table(rows, root=root)
+    (tmp_path_factory.getbasetemp() / "link").symlink_to(root)
+    assert len(table({"path": names[2:], "label": ["cat"] * 3}, root=tmp_path_factory.getbasetemp() / "link")) == 3
+
+
+LATIN_1 = "caf\udce9"  # as Python reads the name of a file in Latin-1
+
+
+def test_rows_with_text_that_is_not_utf8_are_listed(root):
+    (root / f"{LATIN_1}.png").write_bytes(b"")
+    rows = {"path": [f"{LATIN_1}.png", "a.png", "c.png", "d.png"], "label": ["cat", LATIN_1, "cat", "ant"]}
+    rows["day"] = ["monday", "monday", LATIN_1, "monday"]
+    photos = table(rows, root=root, group="day", on_error="skip")
+    assert photos.paths.tolist() == [str(root / "d.png")]
+    reasons = [f"a {option} that is not UTF-8" for option in ("path", "label", "group")]
+    assert photos.skipped == tuple(zip([r"caf\udce9.png", "a.png", "c.png"], reasons, strict=True))
+    with pytest.raises(ValueError, match=r"1 a path that is not UTF-8, first caf\\udce9\.png"):
+        table(rows, root=root, group="day")

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import samplers
-from tfdml.datasets import Preprocessing, tfds
+from tfdml.datasets import Preprocessing, tfds, tfds_set
 
 library = pytest.importorskip("tensorflow_datasets")
 mocking = pytest.importorskip("tensorflow_datasets.testing.mocking")
@@ -126,3 +126,9 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"pip install tfdml\[tfds\]"):
         tfds("mnist", "train")
+
+
+def test_a_label_that_is_not_utf8_is_named(prepared, monkeypatch):
+    monkeypatch.setattr(tfds_set, "_labels", lambda records, name: [b"caf\xe9"] * 12)
+    with pytest.raises(ValueError, match=r"Received class_names with 'caf.udce9', expected names in UTF-8"):
+        shades(prepared, label="place")

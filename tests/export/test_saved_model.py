@@ -188,6 +188,17 @@ def test_one_channel_is_the_luma_of_the_resized_image(model, served, photo):
     np.testing.assert_allclose(embed_bytes(served, [saved(photo, "PNG")]), model.predict(gray, verbose=0), atol=1e-4)
 
 
+def test_an_export_of_an_earlier_version_reads_jpeg_files_as_it_was_trained(folder, tmp_path):
+    assert export.load(folder).preprocessing.inverse_dct == "accurate"
+    shutil.copytree(folder, tmp_path / "earlier")
+    extra = tmp_path / "earlier" / "assets.extra"
+    config = json.loads((extra / "preprocessing.json").read_text())
+    del config["inverse_dct"]
+    (extra / "preprocessing.json").write_text(json.dumps(config))
+    (extra / "SHA256SUMS").unlink()
+    assert export.load(tmp_path / "earlier").preprocessing.inverse_dct == "fast"
+
+
 def test_an_empty_batch_has_no_rows(served):
     pixels = tf.zeros((0, 32, 32, 1), tf.uint8)
     assert served.signatures["serving_default"](images=pixels)["embedding"].shape == (0, 8)

@@ -47,7 +47,7 @@ def decoded(file):
 
 def parsed(file):
     """`decoded` by way of the parsed header, which plain JPEG files do without."""
-    problem, image = decode._decoded(file, tf.constant(50_000, tf.int64), tf.constant(MOST, tf.int64))
+    problem, image = decode._PARSERS["accurate"](file, tf.constant(50_000, tf.int64), tf.constant(MOST, tf.int64))
     return problem.numpy().decode(), image.numpy()
 
 
@@ -110,8 +110,28 @@ def test_every_kind_is_rgb_as_pillow_reads_it_whatever_lies_behind_the_image(nam
         problem, image = decoded(FILES[name] + behind)
         assert problem == ""
         assert image.dtype == np.uint8
-        tolerance = 4 if "JPEG" in name else 0  # TensorFlow takes the fast inverse DCT.
-        np.testing.assert_allclose(image, by_pillow(FILES[name]), atol=tolerance)
+        np.testing.assert_array_equal(image, by_pillow(FILES[name]))
+
+
+NOISE = Image.fromarray(np.random.default_rng(2).integers(0, 256, (37, 45, 3), np.uint8))  # no whole blocks of 8 or 16
+
+
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0", "gray"])
+@pytest.mark.parametrize("quality", [30, 75, 100])
+def test_every_pixel_of_a_jpeg_is_that_of_pillow(quality, subsampling):
+    image, options = (NOISE.convert("L"), {}) if subsampling == "gray" else (NOISE, {"subsampling": subsampling})
+    for progressive in (False, True):
+        file = saved("JPEG", image, quality=quality, progressive=progressive, **options)
+        np.testing.assert_array_equal(decoded(file)[1], by_pillow(file))
+
+
+def test_the_fast_inverse_dct_is_what_earlier_versions_decoded_with():
+    limits = 50_000, MOST
+    for file in (saved("JPEG", NOISE), saved("JPEG", NOISE, progressive=True)):
+        problem, image = decode.decoded(tf.constant(file), *limits, "fast")
+        assert problem == ""
+        np.testing.assert_array_equal(image, tf.io.decode_image(file, channels=3))
+        assert np.abs(image.numpy().astype(int) - by_pillow(file)).max() > 0
 
 
 def test_of_sixteen_bits_the_upper_eight_are_taken():

@@ -130,6 +130,30 @@ def test_a_damaged_shard_is_named(files, tmp_path):
         search.scan(files[1:], vectors(2), 1)
 
 
+def changed(path, old, new):
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"'shape'", b"'shape("), (b"{'descr'", b"  descr "), (b"(200, 6)", b"(100, 6)")]
+)
+def test_a_shard_with_a_damaged_header_is_named(old, new, files, tmp_path):
+    changed(tmp_path / "first.npy", old, new)
+    with pytest.raises(ValueError, match=r"first\.npy', which cannot be read: .* Write it again"):
+        search.scan(files, vectors(2), 1)
+
+
+def test_a_parquet_file_whose_text_is_damaged_or_whose_name_is_not_utf8(files, tmp_path):
+    path = (tmp_path / "second.parquet").rename(tmp_path / "caf\udce9.parquet")
+    assert len(search.scan(path, vectors(2), 1)[0]) == 2
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"embedding", b"embeddin\xe9"))
+    with pytest.raises(ValueError, match=r"caf.udce9\.parquet', which cannot be read: .* Write it again"):
+        search.scan(path, vectors(2), 1)
+
+
 def test_a_parquet_page_that_is_damaged_is_named(files, tmp_path):
     content = bytearray((tmp_path / "second.parquet").read_bytes())
     content[4:900] = bytes(896)

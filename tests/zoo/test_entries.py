@@ -15,6 +15,7 @@ import pytest
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
 from tfdml import _checksums as checksums
 from tfdml import evaluate, export, metrics, models, zoo
+from tfdml.zoo.card import read_card
 from tfdml.zoo.loading import open_named
 
 FILES = [
@@ -91,6 +92,13 @@ def test_a_card_has_the_numbers_of_an_evaluation(made, trained):
     assert card.sizes["model.keras"] == (made / "squares" / "model.keras").stat().st_size
     assert card.training == {"loss": "ArcFaceLoss", "steps": 1}
     assert card.preprocessing.shape == (8, 8, 1)
+
+
+def test_a_card_of_an_earlier_version_reads_jpeg_files_as_the_model_was_trained(made, tmp_path):
+    values = json.loads((made / "squares" / "model.json").read_text())
+    assert values["preprocessing"].pop("inverse_dct") == "accurate"
+    (tmp_path / "model.json").write_text(json.dumps(values))
+    assert read_card(tmp_path).preprocessing.inverse_dct == "fast"
 
 
 def test_the_page_of_an_entry_says_what_the_card_says(made):

@@ -1,6 +1,8 @@
 """Decoding of image files to upright RGB pixels, or to an error message."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +18,8 @@ _SCANS = f" scans, expected at most {MAX_SCANS}. Save the JPEG without progressi
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
+_DCT_METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
+_JPEG = b"\xff\xd8\xff"  # the first bytes
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 
 
@@ -28,7 +32,9 @@ def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
 _LIMIT = tf.TensorSpec((), tf.int64)
 
 
-def decoded(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tuple[tf.Tensor, tf.Tensor]:
+def decoded(
+    file: tf.Tensor, max_bytes: int, max_pixels: int, inverse_dct: Literal["accurate", "fast"] = "accurate"
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
 
     The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
@@ -39,6 +45,7 @@ def decoded(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tuple[tf.Tensor
         file: a string `()`, the content of the file.
         max_bytes: maximum size of the file.
         max_pixels: maximum of width times height, checked in the header before anything is decoded.
+        inverse_dct: of a JPEG: "accurate" gives the pixels of Pillow and OpenCV, "fast" TensorFlow's approximation.
 
     Returns:
         A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or one
@@ -49,14 +56,23 @@ def decoded(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tuple[tf.Tensor
     """
     file = tf.convert_to_tensor(file)
     limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
-    whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1]), lambda: (False, _black()))
-    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _decoded(file, *limits))
+    whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1], inverse_dct), _no_plain)
+    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _PARSERS[inverse_dct](file, *limits))
 
 
-def _plain(file, max_pixels):
+def _no_plain():
+    return False, _black()
+
+
+def _jpeg(file, inverse_dct):
+    """RGB pixels of a JPEG file."""
+    return tf.io.decode_jpeg(file, channels=3, dct_method=_DCT_METHODS[inverse_dct])
+
+
+def _plain(file, max_pixels, inverse_dct):
     """Whether a plain JPEG is whole and not too large, and its pixels."""
     height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
-    image = tf.cond(height * width <= max_pixels, lambda: tf.io.decode_jpeg(file, channels=3), _black)
+    image = tf.cond(height * width <= max_pixels, lambda: _jpeg(file, inverse_dct), _black)
     return (height * width <= max_pixels) & ~_ends_gray(image), image
 
 
@@ -64,12 +80,7 @@ def _black():
     return tf.zeros((1, 1, 3), tf.uint8)
 
 
-@tf.function(
-    input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT],
-    autograph=False,
-    experimental_attributes={"_noinline": True},
-)
-def _decoded(file, max_bytes, max_pixels):
+def _decoded(inverse_dct, file, max_bytes, max_pixels):
     """`decoded` for every file."""
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
@@ -85,10 +96,21 @@ def _decoded(file, max_bytes, max_pixels):
             [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
         ),
     )
-    image = tf.cond(problem == "", lambda: _pixels(header.still, data), _black)
-    cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame), lambda: False)
+    image = tf.cond(problem == "", lambda: _pixels(header.still, data, inverse_dct), _black)
+    cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame, inverse_dct), lambda: False)
     problem = tf.where(cut, _BROKEN, problem)
     return problem, upright(image, orientation(data, header.exif))
+
+
+_PARSERS = {
+    method: tf.function(
+        partial(_decoded, method),
+        input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT],
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
+    for method in _DCT_METHODS
+}
 
 
 def _first_reason(*reasons):
@@ -102,14 +124,19 @@ def _first_reason(*reasons):
 
 def _kind(data):
     """Index into `_READERS` by the first bytes of the file, int32; a space stands for any byte."""
-    starts = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")
+    starts = (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")
     table = np.array([list(start.ljust(12)) for start in starts])
     same = tf.reduce_all((read(data, 0, 12) == table) | (table == ord(" ")), axis=1)
     return tf.reduce_sum(tf.cast(same, tf.int32) * tf.range(1, 1 + len(starts)))
 
 
-def _pixels(still, data):
+def _pixels(still, data, inverse_dct):
     """RGB pixels of one image."""
+    return tf.cond(spells(data, 0, _JPEG), lambda: _jpeg(still, inverse_dct), lambda: _pixels_of_others(still, data))
+
+
+def _pixels_of_others(still, data):
+    """RGB pixels of an image that is not a JPEG."""
 
     def decode(channels):
         image = tf.io.decode_image(still, channels=channels, expand_animations=False)
@@ -127,7 +154,7 @@ def _bmp_palette(data):
     return tf.cast(blue_green_red[:, 2::-1], tf.uint8)
 
 
-def _is_cut(image, file, data, frame):
+def _is_cut(image, file, data, frame, inverse_dct):
     """Whether the data of a JPEG end before its image is complete.
 
     libjpeg fills the missing part before an end mark with gray. To tell it from gray in the image, the file is decoded
@@ -138,7 +165,7 @@ def _is_cut(image, file, data, frame):
     def changes():
         end = headers.jpeg_end(*headers.jpeg_markers(data, frame))
         padded = tf.strings.join([between(file, 0, end), _PADDING, between(file, end, size_of(data))])
-        return tf.reduce_any(tf.io.decode_image(padded, channels=3, expand_animations=False) != image)
+        return tf.reduce_any(_jpeg(padded, inverse_dct) != image)
 
     return tf.cond((frame >= 0) & _ends_gray(image), changes, lambda: False)
 

@@ -4,7 +4,6 @@ import hashlib
 import os
 import pathlib
 import warnings
-import zipfile
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def cached(path, build):
     if path.exists():
         try:
             return _read(path)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except Exception as error:  # Each damage of the archive fails in its own way.
             warnings.warn(f"The cache file {path} is damaged ({error}). It is rebuilt.", stacklevel=4)
     arrays = build()
     try:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
+from tfdml.datasets.text import read_utf8
 
 Loader = Callable[..., Any]
 
@@ -64,13 +65,14 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
     names = {int(number): name for number, name in _columns(_lists(root, _CUB_TREE, "classes.txt")[0], 2)}
     x, y, width, height = np.array([row[1:] for row in boxes], dtype=np.float64).T
     corners = np.stack([x, y, x + width, y + height], axis=1)
+    labels = np.array([int(label) for _, label in classes])
     return _halves(
         "cub200-2011",
         load=load,
         paths=_existing(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
-        classes=np.array([int(label) for _, label in classes]),
+        classes=labels,
         boxes=corners,
-        last=100,
+        is_train=labels <= 100,
         name_of=names.__getitem__,
     )
 
@@ -104,13 +106,14 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
         rows, names = np.concatenate(list(found.values())), _mat(folder, "devkit/cars_meta.mat", "class_names")
         files = [f"{name}/{_text(row['fname'])}" for name, part in found.items() for row in part]
     corners = [[float(np.ravel(row[f"bbox_{side}"])[0]) for side in ("x1", "y1", "x2", "y2")] for row in rows]
+    labels = np.array([int(np.ravel(row["class"])[0]) for row in rows])
     return _halves(
         "cars196",
         load=load,
         paths=_existing(root, _CARS_TREE, files),
-        classes=np.array([int(np.ravel(row["class"])[0]) for row in rows]),
+        classes=labels,
         boxes=np.array(corners),
-        last=98,
+        is_train=labels <= 98,
         name_of=lambda number: _text(names[number - 1]),
     )
 
@@ -118,7 +121,7 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 def stanford_online_products(
     root: str | os.PathLike[str], *, load: Loader | None = None
 ) -> tuple[LabeledSet, LabeledSet]:
-    """Stanford Online Products: classes 1 to 11,318 for training, 11,319 to 22,634 for testing.
+    """Stanford Online Products: `Ebay_train.txt` for training, `Ebay_test.txt` for testing, without a common class.
 
     Args:
         root: the folder `Stanford_Online_Products` of the original archive.
@@ -140,7 +143,7 @@ def stanford_online_products(
         paths=_existing(root, _SOP_TREE, [path for *_, path in rows]),
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
-        last=11_318,
+        is_train=np.repeat([True, False], [len(part) for part in lists]),
         name_of=str,
     )
 
@@ -189,9 +192,9 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     )
 
 
-def _halves(name, *, load, paths, classes, boxes, last, name_of):
-    """Classes up to `last` for training, and all others for testing."""
-    kept = {"train": classes <= last, "test": classes > last}
+def _halves(name, *, load, paths, classes, boxes, is_train, name_of):
+    """The training and the test part; `is_train` is `(n,)` bool."""
+    kept = {"train": is_train, "test": ~is_train}
     return tuple(
         _part(
             name,
@@ -232,7 +235,7 @@ def _lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[list[st
     for name in names:
         if not pathlib.Path(root, name).is_file():
             raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
-    return [pathlib.Path(root, name).read_text(encoding="utf-8").splitlines() for name in names]
+    return [read_utf8(pathlib.Path(root, name)).splitlines() for name in names]
 
 
 def _columns(lines: Iterable[str], number: int) -> list[list[str]]:
@@ -253,6 +256,9 @@ def _require_same_ids(root, *tables):
 def _existing(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
     """Paths below root, all of which are files; each folder is listed once."""
     folder = pathlib.Path(root)
+    outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
+    if outside:
+        raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
     there = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
     missing = [file for file in files if os.path.basename(file) not in there[os.path.dirname(file)]]
     if missing:

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._atomic import atomic_write, recovered
+from tfdml._atomic import atomic_write, read_whole
 from tfdml._checks import require
+from tfdml._checksums import SUMS, problems, write_checksums
 from tfdml._progress import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
+_OTHER = "was written for other files, or by another load"
 _COMPARED = 4  # examples that are compared to see whether a cache is that of its set
 
 
@@ -25,36 +27,50 @@ def cached(part: Any, folder: str | os.PathLike, load: Callable[..., Any] | None
     """A set whose examples are in a folder, see `LabeledSet.cached`."""
     part, path = part if load is None else replace(part, load=load), pathlib.Path(folder)
     key = _key(part)
-    images = _opened(path)
-    stale = images is not None and not _is_cache_of(part, key, path, images)
-    if stale:
-        text = f"The cache in {path} was written for other files, or by another load. It is replaced."
-        warnings.warn(text, stacklevel=3)
-    if images is None or stale:
+    images, reason = read_whole(path, lambda place: _opened(part, key, place))
+    if reason:
+        warnings.warn(f"The cache in {path} {reason}. It is replaced.", stacklevel=3)
+    if images is None:
         _write(path, part, key)
         images = np.load(path / _IMAGES, mmap_mode="r")
     return replace(part, paths=None, source=None, boxes=None, images=images, load=None)
 
 
-def _opened(path):
-    """The images of a cache, or None where there is nothing."""
-    place = recovered(path)
+def _opened(part, key, place):
+    """The images of a cache, or None; and the reason why they cannot be used, empty where there is nothing."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return None, ""
+    _require_cache(place)
+    if _saved_key(place) not in (key, None):
+        return None, _OTHER
+    damage = problems(place)
+    if damage:
+        return None, f"is damaged, or of a version without checksums ({'; '.join(damage)})"
+    images = np.load(place / _IMAGES, mmap_mode="r")
+    return (images, "") if _are_images_of(part, images) else (None, _OTHER)
+
+
+def _require_cache(place):
+    """Raise a ValueError unless a place holds files of a cache, which may be damaged, and nothing else."""
+    names = sorted(child.name for child in place.iterdir()) if place.is_dir() else []
+    foreign = [name for name in names if name not in (_IMAGES, _KEY, SUMS)]
+    received = f"folder={str(place)!r}, which is not a cache" + (f" because of {foreign[0]!r}" if foreign else "")
+    expected = "a new folder, or a folder that cached has written"
+    require(not foreign and _KEY in names and len(names) > 1, received, expected)
+
+
+def _saved_key(place):
+    """The key of a cache; None if it cannot be read."""
+    try:
+        return json.loads((place / _KEY).read_text())
+    except (ValueError, RecursionError):
         return None
-    require(
-        (place / _KEY).is_file(),
-        f"folder={str(path)!r}, which is not a cache",
-        "a new folder, or a folder that cached has written",
-    )
-    return np.load(place / _IMAGES, mmap_mode="r")
 
 
-def _is_cache_of(part, key, path, images):
-    """Whether a cache has the key of a set, and some of its images are what the set loads now."""
-    if json.loads((recovered(path) / _KEY).read_text()) != key or len(images) != len(part):
-        return False
+def _are_images_of(part, images):
+    """Whether some images of a cache are what the set loads now."""
     rows = _some_rows(len(part))
-    return np.array_equal(part.take(rows).examples(), images[rows])
+    return len(images) == len(part) and np.array_equal(part.take(rows).examples(), images[rows])
 
 
 def _key(part):
@@ -113,6 +129,7 @@ def _write(path, part, key):
                 file.write(np.ascontiguousarray(examples).data)
                 show_progress("examples cached", done + len(examples), len(part))
         (new / _KEY).write_text(json.dumps(key))
+        write_checksums(new)
 
 
 def _blocks(part):

@@ -1,12 +1,12 @@
 """Lists of pairs for verification, in the format of Labeled Faces in the Wild."""
 
 import os
-import pathlib
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfdml._checks import require
+from tfdml.datasets.text import read_utf8
 
 _FORM = """
 10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow
@@ -58,13 +58,14 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
         `PairList` with 6,000 pairs of 7,701 images for the original `pairs.txt`.
 
     Raises:
-        ValueError: a list of another form, or with missing or additional pairs; the error names the line.
+        ValueError: a list of another form or not in UTF-8, a name with a slash, or missing or additional pairs; the
+            error names the line.
         OSError: the list cannot be read.
 
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007.
     """
-    header, *lines = [line.split() for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()] or [[]]
+    header, *lines = [line.split() for line in read_utf8(path).splitlines()] or [[]]
     while lines and not lines[-1]:
         lines.pop()
     folds, matched = _counts(path, header)
@@ -98,19 +99,24 @@ def _require_all_pairs(path, lines, folds, matched):
 
 
 def _matched(path, number, line):
-    right = len(line) == 3 and line[1].isdecimal() and line[2].isdecimal()
+    right = len(line) == 3 and _is_image(*line[:2]) and _is_image(line[0], line[2])
     _require_form(path, number, line, right, "a matched pair: name, number, number")
     return [_name(line[0], line[1]), _name(line[0], line[2])]
 
 
 def _mismatched(path, number, line):
-    right = len(line) == 4 and line[1].isdecimal() and line[3].isdecimal() and line[0] != line[2]
+    right = len(line) == 4 and _is_image(*line[:2]) and _is_image(*line[2:]) and line[0] != line[2]
     _require_form(path, number, line, right, "a mismatched pair: name, number, another name, number")
     return [_name(line[0], line[1]), _name(line[2], line[3])]
 
 
 def _require_form(path, number, line, right, expected):
     require(right, f"line {number} of {str(path)!r}: {' '.join(line)!r}", f"{expected}, as in{_FORM}\n")
+
+
+def _is_image(person, number):
+    """Whether the two words name an image; a slash would lead to another folder."""
+    return number.isdecimal() and "/" not in person and person != ".."
 
 
 def _name(person, number):

@@ -13,6 +13,7 @@ from tfdml._memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import splits
 from tfdml.datasets.cache import cached, fingerprint
 from tfdml.datasets.description import Description, describe
+from tfdml.datasets.text import require_utf8
 from tfdml.datasets.verification import Verification, broken, verify
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class LabeledSet:
 
     Raises:
         ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
-            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes.
+            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes; a path or a class
+            name that is not UTF-8.
     """
 
     labels: np.ndarray = field(metadata=COLUMN)
@@ -65,6 +67,8 @@ class LabeledSet:
         given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
+        require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
+        require_utf8("class_names", self.class_names)
         labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
         for name in _columns(self):
             if len(getattr(self, name)) != len(labels):
@@ -268,9 +272,11 @@ class LabeledSet:
         The file takes `examples * height * width * channels` bytes of disk for uint8 images, and no main memory:
         samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
 
-        If the folder has a cache of this set, it is used. A cache is that of this set if paths, sizes and modification
-        times of all files, boxes and settings of `load` are the same, and some examples, loaded again, are equal. Any
-        other cache is replaced, with a warning. The folder is written in one step, also if several processes do it.
+        If the folder has a cache of this set, it is used. A cache is reused if paths, sizes and modification times of
+        all files, boxes and settings of `load` are the same, some examples, loaded again, are equal, and all of its
+        files have the checksums in `SHA256SUMS`. Any other cache, also a damaged one, is replaced, with a warning.
+        The checksums are compared in this call only: the file is read once, at 1 to 2 GB per second of a core and not
+        faster than the disk. The folder is written in one step, also if several processes do it.
 
         Args:
             folder: a new folder, or one that holds a cache. Each part of a data set needs its own.
@@ -282,7 +288,8 @@ class LabeledSet:
             `load` and `boxes`, which refer to the original images.
 
         Raises:
-            ValueError: a folder with other files, a set without examples, or examples that are not arrays of numbers.
+            ValueError: a folder with other files, which stay as they are; a set without examples; or examples that are
+                not arrays of numbers.
             OSError: a missing file, a folder that cannot be written, or too little space on the disk.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
         """

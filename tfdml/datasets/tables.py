@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import functools
 import math
 import os
 import pathlib
@@ -14,6 +15,7 @@ from tfdml._checks import require
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.records import LabeledSet
 from tfdml.datasets.splits import as_split_names, with_shared_names
+from tfdml.datasets.text import is_utf8, printable, read_utf8
 
 Loader = Callable[..., Any]
 Table = str | os.PathLike | Mapping[str, Any] | Any
@@ -86,9 +88,9 @@ def table(
         box: four column names of the left, upper, right and lower border of the object, in pixels of the upright image;
             None for no boxes.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
-        on_error: what to do with rows without a path, label, split, group or box, with a path outside `root`, and with
-            a path that is not a file: raise an error that counts them by reason ("error"), or list them in `skipped`
-            with the reason ("skip").
+        on_error: what to do with rows without a path, label, split, group or box, with text that is not UTF-8, with a
+            path outside `root`, with a link on the path that leads out of `root`, and with a path that is not a file:
+            raise an error that counts them by reason ("error"), or list them in `skipped` with the reason ("skip").
 
     Returns:
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
@@ -96,7 +98,9 @@ def table(
     Raises:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a source or a file of another kind, a missing column, columns of different lengths, a line with more
-            cells than columns, a split without rows, no row that can be used, and the rows that `on_error` is about.
+            cells than columns, an open quote or a cell above 131,072 characters (the error names the line), a text file
+            that is not UTF-8, a damaged Parquet file, a split without rows, no row that can be used, and the rows that
+            `on_error` is about.
     """
     require(on_error in ("error", "skip"), f"on_error={on_error!r}", "'error' or 'skip'")
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")
@@ -106,7 +110,9 @@ def table(
     names = None if splits is None else as_split_names(splits)
     elsewhere = {} if names is None else _in_other_splits(rows, names)
     base = _root(source, root)
-    problems = {i: reason for i, row in enumerate(rows) if i not in elsewhere and (reason := _problem(row, base))}
+    real_path = functools.cache(os.path.realpath)  # The rows have few folders.
+    reasons = {i: _problem(row, base, real_path) for i, row in enumerate(rows) if i not in elsewhere}
+    problems = {i: reason for i, reason in reasons.items() if reason}
     _require_usable(rows, problems, elsewhere, on_error)
     skipped = sorted((elsewhere | problems).items())
     kept = [row for i, row in enumerate(rows) if i not in problems and i not in elsewhere]
@@ -164,17 +170,31 @@ def _values(rows, option):
     return {i: _text(row[option], option) for i, row in enumerate(rows) if not _is_missing(row[option])}
 
 
-def _problem(row, root):
-    """The reason why a row cannot be used; empty if it can."""
+def _problem(row, root, real_path):
+    """The reason why a row cannot be used; empty if it can. `real_path` follows the links of a folder."""
     for option in ("path", "label", "split", "group"):
         if option in row and _is_missing(row[option]):
             return f"no {option}"
+        if option in row and not is_utf8(str(row[option])):
+            return f"a {option} that is not UTF-8"
     if "box" in row and not _is_box(row["box"]):
         return "no box"
-    file = _file(root, row)
-    if not os.path.abspath(file).startswith(os.path.join(os.path.abspath(root), "")):
+    return _file_problem(_file(root, row), root, real_path)
+
+
+def _file_problem(file, root, real_path):
+    """The reason why a file cannot be used; empty if it can."""
+    if not _is_below(os.path.abspath(file), os.path.abspath(root)):
         return "outside root"
-    return "" if os.path.isfile(file) else "not a file"
+    if not os.path.isfile(file):
+        return "not a file"
+    folder, name = os.path.split(file)
+    real = os.path.realpath(file) if os.path.islink(file) else os.path.join(real_path(folder), name)
+    return "" if _is_below(real, real_path(root)) else "a link out of root"
+
+
+def _is_below(path, folder):
+    return path.startswith(os.path.join(folder, ""))
 
 
 def _file(root, row):
@@ -216,7 +236,7 @@ def _require_usable(rows, problems, elsewhere, on_error):
 
 def _name_of(number, row):
     """How a row is identified: by its path if it has one, else by its number from 0."""
-    return f"row {number}" if _is_missing(row["path"]) else str(row["path"])
+    return f"row {number}" if _is_missing(row["path"]) else printable(str(row["path"]))
 
 
 def _root(source, root):
@@ -267,16 +287,52 @@ def _opened_parquet(path):
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError("A Parquet file is read by pyarrow: pip install tfdml[tables].") from error
-    return parquet.read_schema(path).names, lambda name: parquet.read_table(path, columns=[name])[name].to_pylist()
+    return _whole(path, parquet.read_schema).names, lambda name: _whole(
+        path, lambda file: parquet.read_table(file, columns=[name])[name].to_pylist()
+    )
+
+
+def _whole(path, read):
+    """`read(file)` of a Parquet file, or the ValueError of a damaged one."""
+    try:
+        with path.open("rb") as file:
+            return read(file)
+    except Exception as error:  # Each damage fails in its own way.
+        raise ValueError(
+            f"Received {str(path)!r}, which cannot be read as Parquet ({error}), expected a whole file. Write it again."
+        ) from error
 
 
 def _opened_text(path, delimiter):
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-        names = next(lines, [])
-        require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
-        rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
+    lines = _lines(path, delimiter)
+    names = next(lines, [])
+    require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
+    rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
     long = [number for number, cells in enumerate(rows) if len(cells) > len(names)]
     received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"
     require(not long, received, "one cell per column. Quote cells that contain the delimiter")
     return names, lambda name: [cells[names.index(name)] for cells in rows]
+
+
+def _lines(path, delimiter):
+    """The cells of each line of a text file; a quoted cell may continue over several lines."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+        while (cells := _next_line(path, lines)) is not None:
+            yield cells
+
+
+def _next_line(path, lines):
+    """The cells of the next line; None at the end."""
+    start = lines.line_num + 1
+    try:
+        return next(lines, None)
+    except UnicodeDecodeError:
+        read_utf8(path)  # raises the error that names the line
+        raise
+    except csv.Error as error:
+        raise ValueError(
+            f"Received line {start} of {str(path)!r}, which cannot be read ({error}), expected cells of at most "
+            f"{csv.field_size_limit():,} characters whose quotes are closed. Correct the file, or read it yourself and "
+            "pass the data frame."
+        ) from error

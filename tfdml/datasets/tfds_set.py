@@ -120,6 +120,6 @@ def _numbered(labels, feature):
     require(not kinds, f"labels of type {', '.join(kinds)}", "classes, text or whole numbers. Name another label=")
     if hasattr(feature, "names"):
         return np.array(labels, np.int64), tuple(feature.names)
-    texts = [label.decode() if isinstance(label, bytes) else label for label in labels]
+    texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
     names, numbers = np.unique(texts, return_inverse=True)
     return numbers, tuple(map(str, names.tolist()))

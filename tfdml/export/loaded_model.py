@@ -35,7 +35,7 @@ class LoadedModel:
         self.signatures = dict(self._served.signatures)
         self._embed = self.signatures["serving_default"]
         extra = folder / "assets.extra"
-        self.preprocessing = Preprocessing(**json.loads((extra / "preprocessing.json").read_text()))
+        self.preprocessing = Preprocessing.from_config(json.loads((extra / "preprocessing.json").read_text()))
         names = extra / "class_names.json"
         self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
         search = extra / "search.json"

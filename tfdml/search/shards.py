@@ -86,7 +86,10 @@ def _parts_of_npy(path, size):
     name = f"shard {str(path)!r}"
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        size_of_file, expected = path.stat().st_size, array.offset + array.nbytes
+        if size_of_file != expected:
+            raise ValueError(f"{size_of_file:,} bytes, {expected:,} by its header")
+    except Exception as error:  # Each damage of a header fails in its own way.
         raise _damaged(name, error) from error
     _require_matrix(array, name)
     for rows in _slices(len(array), size):
@@ -96,16 +99,16 @@ def _parts_of_npy(path, size):
 def _parts_of_parquet(path, size):
     """Row groups of the column `embedding`; each is read at once."""
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError("A Parquet file is read by pyarrow: pip install tfdml[tables].") from error
     name = f"shard {str(path)!r}"
     try:
-        file = parquet.ParquetFile(path)
-        counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        file.schema_arrow.field("embedding")
-    except (pyarrow.ArrowException, OSError, KeyError) as error:
+        with path.open("rb") as content:  # Arrow opens names in UTF-8 only.
+            file = parquet.ParquetFile(content)
+            counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            file.schema_arrow.field("embedding")
+    except Exception as error:  # Each damage fails in its own way.
         raise _damaged(name, error) from error
     for group, count in enumerate(counts):
         for rows in _slices(count, size):
@@ -115,7 +118,8 @@ def _parts_of_parquet(path, size):
 def _read_group(path, group, rows):
     from pyarrow import parquet
 
-    column = parquet.ParquetFile(path).read_row_group(group, columns=["embedding"])["embedding"]
+    with path.open("rb") as content:
+        column = parquet.ParquetFile(content).read_row_group(group, columns=["embedding"])["embedding"]
     column = column.slice(rows.start, rows.stop - rows.start).combine_chunks()
     return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
 

@@ -103,7 +103,7 @@ def _objects(values):
         "metrics": {name: Measured(**found) for name, found in values["metrics"].items()},
         "towers": tuple(values["towers"]),
         "input": tuple(values["input"]),
-        "preprocessing": Preprocessing(**values["preprocessing"]),
+        "preprocessing": Preprocessing.from_config(values["preprocessing"]),
     }
 
 
