@@ -23,6 +23,7 @@ spec = importlib.util.spec_from_file_location("files", {_atomic.__file__!r})
 files = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(files)
 path = pathlib.Path(sys.argv[1])
+listed = (lambda folder: set("0123")) if "folder" in sys.argv else None
 if "fallback" in sys.argv:
     files._RENAMEAT2 = None
 """
@@ -31,7 +32,7 @@ HAMMER = """
 count, end = 0, time.monotonic() + 0.7
 while time.monotonic() < end:
     text = f"{os.getpid()} {count} " * 9_999
-    with files.atomic_write(path) as new:
+    with files.atomic_write(path, listed) as new:
         if "folder" in sys.argv:
             new.mkdir()
             for part in range(4):
@@ -43,7 +44,7 @@ print(count)
 """
 
 HALF = """
-with files.atomic_write(path) as new:
+with files.atomic_write(path, listed) as new:
     if "folder" in sys.argv:
         new.mkdir()
         new /= "0"
@@ -54,7 +55,7 @@ with files.atomic_write(path) as new:
 
 DIE_BETWEEN_RENAMES = """
 files.os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-with files.atomic_write(path) as new:
+with files.atomic_write(path, listed) as new:
     new.mkdir()
     for part in range(4):
         (new / str(part)).write_text("new")
@@ -86,8 +87,13 @@ def write(path, text, kind):
         (path / str(part)).write_text(text)
 
 
+def listed(folder):
+    """Names of the files of a folder that `write` wrote."""
+    return {str(part) for part in range(PARTS)}
+
+
 def replace(path, text, kind):
-    with atomic_write(path) as new:
+    with atomic_write(path, None if kind == "file" else listed) as new:
         write(new, text, kind)
 
 
@@ -113,7 +119,7 @@ def test_an_error_leaves_the_old_version(tmp_path, kind):
     replace(tmp_path / "thing", "old", kind)
 
     def write_half():
-        with atomic_write(tmp_path / "thing") as new:
+        with atomic_write(tmp_path / "thing", None if kind == "file" else listed) as new:
             write(new, "half", kind)
             raise RuntimeError("out of luck")
 
@@ -138,16 +144,79 @@ def test_an_error_of_the_rename_leaves_the_old_version(tmp_path, kind, monkeypat
 
 
 @FOLDERS
-def test_a_folder_replaces_a_file_and_a_file_a_folder(tmp_path, kind):
-    for text, of in (("a", "file"), ("b", kind), ("c", "file")):
-        replace(tmp_path / "thing", text, of)
-        assert look(tmp_path / "thing") == text
+def test_a_folder_does_not_replace_a_file_nor_a_file_a_folder(tmp_path, kind):
+    replace(tmp_path / "file", "a", "file")
+    replace(tmp_path / "folder", "b", kind)
+    with pytest.raises(FileExistsError, match="which is a file, expected the name of a folder"):
+        replace(tmp_path / "file", "c", kind)
+    with pytest.raises(FileExistsError, match="which is a folder, expected the name of a file"):
+        replace(tmp_path / "folder", "c", "file")
+    assert (look(tmp_path / "file"), look(tmp_path / "folder")) == ("a", "b")
+
+
+FOREIGN = ["notes.txt", ".hidden", "deep/er/notes.txt", "link", "deep/link"]
+
+
+@FOLDERS
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_folder_with_a_file_that_its_writer_does_not_know_stays_as_it_is(tmp_path, kind, name):
+    replace(tmp_path / "thing", "old", kind)
+    (tmp_path / "thing" / name).parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith("link"):
+        (tmp_path / "thing" / name).symlink_to(tmp_path)
+    else:
+        (tmp_path / "thing" / name).write_text("mine")
+    with pytest.raises(FileExistsError, match=f"a folder with '{name}', which is not a file of an earlier version"):
+        replace(tmp_path / "thing", "new", kind)
+    assert look(tmp_path / "thing") == "old"
+    assert os.path.lexists(tmp_path / "thing" / name)
     assert names(tmp_path) == ["thing"]
+
+
+@FOLDERS
+def test_a_file_that_comes_while_a_folder_is_written_stays(tmp_path, kind):
+    replace(tmp_path / "thing", "old", kind)
+
+    def write_beside_a_user():
+        with atomic_write(tmp_path / "thing", listed) as new:
+            write(new, "new", kind)
+            (tmp_path / "thing" / "notes.txt").write_text("mine")
+
+    with pytest.raises(FileExistsError, match=r"notes\.txt"):
+        write_beside_a_user()
+    assert look(tmp_path / "thing") == "old"
+    assert names(tmp_path) == ["thing"]
+
+
+@FOLDERS
+def test_empty_folders_are_replaced(tmp_path, kind):
+    (tmp_path / "thing" / "deep").mkdir(parents=True)
+    replace(tmp_path / "thing", "new", kind)
+    assert look(tmp_path / "thing") == "new"
+
+
+@pytest.mark.parametrize("target", ["real/thing", "real/none"])
+def test_a_link_stays_and_its_target_is_written(tmp_path, kind, target):
+    (tmp_path / "real").mkdir()
+    replace(tmp_path / "real" / "thing", "old", kind)
+    (tmp_path / "link").symlink_to(target)
+    replace(tmp_path / "link", "new", kind)
+    assert (tmp_path / "link").readlink() == Path(target)
+    assert look(recovered(tmp_path / "link")) == look(tmp_path / target) == "new"
+    assert names(tmp_path) == ["link", "real"]
+    assert names(tmp_path / "real") == sorted({"thing", Path(target).name})
+
+
+def test_a_link_to_itself_is_an_error_and_stays(tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(OSError, match="link"):
+        replace(tmp_path / "link", "new", "file")
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_nothing_of_an_old_folder_stays_in_a_new_one(tmp_path, kind):
     for name in ("old", "new"):
-        with atomic_write(tmp_path / "thing") as new:
+        with atomic_write(tmp_path / "thing", lambda folder: {"old"}) as new:
             new.mkdir()
             (new / name).touch()
     assert names(tmp_path / "thing") == ["new"]
@@ -227,7 +296,7 @@ def test_a_reader_puts_back_the_folder_of_a_writer_that_died_between_two_renames
 @FOLDERS
 def test_so_does_the_next_writer_before_it_begins(tmp_path, kind):
     die_between_the_renames(tmp_path / "thing")
-    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "thing"):
+    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "thing", listed):
         assert look(tmp_path / "thing") == "old"
         raise RuntimeError
     assert look(tmp_path / "thing") == "old"
@@ -322,6 +391,6 @@ def test_without_locks_writers_stay_apart_and_what_one_left_stays(tmp_path, monk
     replace(path, "third", "file")
     assert len(names(tmp_path)) == 2
     die_between_the_renames(tmp_path / "folder")
-    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "folder"):
+    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "folder", listed):
         raise RuntimeError
     assert look(tmp_path / "folder") == "old"

@@ -21,6 +21,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -60,8 +61,8 @@ def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Itera
         OSError: `path` cannot be written; see `as_writable_path`.
     """
     path = _target(as_writable_path(path))
-    require_replaceable(path, listed)
     _sweep(path)
+    require_replaceable(path, listed)
     workspace, lock = _workspace(path)
     try:
         new = workspace / f"new{path.suffix}"
@@ -108,14 +109,16 @@ def require_replaceable(path: str | os.PathLike, listed: Listed | None = None) -
             is not listed; the first one is named.
     """
     path = _target(path)
-    received = f"Received path={str(path)!r}, "
-    if listed is None:
-        if path.is_dir():
-            raise FileExistsError(f"{received}which is a folder, expected the name of a file. Choose another path.")
-    elif path.is_dir():
-        _require_listed(path, listed(path))
-    elif os.path.lexists(path):
-        raise FileExistsError(f"{received}which is a file, expected the name of a folder. Choose another path.")
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    if is_folder != (listed is not None):
+        kind, expected = ("folder", "file") if is_folder else ("file", "folder")
+        received = f"Received path={str(path)!r}, which is a {kind}"
+        raise FileExistsError(f"{received}, expected the name of a {expected}. Choose another path.")
+    if listed is not None:
+        read_whole(path, lambda folder: _require_listed(folder, listed(folder)))
 
 
 def _require_listed(folder, names):
@@ -133,7 +136,12 @@ def _require_listed(folder, names):
 def _target(path):
     """The path that a symbolic link leads to, which need not exist; any other path as it is."""
     path = Path(path).expanduser()
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise OSError(
+            errno.ELOOP, "Received a symbolic link that leads to itself, expected a file or folder", str(path)
+        )
+    return target
 
 
 def recovered(path: str | os.PathLike) -> Path:
@@ -198,7 +206,7 @@ def _workspace(path):
         with contextlib.suppress(FileNotFoundError):  # another writer removed it before it was locked
             lock = _open_lock(workspace)
             _locked(lock)
-            if (workspace / "lock").exists():
+            if _is_lock_of(lock, workspace):
                 return workspace, lock
             os.close(lock)
 
@@ -212,6 +220,14 @@ def _workspaces(path):
 
 def _open_lock(workspace):
     return os.open(workspace / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+
+
+def _is_lock_of(lock, workspace):
+    """Whether an open lock is the present one of a workspace, not a removed one whose name is used again."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(workspace / "lock"))
+    except FileNotFoundError:
+        return False
 
 
 def _locked(lock, *, wait=True):
@@ -232,7 +248,7 @@ def _sweep(path):
         with contextlib.suppress(OSError):  # the folder is gone, or belongs to another user
             lock = _open_lock(workspace)
             try:
-                if _locked(lock, wait=False):
+                if _locked(lock, wait=False) and _is_lock_of(lock, workspace):
                     _clear(workspace, path)
             finally:
                 os.close(lock)
@@ -242,7 +258,7 @@ def _publish(new, path, workspace):
     """Move `new` to `path`, in one step if the system supports it."""
     moved = False
     while not moved:
-        if path.is_dir() or (new.is_dir() and os.path.lexists(path)):
+        if new.is_dir() and os.path.lexists(path):
             if _exchanged(new, path):
                 return
             _set_aside(path, workspace)
@@ -260,8 +276,8 @@ def _moved(new, path):
     """Rename `new` to `path`; returns False if another writer's folder is there by now."""
     try:
         os.replace(new, path)
-    except OSError:
-        if not path.is_dir():
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return False
     return True

@@ -229,7 +229,7 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
         callbacks.ExportBest(tmp_path / "model", best=float("nan"))
     with pytest.raises(OSError, match="expected a place that can be written"):
         callbacks.ExportBest(tmp_path / "file" / "model")
-    with pytest.raises(ValueError, match="something other than a SavedModel"):
+    with pytest.raises(FileExistsError, match="which is a file, expected the name of a folder"):
         callbacks.ExportBest(tmp_path / "file")
     with pytest.raises(ValueError, match=r"ends in '\.keras'"):
         callbacks.TrainingCheckpoint(tmp_path / "model.h5")

@@ -299,7 +299,7 @@ def bad(here):
         ("evaluate damaged photos", 2, "MODEL='damaged': Received path='damaged', a SavedModel that cannot be read"),
         ("evaluate photos photos", 2, "MODEL='photos': Received path='photos', which holds no SavedModel"),
         ("evaluate model photos --preprocessing view.json", 2, "--preprocessing view.json: "),
-        ("embed photos photos --model model", 1, "holds something other than embeddings"),
+        ("embed photos photos --model model", 1, "which is not a file of an earlier version"),
         ("embed photos out.npy --model model", 1, "expected a .parquet file, or a folder"),
         ("search model nothing text.png", 2, "INDEX='nothing': Received path='nothing', expected embeddings"),
         ("search model of-dim-3 text.png", 2, "IMAGE: Received text.png: 5 bytes that are not an image"),

@@ -338,7 +338,7 @@ def contents(folder):
 def test_what_is_not_an_export_is_never_overwritten(model, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="holds something other than a SavedModel"):
+    with pytest.raises(FileExistsError, match=r"a folder with 'chapter\.txt'"):
         export.saved_model(model, tmp_path / "thesis")
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
 

@@ -254,7 +254,7 @@ def test_earlier_embeddings_are_replaced_and_nothing_else(tmp_path):
     assert len(models.read_embeddings(tmp_path / "out")) == 3
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.png").write_bytes(b"")
-    with pytest.raises(ValueError, match="holds something other than embeddings"):
+    with pytest.raises(FileExistsError, match=r"a folder with '1\.png'"):
         models.write_embeddings(Flat(), PIXELS, tmp_path / "photos")
     with pytest.raises(ValueError, match=r"expected a .parquet file, or a folder"):
         models.write_embeddings(Flat(), PIXELS, tmp_path / "out.npy")

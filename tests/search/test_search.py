@@ -338,7 +338,7 @@ def test_saving_replaces_an_index_and_nothing_else(tmp_path):
     assert len(search.load(tmp_path / "index")) == 50
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("keep")
-    with pytest.raises(FileExistsError, match="Pick another"):
+    with pytest.raises(FileExistsError, match="Choose another path"):
         search.Exact(x).save(tmp_path / "mine")
     assert files_below(tmp_path / "mine") == ["thesis.txt"]
 

@@ -253,7 +253,7 @@ def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
         zoo.save(trained, "x", LABELS, summary="", **ABOUT)
     (root / "mine").mkdir()
     (root / "mine" / "thesis.txt").write_text("mine")
-    with pytest.raises(ValueError, match="which is not an entry"):
+    with pytest.raises(FileExistsError, match=r"a folder with 'thesis\.txt'"):
         zoo.save(trained, "mine", DATA, summary="", **ABOUT)
     assert sorted(place.name for place in root.iterdir()) == ["README.md", "mine", "pair", "squares"]
 

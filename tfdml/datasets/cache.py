@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._atomic import atomic_write, read_whole
+from tfdml._atomic import atomic_write, read_whole, require_replaceable
 from tfdml._checks import require
 from tfdml._checksums import SUMS, problems, write_checksums
 from tfdml._progress import show_progress
@@ -40,7 +40,7 @@ def _opened(part, key, place):
     """The images of a cache, or None; and the reason why they cannot be used, empty where there is nothing."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return None, ""
-    _require_cache(place)
+    require_replaceable(place, _listed_files)
     if _saved_key(place) not in (key, None):
         return None, _OTHER
     damage = problems(place)
@@ -50,13 +50,10 @@ def _opened(part, key, place):
     return (images, "") if _are_images_of(part, images) else (None, _OTHER)
 
 
-def _require_cache(place):
-    """Raise a ValueError unless a place holds files of a cache, which may be damaged, and nothing else."""
-    names = sorted(child.name for child in place.iterdir()) if place.is_dir() else []
-    foreign = [name for name in names if name not in (_IMAGES, _KEY, SUMS)]
-    received = f"folder={str(place)!r}, which is not a cache" + (f" because of {foreign[0]!r}" if foreign else "")
-    expected = "a new folder, or a folder that cached has written"
-    require(not foreign and _KEY in names and len(names) > 1, received, expected)
+def _listed_files(folder):
+    """Names of the files of a cache, which may be damaged; empty where its key, or all else, is missing."""
+    is_ours = (folder / _KEY).is_file() and any((folder / name).is_file() for name in (_IMAGES, SUMS))
+    return frozenset({_IMAGES, _KEY, SUMS}) if is_ours else frozenset()
 
 
 def _saved_key(place):
@@ -120,7 +117,7 @@ def _settings(load):
 
 def _write(path, part, key):
     """Write images and key, in one step for those who read."""
-    with atomic_write(path) as new:
+    with atomic_write(path, _listed_files) as new:
         new.mkdir()
         with (new / _IMAGES).open("wb") as file:
             for done, examples in _blocks(part):

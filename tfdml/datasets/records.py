@@ -288,8 +288,8 @@ class LabeledSet:
             `load` and `boxes`, which refer to the original images.
 
         Raises:
-            ValueError: a folder with other files, which stay as they are; a set without examples; or examples that are
-                not arrays of numbers.
+            FileExistsError: a folder with other files, which stay as they are; the first one is named.
+            ValueError: a set without examples, or examples that are not arrays of numbers.
             OSError: a missing file, a folder that cannot be written, or too little space on the disk.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
         """

@@ -76,7 +76,8 @@ def save(
 
     Raises:
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
-        ValueError: a name of another form; data that are not a labeled set; another metric; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.
+        ValueError: a name of another form; data that are not a labeled set; another metric; the errors of
+            `tfdml.evaluate` and `tfdml.export.saved_model`.
         OSError: the folder cannot be written.
     """
     folder = _entry_path(name, root)
