@@ -133,7 +133,7 @@ def _require_listed(folder, names):
         )
 
 
-def _target(path):
+def _target(path: str | os.PathLike) -> Path:
     """The path that a symbolic link leads to, which need not exist; any other path as it is."""
     path = Path(path).expanduser()
     target = Path(os.path.realpath(path)) if path.is_symlink() else path

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from tfdml import callbacks, losses, models
 from tfdml._atomic import atomic_write
+from tfdml._checksums import write_checksums
 from tfdml.callbacks import export_best
+from tfdml.export.saved_model import CHECKSUMS
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 1), dtype="uint8")
 LABELS = np.arange(8) // 2
@@ -74,10 +76,13 @@ def folder(tmp_path, monkeypatch):
     """A folder for exports that hold the epoch of their model, and none of the seconds that a SavedModel takes."""
 
     def write(model, path, *, assets_extra):
-        with atomic_write(path) as partial:
+        files = {"assets.extra/versions.json", "assets.extra/best.json", "saved_model.pb", CHECKSUMS}
+        with atomic_write(path, lambda folder: files) as partial:
             (partial / "assets.extra").mkdir(parents=True)
+            (partial / "assets.extra" / "versions.json").write_text("{}")
             (partial / "assets.extra" / "best.json").write_bytes(assets_extra["best.json"])
             (partial / "saved_model.pb").write_text(str(int(model.optimizer.iterations) - 1))
+            write_checksums(partial, CHECKSUMS)
 
     monkeypatch.setattr(export_best, "saved_model", write)
     return tmp_path / "model"

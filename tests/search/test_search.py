@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from tests.search.products import unsteady
 from tfdml import search
-from tfdml.search import blocks
+from tfdml.search import blocks, files
 from tfdml.search import scores as pair_scores
 from tfdml.search.nearest import largest
 
@@ -352,7 +352,7 @@ def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch
     def full(*args, **kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(json, "dumps", full)
+    monkeypatch.setattr(files.Files, "put", full)
     with pytest.raises(OSError, match="No space left"):
         new.save(tmp_path / "index")
     monkeypatch.undo()
