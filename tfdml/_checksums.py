@@ -8,7 +8,8 @@ from tfdml._checks import require
 
 SUMS = "SHA256SUMS"
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+"  # one name; not the folder itself or the one above
-_LINE = re.compile(rf"([0-9a-f]{{64}})  ({_PART}(?:/{_PART})*)")
+_NAME = rf"{_PART}(?:/{_PART})*"
+_LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
 
 
 def write_checksums(folder: Path, sums: str = SUMS) -> None:
@@ -54,6 +55,11 @@ def parsed(content: bytes) -> dict[str, str]:
     expected = "lines of a checksum and the name of a file, sorted by name"
     require(bool(listed) and _text(listed).encode() == content, "checksums of another form", expected)
     return listed
+
+
+def is_listable(name: str) -> bool:
+    """Whether a checksum file can hold a name: relative, of letters, digits, ".", "_" and "-", inside the folder."""
+    return re.fullmatch(_NAME, name) is not None
 
 
 def listed_files(folder: Path, sums: str = SUMS) -> frozenset[str]:

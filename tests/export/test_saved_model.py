@@ -299,6 +299,7 @@ def test_sessions_of_tensorflow_1_serve_it(marking, images):
         ({"assets_extra": {"../best.json": b""}}, r"Received '../best.json' in assets_extra, expected relative names"),
         ({"assets_extra": {"/etc/best.json": b""}}, "expected relative names"),
         ({"assets_extra": {"": b""}}, "expected relative names"),
+        ({"assets_extra": {"my notes.txt": b""}}, r"of letters, digits, '\.', '_' and '-'"),
     ],
 )
 def test_wrong_options_are_named_and_nothing_is_written(model, options, message, tmp_path):

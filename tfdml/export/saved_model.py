@@ -5,14 +5,14 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from tfdml._atomic import as_writable_path, atomic_write, recovered, require_replaceable
 from tfdml._checks import require
-from tfdml._checksums import listed_files, write_checksums
+from tfdml._checksums import is_listable, listed_files, write_checksums
 from tfdml._environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_search import Search, as_search
@@ -239,8 +239,8 @@ def require_export_options(
     if on_error not in ("fail", "mark"):
         raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
     for name in assets_extra or {}:
-        if not name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise ValueError(f"Received {name!r} in assets_extra, expected relative names of files inside that folder.")
+        expected = "relative names of files inside that folder, of letters, digits, '.', '_' and '-'"
+        require(is_listable(name), f"{name!r} in assets_extra", expected)
 
 
 def _write_extra(folder, contents):
