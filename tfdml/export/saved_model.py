@@ -5,7 +5,7 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import keras
