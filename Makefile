@@ -72,6 +72,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/jpeg_pixels.py
 	$(BIN)/python benchmarks/caches.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/scan.py
