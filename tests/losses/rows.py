@@ -252,6 +252,12 @@ ROWS = {
     "triplet, swapped, mean of active": row(
         losses.TripletLoss, loops.triplet, WITHIN, BRANCH, swap=True, normalize="active"
     ),
+    "triplet, swapped, on signal-to-noise ratios": row(
+        losses.TripletLoss, loops.triplet, WITHIN, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
+    ),
+    "triplet, hardest negatives, swapped, on signal-to-noise ratios": chosen(
+        miners.hardest_negatives, "hardest", WITHIN, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
+    ),
     "triplet, hardest negatives": chosen(miners.hardest_negatives, "hardest", BRANCH, distance="euclidean"),
     "triplet, hardest negatives, swapped": chosen(
         miners.hardest_negatives, "hardest", WITHIN, BRANCH, swap=True, margin=1.0

@@ -102,10 +102,11 @@ class Proxies(References):
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
+        embeddings = ops.convert_to_tensor(embeddings)
         if self.sampled is not None:
             require(match is None, f"sampled={self.sampled} and a match", "one of them: a sample holds equal class ids")
             return self._nan_outside(self._pairs_with_a_sample(labels, embeddings))
-        pairs = pairs_with(labels, embeddings, self.labels, ops.convert_to_tensor(self.vectors), match)
+        pairs = pairs_with(labels, embeddings, self.labels, _for_embeddings(embeddings, self.vectors), match)
         return pairs if match is not None else self._nan_outside(pairs)
 
     def _pairs_with_a_sample(self, labels, embeddings):
@@ -116,7 +117,7 @@ class Proxies(References):
         rows = self.per_class * places + ops.arange(ops.shape(places)[0], dtype="int32") % self.per_class
         is_repeated = ops.concatenate([_repeated(own), ops.any(others[:, None] == own, axis=1)])
         ids = ops.take(ops.convert_to_tensor(self.labels), rows)
-        pairs = pairs_with(labels, embeddings, ids, ops.take(self.vectors, rows, axis=0))
+        pairs = pairs_with(labels, embeddings, ids, _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0)))
         is_repeated = ops.repeat(is_repeated, self.per_class)
         return pairs.drop(positive=is_repeated, negative=is_repeated)
 
@@ -173,6 +174,12 @@ def _ids_of(classes):
 
 def _unit_variance_of_norms(seed):
     return keras.initializers.VarianceScaling(mode="fan_out", distribution="untruncated_normal", seed=seed)
+
+
+def _for_embeddings(embeddings, vectors):
+    """Vectors as a tensor: float64 beside embeddings in float64, else float32."""
+    is_double = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
+    return ops.cast(vectors, "float64" if is_double else "float32")
 
 
 def _repeated(ids):

@@ -139,9 +139,13 @@ def ranked_list(
 
 
 def _mean_of_violations(violation, scale, weights):
-    """Mean of the violations above 0 of each row, weighted by exp(scale violation); 0 where there is none."""
+    """Mean of the violations above 0 of each row, weighted by exp(scale violation); 0 where there is none.
+
+    The largest exponent of a row is subtracted from all, which changes no mean and lets none overflow.
+    """
     violating = weights * ops.cast(violation > 0, weights.dtype)
-    weights = ops.stop_gradient(violating * ops.exp(scale * violation))
+    exponents = scale * ops.where(violating > 0, violation, 0.0)
+    weights = ops.stop_gradient(violating * ops.exp(exponents - ops.max(exponents, axis=1, keepdims=True)))
     total = ops.sum(weights, axis=1)
     return ops.sum(weights * violation, axis=1) / ops.where(total > 0, total, 1.0)
 

@@ -39,9 +39,10 @@ def triplet(
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
-        swap: compare d_ap with the smaller of d_an and d_pn, so that the positive takes the anchor's place where that
-            is harder. The loss of such a triplet counts for the positive's row. The references must be the batch
-            itself, with symmetric weights.
+        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is that of the end of (a, p) nearer
+            to it. d_pn has the positive first, as d_an has the anchor, also where the distance is not symmetric. The
+            loss of a triplet counts for the row of the nearer end. The references must be the batch itself, with
+            symmetric weights.
         negatives: None for all, or a function that selects one negative per positive, such as
             `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
             per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
@@ -64,63 +65,103 @@ def triplet(
     fixed = ops.stop_gradient(d)
     term = _soft if soft else _ratio(margin) if ratio else _hinge(margin)
     if negatives is None:
-        add = _all_triplets(pairs, fixed, term, swap, normalize)
+        add = (_all_swapped if swap else _all_triplets)(pairs, fixed, term, normalize)
     else:
-        add = _chosen_triplets(pairs, fixed, term, swap, normalize, negatives(pairs, fixed))
-    zeros = ops.zeros_like(fixed[:, 0])
-    sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
-    return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
+        add = (_chosen_swapped if swap else _chosen_triplets)(pairs, fixed, term, normalize, negatives(pairs, fixed))
+    zeros, matrix = ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)
+    if not swap:
+        sums, number, gradient = for_each_positive(pairs, add, (zeros, zeros, matrix))
+        return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
+    sums, number, gradient, from_positive = for_each_positive(pairs, add, (zeros, zeros, matrix, matrix))
+    sums = with_gradient(with_gradient(sums, gradient, d), from_positive, ops.transpose(d))
+    return batch_mean_per_anchor(sums, ops.sum(number))
 
 
-def _all_triplets(pairs, d, term, swap, normalize):
+def _all_triplets(pairs, d, term, normalize):
     """The step that adds one positive per anchor with all negatives of the anchor."""
 
-    def add(p, found, sums, gradient, number):
+    def add(p, found, sums, number, gradient):
         weights = found[:, None] * at(p, pairs.positive) * pairs.negative
-        times = _times_swapped(d, p) if swap else 1.0
-        counted = times * ops.cast(weights > 0, d.dtype)
-        weights = times * weights
-        losses, by_positive, by_negative = term(at(p, d), d)
-        if normalize == "active":
-            counted = ops.where(losses > 0, counted, 0.0)
-        pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
+        total, counted, pull, push = _summed(term(at(p, d), d), weights, normalize)
+        return sums + total, number + counted, gradient + push + put(p, pull, d)
+
+    return add
+
+
+def _all_swapped(pairs, d, term, normalize):
+    """The same with `swap`: the row of a holds the triplets whose negative is nearer to a than to p.
+
+    These are (a, p, n) with d_ap, and (p, a, n) with d_pa. In a tie, each end has its own triplet.
+    """
+    transposed = ops.transpose(d)
+
+    def add(p, found, sums, number, gradient, from_positive):
+        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+        d_pn = ops.take(d, p, axis=0)
+        own, other = weights * ops.cast(d <= d_pn, d.dtype), weights * ops.cast(d < d_pn, d.dtype)
+        total, counted, pull, push = _summed(term(at(p, d), d), own, normalize)
+        other_total, other_counted, other_pull, other_push = _summed(term(at(p, transposed), d), other, normalize)
         return (
-            sums + ops.sum(weights * losses, axis=1),
-            gradient + weights * by_negative + put(p, pull, d),
-            number + ops.sum(counted, axis=1),
+            sums + total + other_total,
+            number + counted + other_counted,
+            gradient + push + other_push + put(p, pull, d),
+            from_positive + put(p, other_pull, d),
         )
 
     return add
 
 
-def _times_swapped(d, p):
-    """Number of times each negative counts in the anchor's row with `swap`: 0, 1, or 2.
+def _summed(terms, weights, normalize):
+    """Of one positive per anchor and all negatives: loss, number of triplets, slopes by d_ap `(A, 1)` and by d_an."""
+    losses, by_positive, by_negative = terms
+    is_counted = (weights > 0) & (losses > 0) if normalize == "active" else weights > 0
+    pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
+    counted = ops.sum(ops.cast(is_counted, weights.dtype), axis=1)
+    return ops.sum(weights * losses, axis=1), counted, pull, weights * by_negative
 
-    The end of (a, p) nearer to the negative acts as the anchor. Both (a, p, n) and (p, a, n) belong to the row of that
-    end, which therefore counts the negative twice. In a tie, each end counts it once.
-    """
-    d_pn = ops.take(d, p, axis=0)
-    return ops.cast(d < d_pn, d.dtype) + ops.cast(d <= d_pn, d.dtype)
 
-
-def _chosen_triplets(pairs, d, term, swap, normalize, choose):
+def _chosen_triplets(pairs, d, term, normalize, choose):
     """The step that adds one positive per anchor with one chosen negative."""
 
-    def add(p, found, sums, gradient, number):
-        n = _one_column_per_anchor(choose(p), p)
-        found = found * ops.cast(n >= 0, d.dtype)
-        n = ops.maximum(n, 0)
-        weights = found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
-        anchors, positives, d_ap, d_an = _ends(d, p, n, swap)
-        losses, by_positive, by_negative = term(d_ap, d_an)
-        counted = found * ops.cast(losses > 0, d.dtype) if normalize == "active" else found
+    def add(p, found, sums, number, gradient):
+        n, found, weights = _chosen(pairs, choose, p, found)
+        losses, by_positive, by_negative = term(at(p, d)[:, 0], at(n, d)[:, 0])
+        rows = ops.arange(ops.shape(d)[0], dtype="int32")
+        slopes = _scattered(rows, [p, n], [weights * by_positive, weights * by_negative], d)
+        return sums + weights * losses, number + _counted(found, losses, normalize), gradient + slopes
+
+    return add
+
+
+def _chosen_swapped(pairs, d, term, normalize, choose):
+    """The same with `swap`: a triplet whose negative is nearer to p is in the row of p."""
+
+    def add(p, found, sums, number, gradient, from_positive):
+        n, found, weights = _chosen(pairs, choose, p, found)
+        d_an, d_pn = at(n, d)[:, 0], at(n, ops.take(d, p, axis=0))[:, 0]
+        losses, by_positive, by_negative = term(at(p, d)[:, 0], ops.minimum(d_an, d_pn))
+        a, nearer = ops.arange(ops.shape(d)[0], dtype="int32"), d_pn < d_an
+        rows, pull, push = ops.where(nearer, p, a), weights * by_positive, weights * by_negative
         return (
-            sums + ops.segment_sum(weights * losses, anchors, num_segments=ops.shape(d)[0]),
-            gradient + _scattered(anchors, [positives, n], [weights * by_positive, weights * by_negative], d),
-            number + counted,
+            sums + ops.segment_sum(weights * losses, rows, num_segments=ops.shape(d)[0]),
+            number + _counted(found, losses, normalize),
+            gradient + _scattered(rows, [p, n], [ops.where(nearer, 0.0, pull), push], d),
+            from_positive + _scattered(rows, [a], [ops.where(nearer, pull, 0.0)], d),
         )
 
     return add
+
+
+def _chosen(pairs, choose, p, found):
+    """The negative of each anchor and positive, 1.0 where there is one, and the weight of the triplet: `(A,)` each."""
+    n = _one_column_per_anchor(choose(p), p)
+    found = found * ops.cast(n >= 0, found.dtype)
+    n = ops.maximum(n, 0)
+    return n, found, found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
+
+
+def _counted(found, losses, normalize):
+    return found * ops.cast(losses > 0, found.dtype) if normalize == "active" else found
 
 
 def _one_column_per_anchor(n, p):
@@ -131,20 +172,6 @@ def _one_column_per_anchor(n, p):
             "for one positive of each anchor."
         )
     return n
-
-
-def _ends(d, p, n, swap):
-    """Rows of the anchors and columns of the positives of triplets (a, p, n), with the distances d_ap and d_an.
-
-    With `swap`, a and p are exchanged where n is nearer to p.
-    """
-    a = ops.arange(ops.shape(d)[0], dtype="int32")
-    d_ap, d_an = at(p, d)[:, 0], at(n, d)[:, 0]
-    if not swap:
-        return a, p, d_ap, d_an
-    d_pn = at(n, ops.take(d, p, axis=0))[:, 0]
-    nearer = d_pn < d_an
-    return ops.where(nearer, p, a), ops.where(nearer, a, p), d_ap, ops.minimum(d_an, d_pn)
 
 
 def _scattered(rows, columns, values, matrix):
@@ -202,8 +229,8 @@ def batch_hard_triplet(
         margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The references must be the
-            batch itself.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
+            also where the distance is not symmetric. The references must be the batch itself.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
 
     Returns:
