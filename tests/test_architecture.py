@@ -26,6 +26,7 @@ ARROWS = {
     "_memory_maps": set(),
     "_backends": set(),
     "_progress": set(),
+    "_terminal": set(),
     "_loading": {"_checks", "_memory_maps"},
     "pairs": {"_checks", "_serialization"},
     "layers": {"_checks", "_serialization", "pairs"},
@@ -71,13 +72,14 @@ ARROWS = {
         "_checks",
         "_checksums",
         "_environment",
+        "_terminal",
         "datasets",
         "evaluation",
         "export",
         "metrics",
         "models",
     },
-    "cli": {"_checks", "datasets", "evaluation", "export", "models", "search", "serving", "zoo"},
+    "cli": {"_checks", "_terminal", "datasets", "evaluation", "export", "models", "search", "serving", "zoo"},
     "__main__": {"cli"},
 }
 
