@@ -116,13 +116,14 @@ LOADED = """
 import sys
 import numpy as np
 import tfdml
+from tfdml import cli
 
 assert tfdml.__file__.startswith(sys.prefix), tfdml.__file__
 model = tfdml.zoo.load("glyphs-2d")
 np.save("embeddings.npy", model.predict_on_batch(np.load("images.npy")))
 assert tfdml.zoo.list().names == ("glyphs-2d", "glyphs-small")
 assert tfdml.zoo.verify("glyphs-small") == ()
-sys.exit(tfdml.cli.main(["zoo", "list"]))
+sys.exit(cli.main(["zoo", "list"]))
 """
 
 

@@ -4,7 +4,6 @@ import runpy
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -73,10 +72,10 @@ def test_entries_are_exported_again_with_the_same_weights_and_numbers(tmp_path, 
     after = zoo.card("glyphs-2d", root=tmp_path).as_dict()
     assert {name for name in after if after[name] != before[name]} == {"sizes", "timing"}
     assert problems(tmp_path / "glyphs-2d" / "1", CHECKSUMS) == ()
-    exported = tf.saved_model.load(tmp_path / "glyphs-2d" / "1").variables
+    reader = tf.train.load_checkpoint(str(tmp_path / "glyphs-2d" / "1" / "variables" / "variables"))
+    exported = [reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     expected = zoo.load("glyphs-2d", root=tmp_path).get_weights()
-    for variable, weight in zip(exported, expected, strict=True):
-        np.testing.assert_array_equal(variable, weight)
+    assert sorted(each.tobytes() for each in exported) == sorted(each.tobytes() for each in expected)
     assert (tmp_path / "README.md").read_text() == zoo.list(tmp_path).markdown()
 
 
