@@ -465,7 +465,9 @@ def _zoo_options(parser):
     actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; verify checksums"
     parser.add_argument("action", choices=("list", "evaluate", "verify"), help=actions)
     parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
-    parser.add_argument("--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels)")
+    parser.add_argument(
+        "--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels, then installed packages)"
+    )
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {

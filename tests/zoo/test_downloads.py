@@ -159,11 +159,11 @@ def test_a_redirect_to_anything_but_http_and_https_is_refused(target, redirectin
     assert in_cache(tmp_path) == []
 
 
-def test_a_redirect_to_http_is_followed_but_not_from_https(redirecting, served):
+def test_a_redirect_to_http_is_followed_but_not_from_https(redirecting, served, made, tmp_path):
     url, redirect = redirecting
-    redirect(f"{served[0]}/squares/SHA256SUMS")
-    with places._OPENER.open(f"{url}/squares/SHA256SUMS") as answer:
-        assert answer.read().endswith(b"model.keras\n")
+    redirect(f"{served[0]}/squares/model.json")
+    places._fetch(f"{url}/other", tmp_path / "model.json", 10**6)
+    assert (tmp_path / "model.json").read_bytes() == (made / "squares" / "model.json").read_bytes()
     request = urllib.request.Request("https://127.0.0.1/squares/SHA256SUMS")
     follow = places._Redirects().redirect_request
     assert follow(request, None, 302, "Found", {}, "https://127.0.0.1/other").full_url == "https://127.0.0.1/other"

@@ -68,7 +68,17 @@ def verify(name: str, *, root: str | os.PathLike | None = None) -> tuple[str, ..
 
 def opened(folder: Path) -> tuple[keras.Model, Card]:
     """The model and the card of an entry, after its checksums."""
-    return _read(folder, lambda place: (_model(place), read_card(place)))
+    model, card = _read(folder, lambda place: (_model(place), read_card(place)))
+    towers = getattr(model, "towers", ())
+    _require_fitting(bool(towers) == bool(card.towers), folder, "towers")
+    shapes = [network.inputs[0].shape[1:] for network in towers or (model,)]
+    _require_fitting(all(shape == card.preprocessing.shape for shape in shapes), folder, "preprocessing")
+    return model, card
+
+
+def _require_fitting(is_fitting, folder, attribute):
+    received = f"{str(folder)!r}, where {attribute!r} of its {FILE} does not fit its {MODEL}"
+    require(is_fitting, received, "an entry that tfdml.zoo.save wrote")
 
 
 def open_named(text: str) -> tuple[keras.Model, Preprocessing] | None:

@@ -169,12 +169,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OPENER = urllib.request.build_opener(_Redirects)
-
-
 def _fetch(url, file, most):
     try:
-        with _OPENER.open(url, timeout=_SECONDS) as answer, file.open("wb") as content:
+        with urllib.request.build_opener(_Redirects).open(url, timeout=_SECONDS) as answer, file.open("wb") as content:
             while part := answer.read(_PART):
                 content.write(part)
                 require(content.tell() <= most, f"{url} of more than {most:,} bytes", "a smaller file")
