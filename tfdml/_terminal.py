@@ -2,7 +2,7 @@
 
 import unicodedata
 
-_ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, half characters, breaks of lines
+_ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
 
 
 def visible(text: str) -> str:
@@ -10,10 +10,9 @@ def visible(text: str) -> str:
 
     Line breaks are escaped too, so that text from a file cannot print a line of its own.
     """
-    return "".join(
-        _escape(character) if unicodedata.category(character) in _ESCAPED else character for character in text
-    )
+    return "".join(map(_visible_character, text))
 
 
-def _escape(character):
-    return character.encode("unicode_escape").decode()
+def _visible_character(character):
+    is_escaped = unicodedata.category(character) in _ESCAPED
+    return character.encode("unicode_escape").decode() if is_escaped else character

@@ -194,13 +194,16 @@ def _list_zoo(options, names, unreadable):
         listing = zoo.list(options.root)
         cards, lines = listing.cards, _lines(listing)
     _print(options, [card.as_dict() for card in cards], lines)
-    return _say_unreadable(unreadable if options.json else ()) or (FAILED if unreadable else GOOD)
+    if options.json:
+        _say_unreadable(unreadable)
+    return FAILED if unreadable else GOOD
 
 
 def _evaluate_zoo(options, names, unreadable):
     found = [zoo.evaluate(name, root=options.root) for name in names]
     _print(options, [each.as_dict() for each in found], [line for each in found for line in _lines(each)])
-    return _say_unreadable(unreadable) or (GOOD if all(each.agrees for each in found) else FAILED)
+    _say_unreadable(unreadable)
+    return GOOD if all(each.agrees for each in found) and not unreadable else FAILED
 
 
 def _verify_zoo(options, names, unreadable):
@@ -214,7 +217,6 @@ def _verify_zoo(options, names, unreadable):
 def _say_unreadable(unreadable):
     for name, reason in unreadable:
         _say(f"{name}: {reason}")
-    return FAILED if unreadable else GOOD
 
 
 def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Preprocessing]:

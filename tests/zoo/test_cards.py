@@ -3,11 +3,13 @@
 import copy
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from tests.zoo.cards import CARD, write_entry
 from tfdml import cli, zoo
+from tfdml.zoo.card import write_card
 
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG = {
@@ -114,6 +116,19 @@ def test_a_list_is_a_table_with_numbers(tmp_path):
     text = str(zoo.card("a", root=tmp_path))
     assert "0.25 ms per image in batches of 32 on a processor" in text
     assert " ms " not in str(zoo.card("longer-name", root=tmp_path))
+
+
+def test_numbers_at_the_ends_of_their_ranges_are_read(tmp_path):
+    metrics = {name: {"value": 0, "low": 0.0, "high": 1} for name in ("recall@1", "map@r")}
+    write_entry(tmp_path, "a", seed=-(2**63), metrics=metrics, queries=0, parameters=2**63 - 1, timing=None)
+    assert zoo.list(tmp_path).cards[0].seed == -(2**63)
+
+
+def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):
+    write_entry(tmp_path, "a")
+    card = replace(zoo.card("a", root=tmp_path), license=None)
+    with pytest.raises(ValueError, match="'license' of another type"):
+        write_card(tmp_path, card)
 
 
 def test_an_empty_list_says_so(tmp_path):

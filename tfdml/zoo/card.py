@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfdml._checks import INT64, require
+from tfdml._checks import INT64, require, require_seed, require_whole
 from tfdml._terminal import visible
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.records import Measured, plain
@@ -136,8 +136,8 @@ def _require_types(values):
     for name, json_type in _TYPES.items():
         _require_valid(isinstance(values[name], json_type), name, json_type.__name__)
     for name in ("queries", "items", "classes", "dimension", "parameters"):
-        _require_valid(_is_count(values[name]), name, "a whole number of 0 or more")
-    _require_valid(_is_count(abs(values["seed"])), "seed", "a whole number in int64")
+        require_whole(name, values[name], 0, INT64.max)
+    require_seed(values["seed"])
     _require_valid(values["metric"] in _COMPARED, "metric", f"one of {', '.join(_COMPARED)}")
     _require_valid(values["towers"] in ([], list(TOWERS)), "towers", f"[] or {list(TOWERS)}")
     _require_valid(len(values["input"]) == 3 and all(map(_is_count, values["input"])), "input", "three whole numbers")
@@ -182,8 +182,10 @@ def _is_number(value):
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write `model.json` and `README.md`."""
-    text = json.dumps(card.as_dict(), indent=1, allow_nan=False)
+    """Write `model.json` and `README.md`; raises a ValueError for a card that `read_card` would refuse."""
+    values = card.as_dict()
+    _require_types(values)
+    text = json.dumps(values, indent=1, allow_nan=False)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
     (folder / "README.md").write_text(page(card), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The entries of a folder, and the table of them that a person reads."""
+"""The entries of folders and installed packages, and the tables of them."""
 
 import os
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ class Listing:
 
 
 def list(root: str | os.PathLike | None = None) -> Listing:
-    """Entries of a folder. Only their cards are read; `verify` compares their files with the checksums.
+    """Entries of a folder, or of all places. Only cards are read; `verify` compares the files with their checksums.
 
     Args:
         root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
@@ -88,7 +88,7 @@ def write_table(root: str | os.PathLike | None = None) -> Path:
     """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
 
     Args:
-        root: folder of entries, as for `list`.
+        root: folder of entries; None for `savedmodels` in the current folder.
 
     Returns:
         `pathlib.Path` of the page.
@@ -113,8 +113,8 @@ def _card_or_reason(name, folders):
         card = read_card(folders[0])
     except ValueError as error:
         return name, str(error)
-    is_own = card.name == name
-    return card if is_own else (name, f"Received the model.json of {card.name!r}. Rename the folder or save it again.")
+    received = f"Received the model.json of {card.name!r}, expected one of {name!r}. Rename the folder."
+    return card if card.name == name else (name, received)
 
 
 def _text_row(card):

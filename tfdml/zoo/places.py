@@ -140,7 +140,7 @@ def _download_to(place, url):
     with atomic_write(place) as new:
         _download(url, new)
         damage = problems(new)
-        expected = "files that match it. Nothing of them is kept: load the entry again"
+        expected = "the files of its SHA256SUMS. Nothing of them is kept in the cache: load the entry again"
         require(not damage, f"{url} with {'; '.join(damage)}", expected)
 
 
