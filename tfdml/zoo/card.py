@@ -158,7 +158,7 @@ def _objects(values):
         "metrics": _metrics(values["metrics"]),
         "towers": tuple(values["towers"]),
         "input": tuple(values["input"]),
-        "preprocessing": Preprocessing(**values["preprocessing"]),
+        "preprocessing": Preprocessing.from_config(values["preprocessing"]),
         "timing": None if values.get("timing") is None else _timing(Timing(**values["timing"])),
     }
 
