@@ -15,7 +15,7 @@ NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(
 
 CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chrome,$(shell command -v $(p))))
 
-.PHONY: demo check row test test-more test-all part browser smoke lint bench studies lock
+.PHONY: demo check row test test-more test-all part browser smoke zoo-wheel lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -59,6 +59,10 @@ else
 	$(MAKE) .venv-newest/installed
 	.venv-newest/bin/python -m pytest tests/test_rooms.py
 endif
+
+# The models of savedmodels as a wheel in dist/, without a network.
+zoo-wheel: .venv/installed
+	$(BIN)/python tools/zoo_wheel.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -19,6 +19,7 @@ import numpy as np
 
 from tfdml import datasets, evaluation, export, models, search, zoo
 from tfdml._checks import require
+from tfdml._terminal import visible
 from tfdml.models.bulk_embedding import embed_loadable
 from tfdml.zoo.loading import open_named
 from tfdml.zoo.places import folder_of
@@ -92,7 +93,7 @@ def evaluate(options: argparse.Namespace) -> int:
     found = evaluation.evaluate(embeddings, part.take(rows))
     if options.html is not None:
         found.html(options.html)
-    _print(options, {**found.as_dict(), "skipped_examples": _as_records(skipped)}, [str(found)])
+    _print(options, {**found.as_dict(), "skipped_examples": _as_records(skipped)}, _lines(found))
     return FAILED if skipped else GOOD
 
 
@@ -176,37 +177,49 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def models_of_zoo(options: argparse.Namespace) -> int:
-    """List the models of the zoo, measure them again, or compare their files with their checksums."""
-    with _usage(f"--root {options.root}"):
-        names = options.names or zoo.list(options.root).names
-    with _usage("NAME"):
-        for name in names:
-            folder_of(name, options.root)
-    return {"list": _list_zoo, "evaluate": _evaluate_zoo, "verify": _verify_zoo}[options.action](options, names)
-
-
-def _list_zoo(options, names):
+    """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
+    run = {"list": _list_zoo, "evaluate": _evaluate_zoo, "verify": _verify_zoo}[options.action]
     if options.names:
-        cards, unreadable = [zoo.card(name, root=options.root) for name in names], ()
-        lines = map(str, cards)
+        with _usage("NAME"):
+            for name in options.names:
+                folder_of(name, options.root)
+        return run(options, options.names, ())
+    with _usage(f"--root {options.root}"):
+        listing = zoo.list(options.root)
+    return run(options, listing.names, listing.unreadable)
+
+
+def _list_zoo(options, names, unreadable):
+    if options.names:
+        cards = [zoo.card(name, root=options.root) for name in names]
+        lines = [line for card in cards for line in _lines(card)]
     else:
-        found = zoo.list(options.root)
-        cards, unreadable, lines = found.cards, found.unreadable, [str(found)]
+        listing = zoo.list(options.root)
+        cards, lines = listing.cards, _lines(listing)
     _print(options, [card.as_dict() for card in cards], lines)
+    if options.json:
+        _say_unreadable(unreadable)
     return FAILED if unreadable else GOOD
 
 
-def _evaluate_zoo(options, names):
+def _evaluate_zoo(options, names, unreadable):
     found = [zoo.evaluate(name, root=options.root) for name in names]
-    _print(options, [each.as_dict() for each in found], [str(each) for each in found])
-    return GOOD if all(each.agrees for each in found) else FAILED
+    _print(options, [each.as_dict() for each in found], [line for each in found for line in _lines(each)])
+    _say_unreadable(unreadable)
+    return GOOD if all(each.agrees for each in found) and not unreadable else FAILED
 
 
-def _verify_zoo(options, names):
+def _verify_zoo(options, names, unreadable):
     found = {name: zoo.verify(name, root=options.root) for name in names}
+    found |= {name: (reason,) for name, reason in unreadable}
     lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or ("whole",)]
     _print(options, found, lines)
     return FAILED if any(found.values()) else GOOD
+
+
+def _say_unreadable(unreadable):
+    for name, reason in unreadable:
+        _say(f"{name}: {reason}")
 
 
 def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Preprocessing]:
@@ -362,13 +375,18 @@ def _as_records(found):
     return [{"row": row, "name": name, "reason": reason} for row, name, reason in found]
 
 
+def _lines(result):
+    """The lines of a result that prints as a table."""
+    return str(result).split("\n")
+
+
 def _print(options, record, lines):
     """The results on stdout."""
-    print(json.dumps(record) if options.json else "\n".join(lines))
+    print(json.dumps(record) if options.json else "\n".join(map(visible, lines)))
 
 
 def _say(text):
-    print(f"tfdml: {text}", file=sys.stderr)
+    print(f"tfdml: {visible(text)}", file=sys.stderr)
 
 
 def _fail(error, code):
@@ -453,7 +471,9 @@ def _zoo_options(parser):
     actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; verify checksums"
     parser.add_argument("action", choices=("list", "evaluate", "verify"), help=actions)
     parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
-    parser.add_argument("--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels)")
+    parser.add_argument(
+        "--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels, then installed packages)"
+    )
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]] = {

@@ -333,6 +333,27 @@ def test_a_set_whose_images_cannot_be_loaded_is_an_error_that_names_them(run, he
     assert "1 examples, none of which can be loaded (first bad/class/1.png: 5 bytes that are not an image" in errors
 
 
+def test_no_escape_sequence_of_a_file_name_or_a_class_reaches_the_terminal(run, here):
+    evil = "\x1b]0;evil\x07\nforged\u202e"
+    for row in range(4):
+        target = here / "evil" / f"{evil}{row // 2}" / f"{evil}{row}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(Path(f"photos/class-{row // 2}/{4 * (row // 2) + row % 2:02}.png").read_bytes())
+    (target.parent / f"{evil}copy.png").write_bytes(target.read_bytes())
+    assert run("embed evil index --model model")[0] == 0
+    (target.parent / f"{evil}broken.png").write_text("hello")
+    for command in (
+        "embed evil more --model model",
+        "search model index photos/class-0/00.png",
+        "verify evil",
+        "evaluate model evil",
+    ):
+        _, printed, errors = run(command)
+        assert r"\x1b]0;evil\x07\nforged\u202e" in printed + errors
+        assert not {"\x1b", "\x07", "\u202e"} & {*printed, *errors}
+        assert "forged" not in [line[:6] for line in (printed + errors).splitlines()]
+
+
 def test_one_image_per_class_is_an_error_in_evaluate(run, here):
     for row in range(2):
         target = here / "single" / f"class-{row}" / "1.png"

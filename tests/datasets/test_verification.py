@@ -145,6 +145,9 @@ def test_a_verification_prints_what_it_found():
     assert lines[1] == "  row 0  0.png  an empty file"
     assert len(lines) == 22
     assert lines[-1] == "  and 5 more in problems"
+    assert str(Verification(((0, "\x1b[2J\n.png", "an empty file"),), np.arange(3))).endswith(
+        r"\x1b[2J\n.png  an empty file"
+    )
     assert repr(Verification((), np.arange(3))) == "3 examples, of which 0 have a problem"
 
 

@@ -14,6 +14,8 @@ import tensorflow as tf
 from PIL import Image
 
 from tfdml import datasets, export, losses, models
+from tfdml._checksums import write_checksums
+from tfdml.export.saved_model import CHECKSUMS
 
 
 @pytest.fixture(scope="module")
@@ -371,9 +373,14 @@ def test_a_threshold_is_kept_with_the_model(model, folder, tmp_path):
     assert json.loads((path / "assets.extra" / "threshold.json").read_text()) == 0.625
     with pytest.raises(ValueError, match=r"without a number in assets\.extra/threshold\.json"):
         export.load_threshold(folder)
-    (path / "assets.extra" / "threshold.json").write_text('"0.625')
-    with pytest.raises(ValueError, match=r"saved_model\(\.\.\., threshold=\)"):
-        export.load_threshold(path)
+    for damaged in ('"0.625', "[" * 100_000):
+        (path / "assets.extra" / "threshold.json").write_text(damaged)
+        with pytest.raises(ValueError, match=r"saved_model\(\.\.\., threshold=\)"):
+            export.load_threshold(path)
+    (path / "assets.extra" / "preprocessing.json").write_text("[" * 100_000)
+    write_checksums(path, CHECKSUMS)
+    with pytest.raises(ValueError, match="a SavedModel that cannot be read"):
+        export.load(path)
 
 
 @pytest.mark.parametrize("threshold", [np.nan, np.inf, "0.5", True])

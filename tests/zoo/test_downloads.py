@@ -5,6 +5,8 @@ import hashlib
 import http.server
 import shutil
 import threading
+import urllib.error
+import urllib.request
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +19,19 @@ from tfdml.zoo import places
 from tfdml.zoo.loading import open_named
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
+
+
+class Redirects(http.server.BaseHTTPRequestHandler):
+    """Sends every request on to `target`."""
+
+    target = ""
+
+    def do_GET(self):
+        self.send_response(302)
+        self.send_header("Location", self.target)
+        self.end_headers()
+
+    def log_message(self, *_): ...
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -84,12 +99,24 @@ def test_a_damaged_file_of_a_download_is_named_and_nothing_stays(served, root, t
     assert in_cache(tmp_path) == []
 
 
-def test_a_damaged_file_of_the_cache_is_found(served, tmp_path):
-    zoo.load("squares", root=served[0])
-    flip(next((tmp_path / "cache").rglob("model.keras")), 4321)
-    assert zoo.verify("squares", root=served[0]) == ("model.keras: differs from SHA256SUMS",)
-    with pytest.raises(ValueError, match=r"model\.keras: differs"):
-        zoo.load("squares", root=served[0])
+def test_a_damaged_file_of_the_cache_is_found_and_downloaded_again(served, made, tmp_path):
+    url, _, stop = served
+    expected = zoo.load("squares", root=url).predict_on_batch(IMAGES)
+    file = next((tmp_path / "cache").rglob("model.keras"))
+    for read in (
+        lambda: zoo.load("squares", root=url).predict_on_batch(IMAGES),
+        lambda: open_named(f"{url}/squares")[0].predict_on_batch(IMAGES),
+    ):
+        flip(file, 4321)
+        assert zoo.verify("squares", root=url) == ("model.keras: differs from SHA256SUMS",)
+        with pytest.warns(UserWarning, match=r"model\.keras: differs from SHA256SUMS.*It is downloaded again"):
+            found = read()
+        np.testing.assert_array_equal(found, expected)
+        assert file.read_bytes() == (made / "squares" / "model.keras").read_bytes()
+    flip(file, 4321)
+    stop()
+    with pytest.warns(UserWarning, match="downloaded again"), pytest.raises(OSError, match="could not be loaded"):
+        zoo.card("squares", root=url)
 
 
 def test_a_download_is_limited(served, tmp_path, monkeypatch):
@@ -107,3 +134,38 @@ def test_a_server_cannot_write_outside_the_cache(served, root, tmp_path):
     with pytest.raises(ValueError, match="of another form"):
         zoo.load("squares", root=served[0])
     assert in_cache(tmp_path) == []
+
+
+@pytest.fixture
+def redirecting(monkeypatch):
+    """A server that redirects: its URL, and a function that sets where to."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", lambda target: setattr(Redirects, "target", target)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/x", "file:///etc/passwd", "FTP://127.0.0.1:9/x"])
+def test_a_redirect_to_anything_but_http_and_https_is_refused(target, redirecting, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "cache"))
+    url, redirect = redirecting
+    redirect(target)
+    with pytest.raises(OSError, match=r"could not be loaded .*(redirect|Redirection)"):
+        zoo.load("squares", root=url)
+    assert in_cache(tmp_path) == []
+
+
+def test_a_redirect_to_http_is_followed_but_not_from_https(redirecting, served, made, tmp_path):
+    url, redirect = redirecting
+    redirect(f"{served[0]}/squares/model.json")
+    places._fetch(f"{url}/other", tmp_path / "model.json", 10**6)
+    assert (tmp_path / "model.json").read_bytes() == (made / "squares" / "model.json").read_bytes()
+    request = urllib.request.Request("https://127.0.0.1/squares/SHA256SUMS")
+    follow = places._Redirects().redirect_request
+    assert follow(request, None, 302, "Found", {}, "https://127.0.0.1/other").full_url == "https://127.0.0.1/other"
+    with pytest.raises(urllib.error.HTTPError, match=r"redirect to http://127\.0\.0\.1/other"):
+        follow(request, None, 302, "Found", {}, "http://127.0.0.1/other")

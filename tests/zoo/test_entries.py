@@ -92,6 +92,8 @@ def test_a_card_has_the_numbers_of_an_evaluation(made, trained):
     assert card.sizes["model.keras"] == (made / "squares" / "model.keras").stat().st_size
     assert card.training == {"loss": "ArcFaceLoss", "steps": 1}
     assert card.preprocessing.shape == (8, 8, 1)
+    assert card.timing.milliseconds > 0
+    assert (card.timing.batch_size, card.timing.hardware) == (32, card.hardware)
 
 
 def test_a_card_of_an_earlier_version_reads_jpeg_files_as_the_model_was_trained(made, tmp_path):
@@ -210,11 +212,46 @@ def test_code_inside_a_model_is_refused(root):
         zoo.load("squares", root=root)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"towers": ["query", "gallery"]}, r"'towers' of its model\.json"),
+        ({"preprocessing": {"size": 10**9, "channels": 1}}, r"'preprocessing' of its model\.json"),
+        (
+            {"metrics": {name: {"value": 0, "low": 0, "high": 0} for name in ("recall@1", "map@r", "x")}},
+            "recall@1, map@r, x",
+        ),
+    ],
+)
+def test_a_card_that_does_not_fit_its_model_is_a_value_error(changes, message, root):
+    file = root / "squares" / "model.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    checksums.write_checksums(root / "squares")
+    with pytest.raises(ValueError, match=message):
+        zoo.evaluate("squares", root=root, data=DATA)
+    (root / "squares" / "model.keras").write_bytes(b"PK\x03\x04")
+    checksums.write_checksums(root / "squares")
+    with pytest.raises(ValueError, match=r"squares', whose model\.keras cannot be read"):
+        zoo.load("squares", root=root)
+
+
+def test_only_the_metrics_of_a_card_are_compared(root):
+    file = root / "squares" / "model.json"
+    card = json.loads(file.read_text())
+    card["metrics"] = {name: card["metrics"][name] for name in ("recall@1", "map@r")}
+    file.write_text(json.dumps(card))
+    checksums.write_checksums(root / "squares")
+    found = zoo.evaluate("squares", root=root, data=DATA)
+    assert found.agrees
+    assert set(found.metrics) == {"recall@1", "map@r"}
+
+
 def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
     found = zoo.list(root)
     assert found.names == tuple(found) == ("pair", "squares")
     assert len(found) == 2
-    assert "squares  Squares." in str(found)
+    assert str(found).splitlines()[2].startswith("squares  ")
+    assert str(found).endswith("squares  Squares.")
     content = (root / "pair" / "model.json").read_text()
     (root / "pair" / "model.json").write_text(content.replace('"format": 1', '"format": 2'))
     (root / "squares" / "model.json").write_text("{}")

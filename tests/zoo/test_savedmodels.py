@@ -1,13 +1,19 @@
 """The models of this repository."""
 
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
-from tfdml import zoo
+from tests.zoo.test_entries import flip
+from tfdml import export, zoo
+from tfdml._checksums import problems
+from tfdml.export.saved_model import CHECKSUMS
 
 ROOT = Path(__file__).parents[2]
+SAVED_MODELS = sorted(path.parent for path in (ROOT / "savedmodels").glob("*/**/saved_model.pb"))
 NAMES = sorted(path.parent.name for path in (ROOT / "savedmodels").glob("*/model.json"))
 
 
@@ -38,6 +44,39 @@ def test_each_saved_model_holds_every_weight_once(name):
     assert len(sizes) == max(1, len(card.towers))
     for size in sizes:
         assert 4 * card.parameters <= size < 4.1 * card.parameters
+
+
+@pytest.mark.parametrize("folder", SAVED_MODELS, ids=lambda folder: str(folder.relative_to(ROOT / "savedmodels")))
+def test_each_saved_model_has_checksums_that_loading_compares(folder, tmp_path, monkeypatch):
+    assert problems(folder, CHECKSUMS) == ()
+    changed = shutil.copytree(folder, tmp_path / "1")
+    flip(changed / "variables" / "variables.data-00000-of-00001", 12345)
+    monkeypatch.setattr(tf.saved_model, "load", lambda *_: pytest.fail("parsed before it was checked"))
+    with pytest.raises(ValueError, match=r"variables\.data-00000-of-00001: differs"):
+        export.load(changed)
+
+
+@pytest.mark.slow
+def test_entries_are_exported_again_with_the_same_weights_and_numbers(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "savedmodels" / "glyphs-2d", tmp_path / "glyphs-2d")
+    before = zoo.card("glyphs-2d", root=tmp_path).as_dict()
+    weights = (tmp_path / "glyphs-2d" / "model.keras").read_bytes()
+    (tmp_path / "glyphs-2d" / "1" / "saved_model.pb").rename(tmp_path / "saved_model.pb")
+    monkeypatch.setattr("sys.argv", ["export_zoo.py", "--root", str(tmp_path)])
+    with pytest.raises(ValueError, match=r"1/saved_model\.pb: missing"):
+        runpy.run_path(str(ROOT / "tools" / "export_zoo.py"), run_name="__main__")
+    (tmp_path / "saved_model.pb").rename(tmp_path / "glyphs-2d" / "1" / "saved_model.pb")
+    runpy.run_path(str(ROOT / "tools" / "export_zoo.py"), run_name="__main__")
+    assert zoo.verify("glyphs-2d", root=tmp_path) == ()
+    assert (tmp_path / "glyphs-2d" / "model.keras").read_bytes() == weights
+    after = zoo.card("glyphs-2d", root=tmp_path).as_dict()
+    assert {name for name in after if after[name] != before[name]} == {"sizes", "timing"}
+    assert problems(tmp_path / "glyphs-2d" / "1", CHECKSUMS) == ()
+    reader = tf.train.load_checkpoint(str(tmp_path / "glyphs-2d" / "1" / "variables" / "variables"))
+    exported = [reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
+    expected = zoo.load("glyphs-2d", root=tmp_path).get_weights()
+    assert sorted(each.tobytes() for each in exported) == sorted(each.tobytes() for each in expected)
+    assert (tmp_path / "README.md").read_text() == zoo.list(tmp_path).markdown()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdml._checks import require_whole
 from tfdml._progress import show_progress
+from tfdml._terminal import visible
 
 _SHOWN = 20  # problems that are printed
 _NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own
@@ -35,7 +36,7 @@ class Verification:
     def __str__(self) -> str:
         examples = len(self.kept) + len(self.problems)
         lines = [f"{examples:,} examples, of which {len(self.problems):,} have a problem"]
-        lines += [f"  row {row}  {name}  {reason}" for row, name, reason in self.problems[:_SHOWN]]
+        lines += [visible(f"  row {row}  {name}  {reason}") for row, name, reason in self.problems[:_SHOWN]]
         more = len(self.problems) - _SHOWN
         return "\n".join(lines + [f"  and {more:,} more in problems"] * (more > 0))
 

@@ -83,7 +83,7 @@ def _load(folder, path):
         if (folder / CHECKSUMS).is_file():
             require_checksums(folder, CHECKSUMS)
         return LoadedModel(folder, int(path.name) if path.name.isdecimal() else 1)
-    except (OSError, KeyError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
             f"Received path={str(path)!r}, a SavedModel that cannot be read ({reason}), expected {expected}."

@@ -137,7 +137,7 @@ def load_threshold(path: str | os.PathLike) -> float:
     file = recovered(newest_version(path)) / _THRESHOLD
     try:
         found = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not _is_finite(found):
         raise ValueError(

@@ -4,15 +4,38 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tfdml._checks import require
+from tfdml._checks import INT64, require, require_seed, require_whole
+from tfdml._terminal import visible
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.records import Measured, plain
 
 FILE = "model.json"
 FORMAT = 1
+TOWERS = ("query", "gallery")
+SHOWN_METRICS = ("recall@1", "map@r")  # in lists, and in every card
 _COMPARED = {"cosine": "cosine similarity", "dot": "dot product", "euclidean": "Euclidean distance"}
+_TEXTS = ("name", "summary", "recipe", "command", "choice", "limits", "data", "protocol", "license", "hardware")
+_TYPES = {
+    **dict.fromkeys((*_TEXTS, "versions", "metric"), str),
+    **dict.fromkeys(("training", "metrics", "preprocessing", "sizes"), dict),
+    **dict.fromkeys(("towers", "input"), list),
+}
+
+
+class Timing(NamedTuple):
+    """Time of a network.
+
+    Attributes:
+        milliseconds: per image, the median of several batches.
+        batch_size: number of images per batch.
+        hardware: the computer.
+    """
+
+    milliseconds: float
+    batch_size: int
+    hardware: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +63,8 @@ class Card:
         preprocessing: how image files are read, the `load` of a set.
         license: of the model, an SPDX identifier, and of the data where it differs.
         sizes: bytes by file.
-        hardware, versions: those of the computer on which the entry was written.
+        hardware, versions: those of the computer on which the numbers were measured.
+        timing: `Timing` of the network of the queries; None in entries of earlier versions.
     """
 
     name: str
@@ -67,12 +91,21 @@ class Card:
     sizes: Mapping[str, int]
     hardware: str
     versions: str
+    timing: Timing | None = None
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}"]
-        return "\n".join([*lines, *(f"{name:14}{_percent(found)}" for name, found in self.metrics.items())])
+        size = f"{self.dimension:,} numbers per image, {self.parameters:,} weights, {self.megabytes:.1f} MB"
+        lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}", f"size          {size}"]
+        lines += [] if self.timing is None else [f"time          {_timing_text(self.timing)}"]
+        lines += [f"{name:14}{_percent(measured)}" for name, measured in self.metrics.items()]
+        return "\n".join(map(visible, lines))
 
     __repr__ = __str__
+
+    @property
+    def megabytes(self) -> float:
+        """Size of all files that `sizes` lists, in 10⁶ bytes."""
+        return sum(self.sizes.values()) / 1e6
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes as dicts, lists, numbers and text, as in `model.json`."""
@@ -89,27 +122,70 @@ def read_card(folder: Path) -> Card:
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         require(values.pop("format") == FORMAT, f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
+        _require_types(values)
         return Card(**{**values, **_objects(values)})
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"Received {str(folder)!r}, whose {FILE} cannot be read ({error!r}), expected an entry that tfdml.zoo.save "
-            "wrote. Save or download it again."
+            f"Received {str(folder)!r}, whose {FILE} cannot be read ({type(error).__name__}: {error}), expected an "
+            "entry that tfdml.zoo.save wrote. Save it again, or remove the folder and download it again."
         ) from error
+
+
+def _require_types(values):
+    """Raise a ValueError unless the attributes have the types and ranges of `Card.as_dict`."""
+    for name, json_type in _TYPES.items():
+        _require_valid(isinstance(values[name], json_type), name, json_type.__name__)
+    for name in ("queries", "items", "classes", "dimension", "parameters"):
+        require_whole(name, values[name], 0, INT64.max)
+    require_seed(values["seed"])
+    _require_valid(values["metric"] in _COMPARED, "metric", f"one of {', '.join(_COMPARED)}")
+    _require_valid(values["towers"] in ([], list(TOWERS)), "towers", f"[] or {list(TOWERS)}")
+    _require_valid(len(values["input"]) == 3 and all(map(_is_count, values["input"])), "input", "three whole numbers")
+    _require_valid(all(map(_is_count, values["sizes"].values())), "sizes", "a number of bytes per file")
+
+
+def _require_valid(is_valid, name, expected):
+    require(is_valid, f"{name!r} of another type or value", expected)
+
+
+def _is_count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT64.max
 
 
 def _objects(values):
     """The attributes that JSON holds in another form."""
     return {
-        "metrics": {name: Measured(**found) for name, found in values["metrics"].items()},
+        "metrics": _metrics(values["metrics"]),
         "towers": tuple(values["towers"]),
         "input": tuple(values["input"]),
         "preprocessing": Preprocessing.from_config(values["preprocessing"]),
+        "timing": None if values.get("timing") is None else _timing(Timing(**values["timing"])),
     }
 
 
+def _metrics(metrics):
+    measured = {name: Measured(**numbers) for name, numbers in metrics.items()}
+    is_share = all(_is_number(number) and number <= 1 for numbers in measured.values() for number in numbers)
+    is_valid = is_share and all(name in measured for name in SHOWN_METRICS)
+    _require_valid(is_valid, "metrics", f"numbers from 0 to 1, {' and '.join(SHOWN_METRICS)} among them")
+    return measured
+
+
+def _timing(timing):
+    is_valid = _is_number(timing.milliseconds) and _is_count(timing.batch_size) and isinstance(timing.hardware, str)
+    _require_valid(is_valid, "timing", "numbers, and the name of the hardware")
+    return timing
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= INT64.max
+
+
 def write_card(folder: Path, card: Card) -> None:
-    """Write `model.json` and `README.md`."""
-    text = json.dumps(card.as_dict(), indent=1, allow_nan=False)
+    """Write `model.json` and `README.md`; raises a ValueError for a card that `read_card` would refuse."""
+    values = card.as_dict()
+    _require_types(values)
+    text = json.dumps(values, indent=1, allow_nan=False)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
     (folder / "README.md").write_text(page(card), encoding="utf-8")
 
@@ -150,12 +226,16 @@ def _numbers_text(card):
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
         f"intervals by bootstrap over classes. `tfdml zoo evaluate {card.name}` measures them again. Measured with "
-        f"{card.versions} on {card.hardware}."
+        f"{card.versions} on {card.hardware}.{'' if card.timing is None else f' Time: {_timing_text(card.timing)}.'}"
     )
 
 
-def _percent(found):
-    return f"{100 * found.value:5.1f}  {100 * found.low:.1f} to {100 * found.high:.1f}"
+def _timing_text(timing):
+    return f"{timing.milliseconds:.2f} ms per image in batches of {timing.batch_size} on {timing.hardware}"
+
+
+def _percent(measured):
+    return f"{100 * measured.value:5.1f}  {100 * measured.low:.1f} to {100 * measured.high:.1f}"
 
 
 def table(head, body, *, right=0):

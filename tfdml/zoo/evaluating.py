@@ -1,6 +1,7 @@
 """The numbers of a card, measured again."""
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +11,19 @@ import numpy as np
 
 from tfdml import datasets
 from tfdml._checks import require, require_metric
+from tfdml._environment import environment
+from tfdml._terminal import visible
 from tfdml.evaluation.measurement import measured, values_per_query
 from tfdml.evaluation.records import Measured, plain
 from tfdml.evaluation.sides import sides_of
 from tfdml.metrics.default_ranks import default_ranks
-from tfdml.zoo.card import Card
+from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.loading import opened
-from tfdml.zoo.places import folder_of
+from tfdml.zoo.places import undamaged_folder_of
 
 TOLERANCE = 0.001
 _SEED = 0  # of the bootstrap
+_TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
 _GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
 _SETS = {
     _GLYPHS: lambda: (datasets.glyphs()[1], None),
@@ -67,7 +71,8 @@ class Reproduction:
         return self.difference <= TOLERANCE
 
     def __str__(self) -> str:
-        lines = [f"{self.card.name}, {self.card.protocol}", f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
+        head = visible(f"{self.card.name}, {self.card.protocol}")
+        lines = [head, f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
         for name, (value, low, high) in self.metrics.items():
             numbers = f"{100 * self.card.metrics[name].value:7.1f}{100 * value:7.1f}"
             lines.append(f"{name:14}{numbers}  {100 * low:.1f} to {100 * high:.1f}")
@@ -106,17 +111,19 @@ def evaluate(
         `Reproduction`.
 
     Raises:
-        ValueError: no such entry, a damaged one, a card whose data are not known without `data`, or data of another
-            protocol than those of the card.
+        ValueError: no such entry, a damaged one, a card whose data are not known without `data`, data of another
+            protocol than those of the card, or a metric of the card that is not measured.
         OSError: a download that fails.
     """
-    model, card = opened(folder_of(name, root))
+    model, card = opened(undamaged_folder_of(name, root))
     known = data is not None or card.data in _SETS
     require(known, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
     queries, items = _SETS[card.data]() if data is None else (data, gallery)
     received = f"data with the protocol {data_id(queries, items)!r}"
     require(data_id(queries, items) == card.data, received, f"{card.data!r}, that of the card")
-    return Reproduction(card, measure(model, queries, items, card.metric, batch_size).metrics)
+    metrics = measure(model, queries, items, card.metric, batch_size).metrics
+    require(card.metrics.keys() <= metrics.keys(), f"a card with {', '.join(card.metrics)}", f"{', '.join(metrics)}")
+    return Reproduction(card, {name: metrics[name] for name in card.metrics})
 
 
 def data_id(data: Any, gallery: Any) -> str:
@@ -137,3 +144,18 @@ def measure(model: keras.Model, data: Any, gallery: Any, metric: str, batch_size
         items=len(items.labels),
         classes=len(np.unique(queries.labels[counted])),
     )
+
+
+def time_per_image(network: keras.Model) -> Timing:
+    """Time of a network on this computer: the median over batches of black images, after a first one."""
+    shape, dtype = network.inputs[0].shape[1:], network.inputs[0].dtype
+    images = np.zeros((_TIMED_BATCH_SIZE, *shape), dtype)
+    seconds = [_seconds(network, images) for _ in range(1 + _TIMED_BATCHES)][1:]
+    milliseconds = round(1000 * float(np.median(seconds)) / _TIMED_BATCH_SIZE, 4)
+    return Timing(milliseconds, _TIMED_BATCH_SIZE, environment()["hardware"])
+
+
+def _seconds(network, images):
+    begin = time.perf_counter()
+    network.predict_on_batch(images)
+    return time.perf_counter() - begin

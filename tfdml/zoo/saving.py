@@ -15,10 +15,10 @@ from tfdml.datasets import Preprocessing
 from tfdml.evaluation.records import Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
-from tfdml.zoo.card import FILE, Card, read_card, write_card
-from tfdml.zoo.evaluating import data_id, measure
+from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
+from tfdml.zoo.evaluating import data_id, measure, time_per_image
 from tfdml.zoo.listing import write_table
-from tfdml.zoo.loading import MODEL, TOWERS
+from tfdml.zoo.loading import MODEL
 from tfdml.zoo.places import require_name, root_of
 
 _DIGITS = 5  # of the numbers of a card
@@ -95,10 +95,9 @@ def save(
 def _write_entry(folder, model, preprocessing, about):
     """Write the networks, the card with what is known `about` them, and the checksums of all files."""
     folder.mkdir()
-    for version, network in _networks(model).items():
-        saved_model(network, folder / version, preprocessing=preprocessing)
+    write_saved_models(folder, model, preprocessing)
     _bare(model).save(folder / MODEL)
-    about = about | _about_model(model, preprocessing) | {"sizes": _sizes(folder)} | environment()
+    about = about | _about_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
     write_card(folder, Card(**about))
     write_checksums(folder)
 
@@ -137,7 +136,19 @@ def _about_model(model, preprocessing):
         "dimension": model.outputs[0].shape[-1],
         "parameters": _bare(model).count_params(),
         "preprocessing": preprocessing,
+        "timing": time_per_image(query_network(model)),
     }
+
+
+def write_saved_models(folder: Path, model: keras.Model, preprocessing: Preprocessing) -> None:
+    """Write the SavedModels of an entry: `1`; for two towers `query/1` and `gallery/1`."""
+    for version, network in _networks(model).items():
+        saved_model(network, folder / version, preprocessing=preprocessing)
+
+
+def query_network(model: keras.Model) -> keras.Model:
+    """The network of the queries: the first of two towers, else the model."""
+    return next(iter(_networks(model).values()))
 
 
 def _networks(model):
@@ -153,10 +164,11 @@ def _bare(model):
 
 def _view_of(model):
     """Images stretched to the input of a network."""
-    height, width, channels = next(iter(_networks(model).values())).inputs[0].shape[1:]
+    height, width, channels = query_network(model).inputs[0].shape[1:]
     return Preprocessing(size=(height, width), channels=channels)
 
 
-def _sizes(folder):
+def file_sizes(folder: Path) -> dict[str, int]:
+    """Bytes of all files of a folder by relative name."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

@@ -1,0 +1,164 @@
+"""Cards and lists of entries whose checksums are right, whatever their cards hold."""
+
+import copy
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.zoo.cards import CARD, write_entry
+from tfdml import cli, zoo
+from tfdml.zoo.card import write_card
+
+DEEP = "[" * 100_000 + "]" * 100_000
+WRONG = {
+    "deep JSON": DEEP,
+    "deep JSON in a card": json.dumps(CARD).replace('"train.py"', DEEP),
+    "no JSON": "{",
+    "a list": "[]",
+    "a text": '"format"',
+    "no UTF-8": None,
+    **{
+        f"{name} = {json.dumps(value)}": json.dumps({**CARD, name: value})
+        for name, value in (
+            ("name", 3),
+            ("summary", None),
+            ("seed", "3"),
+            ("seed", 2**63),
+            ("training", []),
+            ("metric", "hamming"),
+            ("metrics", {}),
+            ("metrics", {"recall@1": 0.5, "map@r": 0.5}),
+            ("metrics", {**CARD["metrics"], "map@r": {"value": "x", "low": 0, "high": 0}}),
+            ("metrics", {**CARD["metrics"], "map@r": {"value": float("nan"), "low": 0, "high": 0}}),
+            ("metrics", {**CARD["metrics"], "map@r": {"value": 10**400, "low": 0, "high": 0}}),
+            ("queries", 1.5),
+            ("queries", True),
+            ("towers", ["query"]),
+            ("towers", "query"),
+            ("input", [8, 8]),
+            ("input", 8),
+            ("dimension", -1),
+            ("dimension", "4"),
+            ("preprocessing", {"size": 0}),
+            ("preprocessing", {"size": [8, 8], "code": 1}),
+            ("preprocessing", []),
+            ("sizes", {"model.keras": "big"}),
+            ("sizes", {"model.keras": 10**400}),
+            ("sizes", None),
+            ("timing", {"milliseconds": "fast", "batch_size": 1, "hardware": "x"}),
+            ("timing", 3),
+            ("format", 2),
+            ("more", 1),
+        )
+    },
+    **{f"no {name}": json.dumps({key: CARD[key] for key in CARD if key != name}) for name in CARD},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_card_is_a_value_error_that_names_its_file_and_the_rest_is_listed(wrong, tmp_path):
+    write_entry(tmp_path, "good")
+    folder = write_entry(tmp_path, "squares", WRONG[wrong] or "")
+    if WRONG[wrong] is None:
+        (folder / "model.json").write_bytes(b"\xff")
+    found = zoo.list(tmp_path)
+    assert found.names == ("good",)
+    ((name, reason),) = found.unreadable
+    assert name == "squares"
+    assert f"{str(folder)!r}, whose model.json cannot be read" in reason
+    assert "good" in str(found)
+    assert f"squares: {reason}" in str(found)
+
+
+def test_no_change_of_a_card_is_another_error(tmp_path):
+    """Values anywhere in a card, exchanged for values of other types."""
+    values = [None, True, -1, 0, 1e308, float("inf"), "", "\x1b", [], {}, [[]], {"": None}, 2**64]
+    draw = random.Random(0)
+    for number in range(300):
+        card = copy.deepcopy(CARD)
+        place = draw.choice(list(places_in(card)))
+        inner = card
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = draw.choice(values)
+        write_entry(tmp_path / str(number), "squares", json.dumps(card))
+        str(zoo.list(tmp_path / str(number)))
+        zoo.list(tmp_path / str(number)).markdown()
+
+
+def places_in(value, place=()):
+    """Paths of keys to all values of nested dicts and lists."""
+    if place:
+        yield place
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield from places_in(inner, (*place, key))
+
+
+def test_a_card_of_another_name_is_listed_as_damaged(tmp_path):
+    write_entry(tmp_path, "copy", name="squares")
+    found = zoo.list(tmp_path)
+    assert found.names == ()
+    assert "model.json of 'squares'" in dict(found.unreadable)["copy"]
+
+
+def test_a_list_is_a_table_with_numbers(tmp_path):
+    timing = {"milliseconds": 0.254, "batch_size": 32, "hardware": "a processor"}
+    write_entry(tmp_path, "a", timing=timing, dimension=128)
+    write_entry(tmp_path, "longer-name")
+    assert str(zoo.list(tmp_path)).splitlines() == [
+        "model        Recall@1 %            MAP@R %             dim   MB    ms  data     what it is for",
+        "a            91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)  128  1.3  0.25  squares  Squares.",
+        "longer-name  91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)    4  1.3     -  squares  Squares.",
+    ]
+    text = str(zoo.card("a", root=tmp_path))
+    assert "0.25 ms per image in batches of 32 on a processor" in text
+    assert " ms " not in str(zoo.card("longer-name", root=tmp_path))
+
+
+def test_numbers_at_the_ends_of_their_ranges_are_read(tmp_path):
+    metrics = {name: {"value": 0, "low": 0.0, "high": 1} for name in ("recall@1", "map@r")}
+    write_entry(tmp_path, "a", seed=-(2**63), metrics=metrics, queries=0, parameters=2**63 - 1, timing=None)
+    assert zoo.list(tmp_path).cards[0].seed == -(2**63)
+
+
+def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):
+    write_entry(tmp_path, "a")
+    card = replace(zoo.card("a", root=tmp_path), license=None)
+    with pytest.raises(ValueError, match="'license' of another type"):
+        write_card(tmp_path, card)
+
+
+def test_an_empty_list_says_so(tmp_path):
+    assert str(zoo.list(tmp_path)) == "no entries"
+
+
+def test_no_escape_sequence_of_a_card_reaches_the_terminal(tmp_path, capsys):
+    evil = "\x1b]0;evil\x07\nforged: whole\u202e\ud800"
+    texts = {key: evil for key, value in CARD.items() if isinstance(value, str) and key not in ("name", "metric")}
+    metrics = {**CARD["metrics"], evil: CARD["metrics"]["map@r"]}
+    write_entry(tmp_path, "evil", **texts, metrics=metrics, training={evil: evil}, sizes={evil: 1})
+    write_entry(tmp_path, "renamed", name=evil)
+    for words in (["list"], ["list", "evil"], ["verify"]):
+        cli.main(["zoo", *words, "--root", str(tmp_path)])
+        printed = "".join(capsys.readouterr())
+        assert "\x1b" not in printed
+        assert "\u202e" not in printed
+        assert not [line for line in printed.splitlines() if line.startswith("forged")]
+        assert words[0] == "verify" or r"\x1b]0;evil\x07\nforged: whole\u202e\ud800" in printed
+
+
+def test_all_models_of_the_command_line_are_also_those_that_are_damaged(tmp_path, capsys):
+    write_entry(tmp_path, "good")
+    write_entry(tmp_path, "squares", DEEP)
+    assert cli.main(["zoo", "list", "--json", "--root", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert [card["name"] for card in json.loads(printed.out)] == ["good"]
+    assert "squares: " in printed.err
+    assert cli.main(["zoo", "verify", "--root", str(tmp_path)]) == 1
+    good, squares = capsys.readouterr().out.splitlines()
+    assert good == "good: whole"
+    assert squares.startswith("squares: ")
+    assert "model.json cannot be read" in squares

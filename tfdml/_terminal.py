@@ -1,0 +1,18 @@
+"""Text from files, made safe to print on a terminal."""
+
+import unicodedata
+
+_ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
+
+
+def visible(text: str) -> str:
+    r"""Text of one line whose control characters are escapes such as `\x1b`, so that a terminal obeys none of them.
+
+    Line breaks are escaped too, so that text from a file cannot print a line of its own.
+    """
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character):
+    is_escaped = unicodedata.category(character) in _ESCAPED
+    return character.encode("unicode_escape").decode() if is_escaped else character

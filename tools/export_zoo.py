@@ -1,0 +1,51 @@
+"""Writes the SavedModels of entries of the zoo again, as tfdml.export writes them now.
+
+    python tools/export_zoo.py                    # all entries of savedmodels
+    python tools/export_zoo.py glyphs-small       # some of them
+
+The weights, `model.keras`, and the numbers of a card stay as they are. Of a card, only the sizes of the files and the
+time per image, on this computer, are new; then its page, the checksums and the table of the folder are written.
+"""
+
+import argparse
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import tfdml
+from tfdml._atomic import atomic_write
+from tfdml._checksums import listed_files, write_checksums
+from tfdml.zoo.card import write_card
+from tfdml.zoo.evaluating import time_per_image
+from tfdml.zoo.loading import MODEL, opened
+from tfdml.zoo.places import names_in
+from tfdml.zoo.saving import file_sizes, query_network, write_saved_models
+
+ROOT = Path(__file__).parents[1]
+
+
+def main():
+    """Export the entries that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="entries; none for all")
+    parser.add_argument("--root", type=Path, default=ROOT / "savedmodels", help="folder of entries")
+    options = parser.parse_args()
+    for name in options.names or names_in(options.root):
+        export(options.root / name)
+        print(f"{name}: {tfdml.zoo.verify(name, root=options.root) or 'whole'}", flush=True)
+    tfdml.zoo.write_table(options.root)
+
+
+def export(entry):
+    """Replace an entry, whose checksums are compared first, by one with the same weights and newly written graphs."""
+    model, card = opened(entry)
+    with atomic_write(entry, listed_files) as new:
+        new.mkdir()
+        write_saved_models(new, model, card.preprocessing)
+        shutil.copyfile(entry / MODEL, new / MODEL)
+        write_card(new, replace(card, sizes=file_sizes(new), timing=time_per_image(query_network(model))))
+        write_checksums(new)
+
+
+if __name__ == "__main__":
+    main()
