@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, numbers
-from tfdml import addons, importance, losses, miners, models, pairs, samplers
+from tfdml import addons, importance, losses, metrics, miners, models, pairs, samplers
 from tfdml.miners import offline
 
 pytestmark = pytest.mark.backends
@@ -127,3 +127,30 @@ def test_fit_keeps_the_ids_apart_that_the_backend_holds_and_samplers_refuse_othe
     else:
         assert fitted_loss(X, far) == fitted_loss(X, np.arange(6)) != fitted_loss(X, LABELS)
         sampler.batches(X, far)
+
+
+FORMS = {
+    "text": (np.array(["b", "a", "b", "c"]), "np.unique(labels, return_inverse=True)[1]"),
+    "objects": (np.array(["b", "a", "b", "c"], object), "np.unique(labels, return_inverse=True)[1]"),
+    "one-hot": (np.eye(3)[[1, 0, 1, 2]], "labels.argmax(axis=1)"),
+    "one-hot integers": (np.eye(3, dtype="int64")[[1, 0, 1, 2]], "labels.argmax(axis=1)"),
+    "floats": (np.array([1.0, 0.0, 1.0, 2.0]), "labels.astype('int64')"),
+}
+FOUR = X[:4]
+USERS = {
+    "a loss": lambda labels: losses.TripletLoss()(labels, FOUR),
+    "a loss over proxies": lambda labels: losses.CosFaceLoss(classes=3)(labels, FOUR),
+    "a sampler": lambda labels: samplers.UniformSampler(batch_size=2).index_batches(labels),
+    "a metric": lambda labels: metrics.retrieval(FOUR, labels, k=1),
+}
+
+
+@pytest.mark.parametrize("use", USERS.values(), ids=USERS)
+@pytest.mark.parametrize(("labels", "command"), FORMS.values(), ids=FORMS)
+def test_labels_of_another_form_are_refused_with_a_command_that_makes_ids_of_them(use, labels, command):
+    with pytest.raises(ValueError, match="Received labels of") as error:
+        use(labels)
+    assert command in str(error.value)
+    ids = eval(command, {"labels": labels, "np": np})
+    assert ids.tolist() == [1, 0, 1, 2]
+    use(ids)

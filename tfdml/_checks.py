@@ -5,6 +5,7 @@
 
 import inspect
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -181,17 +182,36 @@ def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarra
 
 def _require_integers(array, name):
     if array.size and array.dtype.kind not in "iu":
-        raise ValueError(
-            f"Received {name} of dtype {array.dtype}, expected integers. "
-            f"Number them, for example with np.unique({name}, return_inverse=True)[1]."
-        )
+        advice = how_to_number(name, array.dtype.name, array.shape)
+        raise ValueError(f"Received {name} of dtype {array.dtype}, expected integers. {advice}")
+
+
+def how_to_number(name: str, dtype: str, shape: Sequence[int | None]) -> str:
+    """The sentence that says how labels of another form become integer ids.
+
+    Args:
+        name: name of the argument.
+        dtype: name of their dtype.
+        shape: their shape.
+    """
+    if len(shape) == 2 and shape[1] != 1:
+        return f"One-hot rows become ids by {name}.argmax(axis=1)."
+    if dtype.startswith(("float", "bfloat", "bool")):
+        return f"Convert whole numbers with {name}.astype('int64')."
+    return f"Number them with np.unique({name}, return_inverse=True)[1]."
 
 
 def _require_one_per_row(array, name, count):
     if count is None and (array.ndim != 1 or not array.size):
-        raise ValueError(f"Received {name} of shape {array.shape}, expected (n,) or (n, 1) with at least one id.")
+        expected = f"(n,) or (n, 1) with at least one id.{_from_one_hot(name, array)}"
+        raise ValueError(f"Received {name} of shape {array.shape}, expected {expected}")
     if count is not None and array.shape != (count,):
-        raise ValueError(f"Received {name} of shape {array.shape}, expected ({count},): one id per row.")
+        expected = f"({count},): one id per row.{_from_one_hot(name, array)}"
+        raise ValueError(f"Received {name} of shape {array.shape}, expected {expected}")
+
+
+def _from_one_hot(name, array):
+    return f" {how_to_number(name, array.dtype.name, array.shape)}" if array.ndim == 2 else ""
 
 
 def is_labeled_set(data: Any) -> bool:

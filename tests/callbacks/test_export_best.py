@@ -261,3 +261,11 @@ def test_a_run_resumed_from_a_checkpoint_ends_with_the_weights_of_an_uninterrupt
     for ours, theirs in zip(whole.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert [path.name for path in tmp_path.iterdir()] == ["state.keras"]
+
+
+def test_a_model_with_a_weight_that_is_not_finite_is_not_exported(folder):
+    model = small()
+    model.layers[-1].kernel.assign(np.full((1, 1), np.nan))
+    with pytest.warns(UserWarning, match=r"the variable .* is not finite\. The model is not exported"):
+        run(model, callback([0.5], folder), 1)
+    assert not folder.exists()

@@ -1,5 +1,6 @@
-"""Embeddings that cannot be ranked."""
+"""Embeddings that cannot be ranked, and models that have diverged."""
 
+import keras
 import numpy as np
 
 
@@ -20,3 +21,15 @@ def trouble_with(embeddings: np.ndarray) -> str | None:
             "too high, inputs that do not reach the output."
         )
     return None
+
+
+def variable_not_finite(model: keras.Model) -> str | None:
+    """The path of the first variable of a model or its optimizer with a number that is not finite, or None."""
+    variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
+    return next((variable.path for variable in variables if not _is_finite(variable)), None)
+
+
+def _is_finite(variable):
+    if not keras.backend.is_float_dtype(variable.dtype):
+        return True
+    return bool(keras.ops.convert_to_numpy(keras.ops.all(keras.ops.isfinite(variable))))

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfdml._checks import require_whole
 from tfdml.callbacks._base import Callback, sample_of_set
-from tfdml.models.bulk_embedding import embed
+from tfdml.models.bulk_embedding import embedder
 
 
 class EmbeddingHistory(Callback):
@@ -49,10 +49,9 @@ class EmbeddingHistory(Callback):
     ) -> None:
         super().__init__()
         require_whole("every", every, 1)
-        require_whole("batch_size", batch_size, 1)
         self.rows = sample_of_set(data, examples)
-        self.data, self.network = data.take(self.rows), model
-        self.every, self.batch_size = every, batch_size
+        self.data, self.network, self.every = data.take(self.rows), model, every
+        self._embed = embedder(self.data, batch_size)
         self.frames: list[np.ndarray] = []
         self.epochs: list[int] = []
 
@@ -74,6 +73,6 @@ class EmbeddingHistory(Callback):
             self._keep(epoch + 1)
 
     def _keep(self, finished):
-        embeddings = embed(self.network or self.model, self.data, batch_size=self.batch_size)
+        embeddings = self._embed(self.network or self.model)
         self.frames.append(np.asarray(embeddings, np.float32))
         self.epochs.append(finished)

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import require, require_whole
+from tfdml._checks import require
 from tfdml.callbacks._scheduled import Scheduled
 from tfdml.callbacks._trouble import trouble_with
-from tfdml.models.bulk_embedding import embed
+from tfdml.models.bulk_embedding import embedder
 
 
 class Evaluation(Scheduled):
@@ -70,19 +70,18 @@ class Evaluation(Scheduled):
         known = not hasattr(data, "element_spec")
         require(known, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
         require(len(data) > 0, "a set without examples", "at least one")
-        require_whole("batch_size", batch_size, 1)
         self.data = data
         self.function = function
         self.network = model
-        self.batch_size = batch_size
+        self._embed = embedder(data, batch_size)
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """The numbers of a model, without the prefix."""
-        return self._measured(embed(model, self.data, batch_size=self.batch_size))
+        return self._measured(self._embed(model))
 
     def _values_after(self, epoch):
         """The numbers of the model in training, or those of random embeddings."""
-        embeddings = embed(self.network or self.model, self.data, batch_size=self.batch_size)
+        embeddings = self._embed(self.network or self.model)
         trouble = trouble_with(embeddings)
         if trouble is not None:
             warnings.warn(

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import keras
 
 from tfdml._atomic import recovered
+from tfdml.callbacks._trouble import variable_not_finite
 from tfdml.export.saved_model import as_export_path, require_export_options, require_tensorflow, saved_model
 
 RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software
@@ -29,7 +30,8 @@ class ExportBest(keras.callbacks.Callback):
 
     The value is stored inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two
     always agree. A resumed run reads it: an export is only replaced by a better one. A run that begins at or before the
-    epoch of the export, such as a new run over an old folder, warns and names the value to beat.
+    epoch of the export, such as a new run over an old folder, warns and names the value to beat. A network with a
+    variable that is not finite is not exported, with a warning.
 
     Example:
 
@@ -109,8 +111,16 @@ class ExportBest(keras.callbacks.Callback):
                 "List ExportBest after the callback that writes it."
             )
         self._seen = True
-        if value is not None and self._improves(float(value)):
+        if value is not None and self._improves(float(value)) and not self._has_diverged(epoch):
             self._export(_Best(float(value), epoch))
+
+    def _has_diverged(self, epoch):
+        """Whether the network has a variable that is not finite; then a warning names it."""
+        broken = variable_not_finite(self.network or self.model)
+        if broken is not None:
+            text = f"After epoch {epoch + 1} the variable {broken} is not finite. The model is not exported."
+            warnings.warn(f"{text} Lower the learning rate, or clip the gradients.", stacklevel=3)
+        return broken is not None
 
     def _export(self, best):
         record = {"monitor": self.monitor, "mode": self.mode, **best._asdict()}

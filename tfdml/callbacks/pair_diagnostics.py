@@ -14,7 +14,7 @@ from tfdml._checks import labels_of, require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks._base import Callback
 from tfdml.layers.base import unchanged
-from tfdml.models.bulk_embedding import embed_rows
+from tfdml.models.bulk_embedding import embedder
 from tfdml.pairs import all_pairs, euclidean, normalized
 
 
@@ -69,13 +69,13 @@ class PairDiagnostics(Callback):
     ):
         super().__init__()
         require_whole("every", every, 1)
-        require_whole("batch_size", batch_size, 1)
         labels = labels_of(images, labels)
         if len(images) != len(labels):
             raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected one label per image.")
         self.images, self.labels = images, np.asarray(labels)
         self.log_dir = as_writable_path(Path(log_dir) / "events").parent
-        self.loss, self.every, self.batch_size = loss, every, batch_size
+        self.loss, self.every = loss, every
+        self._embed = embedder(images, batch_size)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Open the event file."""
@@ -112,8 +112,7 @@ class PairDiagnostics(Callback):
     def _diagnose(self, model):
         """Scalars by name, and the distances of the positive and of the negative pairs."""
         loss = _loss_of(model) if self.loss is None else self.loss
-        rows = np.arange(len(self.labels))
-        embeddings = embed_rows(model, self.images, rows, self.batch_size).astype("float32")
+        embeddings = self._embed(model).astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
             active = active_pairs(loss, self.labels, embeddings)

@@ -9,7 +9,7 @@ import keras
 from tfdml._atomic import as_writable_path
 from tfdml._checks import require_whole
 from tfdml.callbacks._base import Callback, sample_of_set
-from tfdml.models.bulk_embedding import embed
+from tfdml.models.bulk_embedding import embedder
 from tfdml.visualize.projector_files import CONFIG, require_sprite, write_config, write_examples, write_tensor
 
 
@@ -56,12 +56,11 @@ class Projector(Callback):
     ) -> None:
         super().__init__()
         require_whole("every", every, 1)
-        require_whole("batch_size", batch_size, 1)
         self.rows = sample_of_set(data, examples)
         require_sprite(len(self.rows), thumbnail)
         self.log_dir = as_writable_path(Path(log_dir) / CONFIG).parent
         self.data, self.network = data.take(self.rows), model
-        self.every, self.thumbnail, self.batch_size = every, thumbnail, batch_size
+        self.every, self.thumbnail, self._embed = every, thumbnail, embedder(self.data, batch_size)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Write what is the same in all epochs."""
@@ -77,7 +76,7 @@ class Projector(Callback):
         """Write the embeddings of the epochs that `every` selects."""
         if (epoch + 1) % self.every and epoch + 1 != self.params.get("epochs"):
             return
-        embeddings = embed(self.network or self.model, self.data, batch_size=self.batch_size)
+        embeddings = self._embed(self.network or self.model)
         write_tensor(self.log_dir, f"embeddings_{epoch + 1:04}", embeddings)
         names = sorted((path.stem for path in self.log_dir.glob("embeddings_*.tsv")), reverse=True)
         write_config(self.log_dir, names, self._side)

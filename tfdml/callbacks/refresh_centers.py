@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
 from tfdml.layers import ClassTree
-from tfdml.models.bulk_embedding import embed_rows
+from tfdml.models.bulk_embedding import embedder
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.hard_class import ClassCenters
 
@@ -67,12 +67,12 @@ class RefreshCenters(Refresh):
                 f"Received labels of {len(set(self.labels.tolist()))} classes, expected the {len(centers.ids)} of "
                 f"{centers!r}. Make the centers from the same labels."
             )
-        self.centers, self.images = centers, images
-        self.batch_size, self.every = batch_size, every
+        self.centers, self.images, self.every = centers, images, every
+        self._embed = embedder(images, batch_size, self.rows)
 
     def refresh(self, model: keras.Model) -> None:
         """Recompute the centers with `model`."""
-        self.centers.refresh(embed_rows(model, self.images, self.rows, self.batch_size), self.labels)
+        self.centers.refresh(self._embed(model), self.labels)
 
 
 def _some_of_each(labels, most, generator):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tfdml._checks import labels_of, require_whole
 from tfdml.callbacks._refresh import Refresh
-from tfdml.models.bulk_embedding import embed_rows
+from tfdml.models.bulk_embedding import embedder
 from tfdml.samplers.mined import MinedPairs
 from tfdml.search.builders import IndexBuilder, index_builder
 
@@ -53,16 +53,15 @@ class RefreshMinedPairs(Refresh):
         search: IndexBuilder = None,
     ):
         super().__init__()
-        require_whole("batch_size", batch_size, 1)
         require_whole("every", every, 1)
         labels = labels_of(images, labels)
         if len(images) != np.size(labels):
             raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
         pairs.require_labels(labels)
         self.pairs, self.images = pairs, images
-        self.batch_size, self.every, self.search = batch_size, every, index_builder(search)
+        self.every, self.search = every, index_builder(search)
+        self._embed = embedder(images, batch_size)
 
     def refresh(self, model: keras.Model) -> None:
         """Mine the pairs with `model`."""
-        rows = np.arange(len(self.images))
-        self.pairs.refresh(embed_rows(model, self.images, rows, self.batch_size), search=self.search)
+        self.pairs.refresh(self._embed(model), search=self.search)

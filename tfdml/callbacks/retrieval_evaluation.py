@@ -1,5 +1,6 @@
 """Retrieval metrics of a model during training."""
 
+import functools
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +102,7 @@ class RetrievalEvaluation(Scheduled):
         self.network = model
         self.search = index_builder(search)
         self.sample = sample
-        self.batch_size = batch_size
+        self._embed_queries, self._embed_gallery = (_embedder(part, batch_size) for part in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
@@ -116,9 +117,9 @@ class RetrievalEvaluation(Scheduled):
         towers = getattr(model, "towers", None)
         if self.gallery is None:
             _require_one_tower(towers)
-            return [_embed(model, self.data, self.batch_size)]
-        sides = zip(towers or (model, model), (self.data, self.gallery), strict=True)
-        return [_embed(tower, data, self.batch_size) for tower, data in sides]
+            return [self._embed_queries(model)]
+        queries, gallery = towers or (model, model)
+        return [self._embed_queries(queries), self._embed_gallery(gallery)]
 
     def _measured(self, sides):
         queries, labels, gallery = _queries_in_gallery(sides, self.sample)
@@ -200,15 +201,14 @@ def _batches(data, batch_size):
         x, labels = data
         starts = range(0, len(x), batch_size)
         return ((x[i : i + batch_size], labels[i : i + batch_size]) for i in starts), len(starts)
-    if is_labeled_set(data):
-        data = data.batches(batch_size)
     count = int(data.cardinality())
     return iter(data), (count if count > 0 else None)
 
 
-def _embed(model, data, batch_size):
-    """Embeddings `(examples, dim)` and labels `(examples,)` of the whole set."""
-    return embed_batches(model, _with_progress(*_batches(data, batch_size)))
+def _embedder(data, batch_size):
+    """Function of a model: embeddings `(examples, dim)` and labels `(examples,)` of a set, which is batched once."""
+    batched = functools.cache(lambda: data.batches(batch_size) if is_labeled_set(data) else data)
+    return lambda model: embed_batches(model, _with_progress(*_batches(batched(), batch_size)))
 
 
 def _queries_in_gallery(sides, sample):

@@ -1,11 +1,13 @@
 """The training state after the last epoch, from which an interrupted run resumes."""
 
 import os
+import warnings
 from typing import Any
 
 import keras
 
 from tfdml._atomic import as_writable_path, atomic_write
+from tfdml.callbacks._trouble import variable_not_finite
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
@@ -14,6 +16,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     `keras.saving.load_model(path)` returns the model with its optimizer, and `model.steps` is the number of batches it
     was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it
     does not count steps that loss scaling skips or whose gradients are only accumulated.)
+
+    A state with a variable that is not finite is not saved: the file keeps the last finite one, and a warning says so.
+    Each variable is looked at once per epoch, which takes a small part of the time of writing it.
 
     Example:
 
@@ -28,6 +33,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Raises:
         ValueError: `path` has another suffix.
         OSError: `path` cannot be written.
+
+    Warns:
+        UserWarning: at the end of an epoch, a variable that is not finite.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -37,6 +45,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.path = as_writable_path(path)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Save."""
-        with atomic_write(self.path) as partial:
-            self.model.save(partial)
+        """Save, unless the model has diverged."""
+        broken = variable_not_finite(self.model)
+        if broken is None:
+            with atomic_write(self.path) as partial:
+                self.model.save(partial)
+            return
+        kept = "keeps the state of an earlier epoch" if self.path.exists() else "is not written"
+        warnings.warn(
+            f"After epoch {epoch + 1} the variable {broken} is not finite: {str(self.path)!r} {kept}. Lower the "
+            "learning rate, or clip the gradients, and resume from the file.",
+            stacklevel=2,
+        )

@@ -1,6 +1,7 @@
 """Embeddings of a whole set, computed one batch at a time."""
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -30,16 +31,31 @@ def embed(model: keras.Model, data: Any, *, batch_size: int = 256) -> np.ndarray
     Raises:
         ValueError: no examples, a batch size below 1, or a model of other outputs.
     """
-    return embed_rows(model, data, np.arange(len(data)), batch_size)
+    return embedder(data, batch_size)(model)
 
 
-def embed_rows(model: keras.Model, data: Any, rows: np.ndarray, batch_size: int) -> np.ndarray:
-    """Embeddings `(rows, dim)` of some rows of `data`, as in `embed`."""
+def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[keras.Model], np.ndarray]:
+    """Function of a model that embeds the same rows of a set each time.
+
+    The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
+
+    Args:
+        data, batch_size: as for `embed`.
+        rows: row numbers; None for all.
+
+    Returns:
+        Function of a model that returns `(rows, dim)` embeddings.
+
+    Raises:
+        ValueError: a batch size below 1; when called, the errors of `embed`.
+    """
     require_whole("batch_size", batch_size, 1)
     if is_labeled_set(data):
-        return embed_batches(model, data.take(rows).batches(batch_size))[0]
-    parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    return embed_batches(model, ((data[part], part) for part in parts))[0]
+        dataset = functools.cache(lambda: (data if rows is None else data.take(rows)).batches(batch_size))
+        return lambda model: embed_batches(model, dataset())[0]
+    numbers = np.arange(len(data)) if rows is None else rows
+    batches = [numbers[start : start + batch_size] for start in range(0, len(numbers), batch_size)]
+    return lambda model: embed_batches(model, ((data[batch], batch) for batch in batches))[0]
 
 
 def embed_blocks(

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import as_unmasked, require
+from tfdml._checks import as_unmasked, how_to_number, require
 from tfdml._serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor, value_of
 
@@ -319,7 +319,8 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     if match is None and len(labels.shape) != 1:
         raise ValueError(
             f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id "
-            "per example. For several labels per example pass match=, a function that says which labels match."
+            "per example. One-hot rows become ids by labels.argmax(axis=1). For several labels per example pass "
+            "match=, a function that says which labels match."
         )
     if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
         raise ValueError(
@@ -363,9 +364,10 @@ def _integers(labels):
     """Labels as an integer tensor that keeps different ids different."""
     if not hasattr(labels, "dtype"):
         labels = np.asarray(labels)
-    if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(labels.dtype)):
+    dtype = getattr(labels.dtype, "name", str(labels.dtype))
+    if not dtype.startswith(("int", "uint")):
+        advice = how_to_number("labels", dtype, labels.shape)
         raise ValueError(
-            f"Received labels of dtype {keras.backend.standardize_dtype(labels.dtype)}, expected integer class ids "
-            "(floats merge large ids). Convert them with labels.astype('int64')."
+            f"Received labels of dtype {dtype}, expected integer class ids (floats merge large ids). {advice}"
         )
     return ops.convert_to_tensor(labels)
