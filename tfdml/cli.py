@@ -19,6 +19,7 @@ import numpy as np
 
 from tfdml import datasets, evaluation, export, models, search, zoo
 from tfdml._checks import require
+from tfdml._json import read_json
 from tfdml._terminal import visible
 from tfdml.models.bulk_embedding import embed_loadable
 from tfdml.zoo.loading import open_named
@@ -229,8 +230,7 @@ def open_model(path: str, preprocessing: str | None) -> tuple[Any, datasets.Prep
         UsageError: there is no model, or it cannot be read.
     """
     with _usage(f"--preprocessing {preprocessing}"):
-        text = None if preprocessing is None else Path(preprocessing).read_text()
-        view = None if text is None else datasets.Preprocessing.from_config(json.loads(text))
+        view = None if preprocessing is None else datasets.Preprocessing.from_config(read_json(Path(preprocessing)))
     with _usage(f"MODEL={path!r}"):
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)

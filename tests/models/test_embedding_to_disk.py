@@ -308,3 +308,41 @@ def test_a_killed_run_ends_as_one_without_interruption(name, tmp_path):
     np.testing.assert_array_equal(found.embeddings, x)
     assert found.rows.tolist() == list(range(2000))
     assert [place.name for place in tmp_path.iterdir()] == [name]
+
+
+def flip(path, at=5):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "lines of the table are lost": lambda folder: (folder / "examples.csv").write_text("row\n0\n1\n"),
+    "the table is cut": lambda folder: (folder / "examples.csv").write_bytes(
+        (folder / "examples.csv").read_bytes()[:-4]
+    ),
+    "the embeddings are cut": lambda folder: (folder / "embeddings.npy").write_bytes(
+        (folder / "embeddings.npy").read_bytes()[:-4]
+    ),
+    "a line of what was skipped is cut": lambda folder: (folder / "skipped.csv").write_text("row,name,reason\n3\n"),
+    "a row is no number": lambda folder: (folder / "examples.csv").write_text("row\n" + "a\n" * len(PIXELS)),
+}
+
+
+@pytest.mark.parametrize("with_checksums", [True, False], ids=["with checksums", "of an earlier version"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_embeddings_are_an_error_that_names_the_folder(damage, with_checksums, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
+    damage(tmp_path / "out")
+    if not with_checksums:
+        (tmp_path / "out" / "SHA256SUMS").unlink()
+    with pytest.raises(ValueError, match=r"out'.* with files|out', in which"):
+        models.read_embeddings(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["embeddings.npy", "examples.csv", "skipped.csv", "SHA256SUMS"])
+def test_a_flipped_bit_of_embeddings_is_found(name, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
+    flip(tmp_path / "out" / name)
+    with pytest.raises(ValueError, match=name):
+        models.read_embeddings(tmp_path / "out")

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdml import metrics, models
 from tfdml._checks import require, require_whole
+from tfdml._json import read_json
 from tfdml.evaluation.folds import class_folds
 from tfdml.evaluation.opening import TestResult, open_test
 from tfdml.evaluation.training import derived_seed, trained
@@ -234,8 +235,8 @@ def _require_same_search(folder, data, parts, metric, seed):
     path = folder / "search.json"
     if not path.exists():
         return write_json(path, search)
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    other = [name for name in search if search[name] != earlier[name]]
+    earlier = read_json(path)
+    other = [name for name in search if search[name] != earlier.get(name)]
     require(not other, f"folder={str(folder)!r} of a search with other {', '.join(other)}", "a new folder, or the same")
 
 

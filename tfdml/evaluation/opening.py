@@ -1,7 +1,6 @@
 """Measurement on the test classes, and the record of it."""
 
 import datetime
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -13,6 +12,7 @@ import numpy as np
 from tfdml import models
 from tfdml._atomic import atomic_write
 from tfdml._checks import require_whole
+from tfdml._json import read_json
 from tfdml.datasets import require_disjoint
 from tfdml.evaluation.measurement import evaluate, measured, values_per_query
 from tfdml.evaluation.records import Evaluation, Measured, plain
@@ -121,7 +121,7 @@ def _trained(search, run, fold):
 
 def _recorded(search, test):
     """Record an opening before it happens; what is recorded, and the times of the openings before."""
-    earlier = tuple(json.loads(path.read_text(encoding="utf-8"))["time"] for path in _files(search.folder))
+    earlier = tuple(read_json(path).get("time") for path in _files(search.folder))
     opening = {
         "opening": len(earlier) + 1,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

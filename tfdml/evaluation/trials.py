@@ -3,11 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tfdml._atomic import atomic_write
+from tfdml._checks import require
+from tfdml._json import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +40,15 @@ class Trial:
 
 def read_trials(folder: Path) -> list[Trial]:
     """All trials of a folder, by number."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("trial-*.json"))]
-    return [Trial(**{**each, "folds": tuple(each["folds"])}) for each in found]
+    return [_read_trial(path) for path in sorted(folder.glob("trial-*.json"))]
+
+
+def _read_trial(path):
+    values = read_json(path)
+    names = {field.name for field in fields(Trial)}
+    is_whole = values.keys() == names and isinstance(values["folds"], list)
+    require(is_whole, f"{str(path)!r} without the entries of a trial", f"{', '.join(sorted(names))}. Remove the file")
+    return Trial(**{**values, "folds": tuple(values["folds"])})
 
 
 def write_trial(folder: Path, trial: Trial) -> None:

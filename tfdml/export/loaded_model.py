@@ -1,7 +1,6 @@
 """SavedModels that `saved_model` wrote, ready to embed sets."""
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import tensorflow as tf
 from tfdml._atomic import read_whole
 from tfdml._checks import require
 from tfdml._checksums import require_checksums, sha256_of
+from tfdml._json import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS
 from tfdml.export.server_files import newest_version
@@ -35,11 +35,11 @@ class LoadedModel:
         self.signatures = dict(self._served.signatures)
         self._embed = self.signatures["serving_default"]
         extra = folder / "assets.extra"
-        self.preprocessing = Preprocessing.from_config(json.loads((extra / "preprocessing.json").read_text()))
+        self.preprocessing = Preprocessing.from_config(read_json(extra / "preprocessing.json"))
         names = extra / "class_names.json"
-        self.class_names = tuple(json.loads(names.read_text())) if names.is_file() else None
+        self.class_names = tuple(read_json(names, list)) if names.is_file() else None
         search = extra / "search.json"
-        self.search = json.loads(search.read_text()) if search.is_file() else None
+        self.search = read_json(search) if search.is_file() else None
         self.fingerprint = _fingerprint(folder)
         self.version = version
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from tfdml._atomic import as_writable_path, read_whole, require_replaceable
 from tfdml._checks import is_labeled_set, require
-from tfdml._checksums import SUMS
+from tfdml._checksums import SUMS, require_checksums, write_checksums
+from tfdml._json import parsed_json
 from tfdml.models.bulk_embedding import Problem
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
@@ -51,7 +52,8 @@ def read_embeddings(path: str | os.PathLike) -> Embeddings:
     Raises:
         FileNotFoundError: there are no embeddings at `path`.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a file of another form.
+        ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
+            at 1 to 2 GB per second of a core. Folders of earlier versions have none; their lengths are compared.
     """
     path = Path(path).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -147,6 +149,7 @@ def _write_folder(folder, data, parts, shape, skipped):
             lines.writerows(zip(*_columns(data, rows).values(), strict=True))
     with _opened(folder / _SKIPPED, "w") as text:
         csv.writer(text).writerows([("row", "name", "reason"), *skipped])
+    write_checksums(folder)
 
 
 def _opened(path, mode):
@@ -159,11 +162,25 @@ def _read_folder(folder):
             f"Received path={str(folder)!r}, expected embeddings that write_embeddings wrote: a .parquet file, or a "
             f"folder with {_EMBEDDINGS}."
         )
+    if (folder / SUMS).is_file():
+        require_checksums(folder)
+    try:
+        embeddings, columns, problems = _read_files(folder)
+        damage = "" if embeddings.shape == (len(columns["row"]), *embeddings.shape[1:2]) else "of other lengths"
+        found = None if damage else _embeddings(embeddings, columns, problems)
+    except (EOFError, KeyError, OverflowError, TypeError, ValueError, csv.Error) as error:
+        found, damage = None, f"that cannot be read ({error})"
+    require(found is not None, f"path={str(folder)!r} with files {damage}", "embeddings as they were written")
+    return found
+
+
+def _read_files(folder):
+    """The embeddings of a folder, its columns by name, and the lines of the examples that were skipped."""
     with _opened(folder / _EXAMPLES, "r") as examples, _opened(folder / _SKIPPED, "r") as skipped:
         names, *lines = csv.reader(examples)
         problems = list(csv.reader(skipped))[1:]
     columns = dict(zip(names, zip(*lines, strict=True), strict=True))
-    return _embeddings(np.load(folder / _EMBEDDINGS, mmap_mode="r"), columns, problems)
+    return np.load(folder / _EMBEDDINGS, mmap_mode="r", allow_pickle=False), columns, problems
 
 
 def _write_parquet(path, data, parts, shape, skipped):
@@ -193,7 +210,8 @@ def _read_parquet(path):
     columns = {name: file.read([name])[name].to_pylist() for name in names if name != "embedding"}
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     embeddings = np.concatenate(vectors).reshape(file.metadata.num_rows, -1)
-    return _embeddings(embeddings, columns, json.loads(file.schema_arrow.metadata[b"skipped"]))
+    skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], f"{str(path)!r} (skipped)", list)
+    return _embeddings(embeddings, columns, skipped)
 
 
 def _arrow():

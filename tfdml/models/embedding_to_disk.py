@@ -14,6 +14,7 @@ import numpy as np
 
 from tfdml._atomic import atomic_write
 from tfdml._checks import require
+from tfdml._json import read_json
 from tfdml.models import embedding_files
 from tfdml.models.bulk_embedding import Problem, embed_blocks, problems, rows_per_block
 
@@ -121,7 +122,7 @@ def _begin(parts, run):
         with atomic_write(parts.folder, lambda folder: {_RUN}) as new:
             new.mkdir()
             (new / _RUN).write_text(json.dumps(run))
-    found = json.loads(file.read_text()) if file.is_file() else {}
+    found = read_json(file) if file.is_file() else {}
     other = [name for name in run if found.get(name) != run[name]]
     received = f"an unfinished run in {str(parts.folder)!r} with another {' and another '.join(other)}"
     require(not other, received, "the same. Finish that run, or remove the folder to start over")

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._atomic import atomic_write
+from tfdml._checksums import is_listable
+from tfdml._json import parsed_json
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/4"
@@ -17,6 +19,7 @@ _ONE_CENTER = "tfdml.search/3"
 _ONE_SEGMENT = "tfdml.search/2"
 _WITHOUT_CHECKSUMS = "tfdml.search/1"
 _DIGITS = 16  # of the checksum in a name
+_PARTS = {"ids", "gallery", "scann", "metadata", "alive", "center"}  # of a segment
 
 
 class Part(NamedTuple):
@@ -120,25 +123,60 @@ def read_manifest(folder):
     manifest = _parsed(folder)
     for name, expected in manifest["files"].items():
         _require_file(folder, name, expected)
-    return manifest if manifest["format"] in (_FORMAT, _ONE_CENTER) else _upgraded(manifest)
+    if manifest["format"] not in (_FORMAT, _ONE_CENTER):
+        return _upgraded(manifest)
+    if not _has_segments(manifest):
+        raise ValueError(_damaged(folder, f"{_MANIFEST} (segments)"))
+    return manifest
+
+
+def _has_segments(manifest):
+    """Whether a manifest has one or more segments, whose parts it lists."""
+    records, center = manifest.get("segments"), manifest.get("center")
+    if not (isinstance(records, list) and records and (center is None or _is_part(manifest, center))):
+        return False
+    return all(isinstance(record, dict) and _is_segment(manifest, record) for record in records)
+
+
+def _is_segment(manifest, record):
+    is_known = record.keys() <= _PARTS and (manifest.get("kind") == "scann" or "scann" not in record)
+    is_whole = "ids" in record and ("gallery" in record) != ("scann" in record)
+    return is_known and is_whole and all(_is_part(manifest, name) for name in record.values())
+
+
+def _is_part(manifest, name):
+    """Whether a manifest lists a file of this name, or files in a folder of this name."""
+    return isinstance(name, str) and any(file == name or file.startswith(f"{name}/") for file in manifest["files"])
 
 
 def _parsed(folder):
     """The content of `index.json`, as `save` wrote it."""
     text = (folder / _MANIFEST).read_bytes()
     try:
-        manifest = json.loads(text)
-        found, _ = manifest["format"], dict(manifest["files"])
-    except (KeyError, TypeError, ValueError) as error:
+        manifest = parsed_json(text, _MANIFEST)
+    except ValueError as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
-    if found not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+    written = manifest.get("format")
+    if isinstance(written, str) and written not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
         raise ValueError(
-            f"Received an index of format {found!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
+            f"Received an index of format {written!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
         )
     signed = manifest.pop("sha256", None) is not None
-    if signed != (found != _WITHOUT_CHECKSUMS) or (signed and text != _signed(manifest).encode()):
+    is_whole = signed == (written != _WITHOUT_CHECKSUMS) and (not signed or text == _signed(manifest).encode())
+    has_types = isinstance(written, str) and isinstance(manifest.get("kind"), str)
+    if not (has_types and is_whole and _are_entries(manifest.get("files"))):
         raise ValueError(_damaged(folder, _MANIFEST))
     return manifest
+
+
+def _are_entries(files):
+    """Whether files are listed by names inside the folder, with their size, or size and sha256."""
+    return isinstance(files, dict) and all(is_listable(name) and _is_entry(entry) for name, entry in files.items())
+
+
+def _is_entry(entry):
+    size = entry.get("bytes") if isinstance(entry, dict) else entry
+    return type(size) is int and size >= 0
 
 
 def _listed_files(folder):

@@ -56,9 +56,8 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None
         load_searcher: function of the folder of a searcher, for a segment that has one.
     """
     metric, dim = read_settings(folder, manifest)
-    records = checked(folder, manifest, "segments", lambda found: isinstance(found, list) and len(found) > 0)
     shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
-    records = [{**shared, **record} for record in records]
+    records = [{**shared, **record} for record in manifest["segments"]]
     return Items(tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records))
 
 
