@@ -119,6 +119,8 @@ def run(model, callbacks, epochs, initial_epoch=0):
         ("max", [0.2, None, 0.5, None], 2),
         ("max", [float("nan"), 0.5, float("nan")], 1),
         ("min", [float("nan"), 0.5, float("nan")], 1),
+        ("max", [float("inf"), 0.5, float("inf")], 1),
+        ("min", [-float("inf"), 0.5, -float("inf")], 1),
     ],
 )
 def test_the_best_epoch_is_the_first_of_the_best_value(folder, mode, values, best):

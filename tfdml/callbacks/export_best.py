@@ -103,7 +103,7 @@ class ExportBest(keras.callbacks.Callback):
         self._earlier = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Export if this value is the best so far."""
+        """Export if this value is finite and the best so far."""
         value = (logs or {}).get(self.monitor)
         if value is None and not self._seen:
             raise ValueError(
@@ -136,8 +136,8 @@ class ExportBest(keras.callbacks.Callback):
         return stored
 
     def _improves(self, value):
-        if self.best is None:
-            return not math.isnan(value)
+        if self.best is None or not math.isfinite(value):
+            return math.isfinite(value)
         return value > self.best if self.mode == "max" else value < self.best
 
 
