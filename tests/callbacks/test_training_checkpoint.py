@@ -1,4 +1,4 @@
-"""The state of a run, and what becomes of it when the model diverges."""
+"""The training state of a run: what is kept when the model diverges."""
 
 import warnings
 

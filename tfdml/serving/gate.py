@@ -96,7 +96,7 @@ async def _answered(request, handler):
     except (ClientPayloadError, ConnectionError):
         return _error(400, "Received a part of a request, expected all of it.")
     except Exception:
-        _LOG.exception("%s %s failed", request.method, request.path)
+        _LOG.exception("%r %r failed", request.method, request.path)  # escapes control characters
         return _error(500, "The request failed in the server; its log says why.")
 
 
