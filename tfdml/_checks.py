@@ -194,11 +194,11 @@ def how_to_number(name: str, dtype: str, shape: Sequence[int | None]) -> str:
         dtype: name of their dtype.
         shape: their shape.
     """
-    if len(shape) == 2 and shape[1] != 1:
-        return f"One-hot rows become ids by {name}.argmax(axis=1)."
-    if dtype.startswith(("float", "bfloat", "bool")):
-        return f"Convert whole numbers with {name}.astype('int64')."
-    return f"Number them with np.unique({name}, return_inverse=True)[1]."
+    are_numbers = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
+    if are_numbers and len(shape) == 2 and shape[1] != 1:
+        return f"One-hot rows become ids by np.argmax({name}, axis=1)."
+    whole = f"Convert whole numbers with np.asarray({name}).astype('int64'), or number" if are_numbers else "Number"
+    return f"{whole} them with np.unique({name}, return_inverse=True)[1]."
 
 
 def _require_one_per_row(array, name, count):

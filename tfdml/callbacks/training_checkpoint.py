@@ -51,9 +51,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             with atomic_write(self.path) as partial:
                 self.model.save(partial)
             return
-        kept = "keeps the state of an earlier epoch" if self.path.exists() else "is not written"
+        file = (
+            f"{str(self.path)!r} stays as it is: resume from it"
+            if self.path.exists()
+            else "there is no file: begin again"
+        )
         warnings.warn(
-            f"After epoch {epoch + 1} the variable {broken} is not finite: {str(self.path)!r} {kept}. Lower the "
-            "learning rate, or clip the gradients, and resume from the file.",
+            f"After epoch {epoch + 1} the variable {broken} is not finite. The state is not saved, and {file}, with a "
+            "lower learning rate or with clipped gradients.",
             stacklevel=2,
         )

@@ -319,7 +319,7 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     if match is None and len(labels.shape) != 1:
         raise ValueError(
             f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id "
-            "per example. One-hot rows become ids by labels.argmax(axis=1). For several labels per example pass "
+            "per example. One-hot rows become ids by np.argmax(labels, axis=1). For several labels per example pass "
             "match=, a function that says which labels match."
         )
     if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
