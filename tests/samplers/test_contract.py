@@ -381,7 +381,7 @@ def test_settings_go_by_their_names(make):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (LABELS.astype("float32"), "Received labels of dtype float32, expected integers. Number them"),
+        (LABELS.astype("float32"), "Received labels of dtype float32, expected integers. Convert whole numbers"),
         (LABELS.astype(str), "Received labels of dtype <U"),
         (LABELS > 3, "Received labels of dtype bool"),
         (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(n,\)"),
