@@ -7,17 +7,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, fast, float64, gradient, numbers
+from tests.backend import BACKEND, fast, numbers
 from tests.losses.rows import (
     BINNED,
-    BRANCHES,
     CHECKED,
     COLUMNS,
     DEFAULTS,
     LARGE,
     LISTED,
-    OVER_A_BASE,
-    OVER_PROXIES,
     ROWS,
     SUPPORT_FIRST,
     UNEVEN,
@@ -177,57 +174,6 @@ def test_loss_and_gradient_are_finite_together_or_both_are_not(row):
         value, slope, _ = evaluated(row, labels, UNIT * np.float32(norm))
         assert np.isfinite(slope).all() == np.isfinite(value), norm
         assert np.isfinite(value) == (norm < 1e16), norm  # beyond 4e18 squares of distances overflow
-
-
-@each(DEFAULTS)
-def test_float64_arrays_are_as_good_as_float32_under_a_float32_policy(row):
-    labels, x = batch(UNEVEN["three classes"], dtype="float64")
-    losses_ = [row.loss]
-    if OVER_PROXIES in row.traits:  # the class with proxies of its own
-        losses_.append(type(row.loss)(classes=10, **row.loss.settings))
-    for loss in losses_:
-        expected = numbers(loss.call(labels, x.astype("float32")))
-        np.testing.assert_allclose(numbers(loss.call(labels, x)), expected, rtol=1e-4, atol=1e-5)
-
-
-def has_a_distance(row):
-    """Whether a row, or its base, takes a distance; not for weights that are constants in the gradient."""
-    settings = row.loss.base.settings if OVER_A_BASE in row.traits else row.loss.settings
-    return "distance" in settings and "fixed" not in inspect.signature(row.by_loops).parameters
-
-
-@each({name: row for name, row in lacking(BRANCHES, LISTED).items() if has_a_distance(row)})
-def test_gradients_under_a_distance_that_is_not_symmetric_are_those_of_finite_differences(row):
-    loss = row.with_options(distance="snr")
-    labels, x = batch(LARGE[:12], seed=4, dtype="float64")
-    weights = np.random.default_rng(5).uniform(0.5, 1.5, len(x))
-
-    def total(v):
-        return keras.ops.sum(weights * loss.call(labels, v))
-
-    with float64():
-        slope = gradient(total, x)
-        for direction in np.random.default_rng(6).normal(size=(3, *x.shape)):
-            step = 1e-6 * direction
-            expected = float(total(x + step) - total(x - step)) / 2e-6
-            assert np.sum(slope * direction) == pytest.approx(expected, rel=1e-4, abs=1e-6)
-
-
-SHARPNESS = {"scale": 1e3, "positive_scale": 1e3, "alpha": 1e3, "beta": 1e3, "temperature": 1e-3, "gamma": 1e-3}
-
-
-@each(lacking(DEFAULTS, OVER_A_BASE))
-def test_extreme_settings_and_long_embeddings_have_finite_values_and_gradients(row):
-    labels, _ = batch(UNEVEN["three classes"])
-    for name in SHARPNESS.keys() & row.loss.settings.keys():
-        try:
-            extreme = row._replace(loss=row.with_options(**{name: SHARPNESS[name]}))
-        except ValueError:  # the class has a smaller range
-            continue
-        for norm in (1.0, 100.0):
-            value, slope, _ = evaluated(extreme, labels, norm * UNIT)
-            assert np.isfinite(value), (name, norm)
-            assert np.isfinite(slope).all(), (name, norm)
 
 
 def against_itself_as_other_references(labels, x):
