@@ -12,6 +12,7 @@ def part():
     return tfdml.datasets.glyphs(validation=True)[1]
 
 
+@pytest.mark.slow
 def test_outlines_are_morphological_gradients(part):
     images = part.images[:5]
     for image, outline in zip(images[..., 0], tfdml.datasets.outlines(images)[..., 0], strict=True):

@@ -112,6 +112,7 @@ def test_an_empty_batch_has_no_neighbors(served, name):
         assert value.shape[0] == 0
 
 
+@pytest.mark.slow
 def test_whole_numbers_stay_numbers_and_distances_match_from_below(model, images, index, tmp_path):
     numbers = SimpleNamespace(vectors=index.vectors, ids=2**40 + np.arange(30), metric="euclidean")
     search = export.PartitionedSearch(k=2, cells=3, probes=3)
@@ -154,6 +155,7 @@ def test_the_old_or_the_new_model_is_whole_before_every_file_operation_of_an_exp
     assert [place.name for place in path.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_any_file_of_a_model_is_found(folder, tmp_path):
     path = tmp_path / "model"
     shutil.copytree(folder, path)

@@ -50,6 +50,7 @@ def test_a_request_of_its_own_messages_is_one_of_the_package():
     assert predict_pb2.PredictRequest.FromString(predict_request("search", inputs)) == expected
 
 
+@pytest.mark.slow
 def test_requests_of_the_package_are_answered(model, folder):
     pixels = np.random.default_rng(1).integers(0, 256, (3, 8, 8, 3), dtype="uint8")
     request = predict_pb2.PredictRequest()
@@ -93,6 +94,7 @@ def test_the_grpc_client_of_the_page_asks_for_neighbors_of_files(model, tmp_path
     assert [bool(error) for error in answer["error"]] == [False, True]
 
 
+@pytest.mark.slow
 def test_every_signature_has_a_warm_up_request_that_it_answers(folder):
     served = tf.saved_model.load(str(folder))
     records = tf.data.TFRecordDataset(str(folder / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()

@@ -338,7 +338,7 @@ def exact_scores(queries, gallery, metric):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
-@pytest.mark.parametrize("classes", [2, 5, 120])
+@pytest.mark.parametrize("classes", [*(pytest.param(classes, marks=pytest.mark.slow) for classes in (2, 120)), 5])
 def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, monkeypatch):
     x, labels = with_near_ties(classes)
     groups, gallery = {"groups": np.arange(len(x)) % 3}, {"gallery": x[::2], "gallery_labels": labels[::2]}

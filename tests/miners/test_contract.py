@@ -124,6 +124,7 @@ def test_draws_of_one_seed_are_the_same_and_differ_from_batch_to_batch(name):
     assert (first.negative != following.negative).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["angular", "distance weighted", "composition"])
 def test_a_model_trains_with_it(name):
     inputs = keras.Input((4,))

@@ -154,7 +154,8 @@ def assert_within(ours, exact, tolerance):
 DISTANCES = {1: pairs.euclidean, 2: pairs.squared}
 
 # On JAX both are compiled.
-WAYS = pytest.mark.parametrize("way", [fast, compiled] if BACKEND == "tensorflow" else [compiled])
+COMPILED = pytest.param(compiled, marks=pytest.mark.slow)
+WAYS = pytest.mark.parametrize("way", [fast, COMPILED] if BACKEND == "tensorflow" else [compiled])
 
 
 def of_both_powers_of(made, v):

@@ -79,6 +79,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "load"), FORMS.values(), ids=FORMS)
 def test_every_form_of_data_gives_the_same_batches(data, load):
     for (x, labels), (found, found_labels) in zip(
