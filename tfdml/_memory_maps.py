@@ -2,11 +2,31 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 _ALIGNMENT = 64  # bytes, of the tensors of TensorFlow
+
+
+def map_array(path: Path) -> np.memmap:
+    """The array in a `.npy` file, mapped read-only; no memory is allocated, whatever its header says.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: the file has another form, or a length other than that of its header.
+    """
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except OSError:
+        raise
+    except Exception as error:  # Each damage of a header fails in its own way.
+        raise ValueError(f"Received {str(path)!r}, which is not a .npy file ({error}). Write it again.") from error
+    size, expected = path.stat().st_size, array.offset + array.nbytes
+    if size != expected:
+        raise ValueError(f"Received {str(path)!r} of {size:,} bytes, expected {expected:,} by its header.")
+    return array
 
 
 @dataclass(frozen=True, eq=False)

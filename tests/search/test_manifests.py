@@ -4,7 +4,9 @@ import hashlib
 import json
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tfdml import search
 
@@ -95,3 +97,169 @@ def test_a_text_that_is_no_manifest_is_damaged(saved, text):
     with pytest.raises(FileExistsError, match="not a file of an earlier version"):
         search.Exact(np.eye(3)).save(folder)
     (folder / "index.json").write_text(whole)
+
+
+def header(text):
+    """The header of a `.npy` file."""
+    return b"\x93NUMPY\x01\x00" + np.uint16(len(text) + 1).tobytes() + text.encode() + b"\n"
+
+
+def header_of_shape(shape):
+    return header(f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}")
+
+
+ARRAYS = {
+    "nothing": b"",
+    "a pickle": b"\x80\x04K\x01.",
+    "a zip file": b"PK\x05\x06" + bytes(18),
+    "no shape": header("(" * 9000),
+    "a deep shape": header_of_shape(f"({'-' * 8000}8,)"),
+    "a shape of 7 TiB": header_of_shape(f"({10**12},)"),
+    "a shape beyond int64": header_of_shape(f"({10**25},)"),
+    "a negative shape": header_of_shape("(-1,)") + bytes(64),
+    "a shape of booleans": header_of_shape("(True,)") + bytes(64),
+    "no rows": header_of_shape("(0,)"),
+    "no text": header("{'descr': '<U2', 'fortran_order': False, 'shape': (8,), }") + b"\xff" * 64,
+}
+
+
+@pytest.fixture
+def index(tmp_path):
+    """The folder of an index with two segments, removed rows and metadata, and its manifest."""
+    x = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
+    exact = search.Exact(x[:8], metric="euclidean", metadata={"label": list("abcdefgh")})
+    exact.add(x[8:], range(8, 12), metadata={"label": list("ijkl")})
+    exact.remove([1])
+    exact.save(tmp_path)
+    return tmp_path, json.loads((tmp_path / "index.json").read_text())
+
+
+def entry(path):
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_manifest(folder, manifest):
+    """Write a manifest with the checksums of the files that are there."""
+    listed = {name: entry(folder / name) for name in manifest["files"]}
+    (folder / "index.json").write_text(signed({**manifest, "files": listed}))
+
+
+@pytest.mark.parametrize("content", ARRAYS.values(), ids=ARRAYS)
+def test_a_file_that_is_no_array_of_an_index_is_an_error_that_names_it(index, content):
+    folder, manifest = index
+    for part in ("ids", "gallery", "alive", "center"):
+        path = folder / manifest["segments"][0][part]
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        write_manifest(folder, manifest)
+        with pytest.raises(ValueError, match=path.name):
+            search.load(folder)
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("ids", [np.arange(8) // 2, np.zeros(0, np.int64)], ids=["that repeat", "of no rows"])
+def test_ids_that_no_index_has_are_an_error_that_names_the_file(index, ids):
+    folder, manifest = index
+    path = folder / manifest["segments"][0]["ids"]
+    np.save(path, ids)
+    write_manifest(folder, manifest)
+    with pytest.raises(ValueError, match=f"{path.name} in .* is damaged"):
+        search.load(folder)
+
+
+@pytest.mark.parametrize("dim", [10**9, 10**13, 2**63, 10**4000])
+def test_a_stated_dim_allocates_nothing(index, dim):
+    folder, manifest = index
+    manifest["segments"] = [{**segment} for segment in manifest["segments"]]
+    for segment in manifest["segments"]:
+        segment.pop("center", None)
+    write_manifest(folder, {**manifest, "dim": dim})
+    with pytest.raises(ValueError, match=r"gallery-.*expected float32 of shape \(8, "):
+        search.load(folder)
+
+
+def test_segments_that_do_not_fit_together_are_an_error(index):
+    folder, manifest = index
+    first, second = manifest["segments"]
+    for path, array in [(second["ids"], np.array(list("abcd"))), (first["alive"], np.zeros(8, bool))]:
+        whole = (folder / path).read_bytes()
+        np.save(folder / path, array)
+        segments = [first] if path == first["alive"] else [first, second]
+        write_manifest(folder, {**manifest, "segments": segments})
+        with pytest.raises(ValueError, match="its files do not fit together"):
+            search.load(folder)
+        (folder / path).write_bytes(whole)
+    write_manifest(folder, {**manifest, "segments": [first, {**second, "metadata": first["metadata"]}]})
+    with pytest.raises(ValueError, match="its files do not fit together"):
+        search.load(folder)
+    del second["metadata"]
+    write_manifest(folder, {**manifest, "segments": [first, second]})
+    with pytest.raises(ValueError, match="its files do not fit together"):
+        search.load(folder)
+
+
+COLUMNS = {
+    "another name": {"price": list("abcd")},
+    "another type": {"label": range(4)},
+    "one more": {"label": list("abcd"), "price": range(4)},
+    "other rows": {"label": list("abc")},
+}
+
+
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
+def test_metadata_of_other_columns_is_an_error_when_it_is_loaded(index, columns):
+    folder, manifest = index
+    parquet.write_table(pyarrow.table(columns), folder / manifest["segments"][1]["metadata"])
+    write_manifest(folder, manifest)
+    with pytest.raises(ValueError, match="its files do not fit together"):
+        search.load(folder)
+
+
+def test_metadata_with_a_column_twice_is_an_error_that_names_the_file(index):
+    folder, manifest = index
+    name = manifest["segments"][1]["metadata"]
+    parquet.write_table(pyarrow.table([pyarrow.array(list("abcd"))] * 2, names=["label", "label"]), folder / name)
+    write_manifest(folder, manifest)
+    with pytest.raises(ValueError, match=name):
+        search.load(folder)
+
+
+def refusal(read):
+    """The message of the ValueError of a function; empty where it returns."""
+    try:
+        read()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_every_damage_of_a_metadata_file_loads_or_is_an_error_that_names_it(index):
+    folder, manifest = index
+    path = folder / manifest["segments"][1]["metadata"]
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        write_manifest(folder, manifest)
+        message = refusal(lambda: search.load(folder).metadata.to_pydict())
+        assert path.name in message or "do not fit together" in message or not message
+        refused += bool(message)
+    assert refused > 50
+
+
+@pytest.mark.parametrize("name", ["leaves", "leaves_to_search", "rescore"])
+def test_a_number_beyond_those_of_scann_is_an_error_when_it_is_loaded(tmp_path, name):
+    search.Scann(np.eye(3)).save(tmp_path)
+    manifest = json.loads((tmp_path / "index.json").read_text())
+    write_manifest(tmp_path, {**manifest, name: 2**31})
+    with pytest.raises(ValueError, match=rf"index\.json \({name}\)"):
+        search.load(tmp_path)
+
+
+def test_a_file_that_scann_cannot_read_is_an_error_that_names_its_folder(tmp_path):
+    search.Scann(np.eye(3)).save(tmp_path)
+    manifest = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / manifest["segments"][0]["scann"] / "scann_config.pb").write_bytes(b"")
+    write_manifest(tmp_path, manifest)
+    with pytest.raises(ValueError, match=r"scann-.* is damaged"):
+        search.load(tmp_path)

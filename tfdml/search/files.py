@@ -12,6 +12,7 @@ import numpy as np
 from tfdml._atomic import atomic_write
 from tfdml._checksums import is_listable
 from tfdml._json import parsed_json
+from tfdml._memory_maps import map_array
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/4"
@@ -219,8 +220,8 @@ def read_array(folder, name, dtype, shape, *, mapped=False):
     """
     folder = Path(folder).expanduser()
     try:
-        array = np.load(folder / name, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except (EOFError, OSError, ValueError) as error:
+        array = map_array(folder / name)
+    except (OSError, ValueError) as error:
         raise ValueError(_damaged(folder, name)) from error
     types = dtype if isinstance(dtype, tuple) else (dtype,)
     if (
@@ -234,7 +235,7 @@ def read_array(folder, name, dtype, shape, *, mapped=False):
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} in {str(folder)!r} holds a value that is not finite. Save the index again.")
-    return np.asarray(array)
+    return np.asarray(array) if mapped else np.array(array)
 
 
 def checked(folder, manifest, name, valid):

@@ -1,12 +1,13 @@
 """The items and settings of an index in its folder."""
 
+import sys
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tfdml._checks import METRICS
+from tfdml._checks import METRICS, require
 from tfdml.search.files import Files, checked, part_of, read_array
 from tfdml.search.ids import Ids
 from tfdml.search.items import Items
@@ -58,7 +59,21 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None
     metric, dim = read_settings(folder, manifest)
     shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
     records = [{**shared, **record} for record in manifest["segments"]]
-    return Items(tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records))
+    segments = tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records)
+    items = Items(segments)
+    _require_fit(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
+    return items
+
+
+def _are_alike(one, other):
+    """Whether two segments have ids of one kind, and metadata of the same columns and types."""
+    first, second = (None if each.metadata is None else each.metadata.schema for each in (one, other))
+    return one.ids.kind == other.ids.kind and first == second
+
+
+def _require_fit(fits, folder):
+    if not fits:
+        raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
 
 
 def _read_segment(folder, manifest, record, about, load_searcher):
@@ -69,8 +84,7 @@ def _read_segment(folder, manifest, record, about, load_searcher):
     alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
     sizes = {len(ids)} | {len(part) for part in (metadata,) if part is not None}
     sizes |= {part.size() for part in (searcher,) if part is not None}
-    if len(sizes) > 1:
-        raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
+    _require_fit(len(sizes) == 1, folder)
     written = {part: part_of(manifest, name) for part, name in record.items()}
     return Segment(gallery, ids, metadata, alive, searcher, written)
 
@@ -78,14 +92,13 @@ def _read_segment(folder, manifest, record, about, load_searcher):
 def _read_gallery(folder, record, about, count):
     """The vectors of a segment, memory-mapped; those of a searcher are in its own files, centered for euclidean."""
     metric, dim = about
-    center = _read_center(folder, record, dim) if metric == "euclidean" else None
+    is_euclidean = metric == "euclidean"
     if "scann" in record:
-        vectors = read_array(folder, f"{record['scann']}/dataset.npy", np.float32, (count, dim), mapped=True)
-        gallery = Gallery.from_centered(vectors, metric, center)
+        make, name, width = Gallery.from_centered, f"{record['scann']}/dataset.npy", dim
     else:
-        width = dim + (metric == "euclidean")
-        form = read_array(folder, record["gallery"], np.float32, (count, width), mapped=True)
-        gallery = Gallery.from_form(form, metric, center)
+        make, name, width = Gallery.from_form, record["gallery"], dim + is_euclidean
+    rows = read_array(folder, name, np.float32, (count, width), mapped=True)  # before a center of a stated dim is made
+    gallery = make(rows, metric, _read_center(folder, record, dim) if is_euclidean else None)
     if not gallery.is_sound():
         raise ValueError(f"The gallery in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
     return gallery
@@ -97,8 +110,20 @@ def _read_center(folder, record, dim):
 
 
 def read_ids(folder: Path, name: str) -> Ids:
-    """Ids of a segment, checked: int64 or text."""
-    return Ids(read_array(folder, name, (np.int64, np.str_), (None,)))
+    """Ids of a segment, checked: one or more, int64 or text."""
+    values = read_array(folder, name, (np.int64, np.str_), (None,))
+    try:
+        require(len(values) > 0 and _is_unicode(values), "ids that are no text, or none", "one per vector")
+        return Ids(values)
+    except ValueError as error:
+        raise ValueError(f"{name} in {str(folder)!r} is damaged: {error} Save the index again.") from error
+
+
+def _is_unicode(values):
+    """Whether all characters of NumPy text are Unicode; True for numbers."""
+    if values.dtype.kind != "U" or not values.itemsize:
+        return True
+    return values.view(np.dtype("u4").newbyteorder(values.dtype.byteorder)).max() <= sys.maxunicode
 
 
 def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:

@@ -173,7 +173,7 @@ class Scann(Index):
         index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
         index.method = checked(folder, manifest, "method", lambda method: method in _METHODS[1:])
         for name in ("leaves", "leaves_to_search", "rescore"):
-            setattr(index, name, checked(folder, manifest, name, lambda n: n is None or (type(n) is int and n > 0)))
+            setattr(index, name, checked(folder, manifest, name, _is_count_or_none))
         index._items = read_items(Path(folder).expanduser(), manifest, _load)
         return index
 
@@ -275,7 +275,15 @@ def _load(folder):
     # ScaNN would unpickle this file. save() never writes it.
     if (folder / "scann_docids.pkl").exists():
         raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")
-    return _pybind().load_searcher(str(folder))
+    load = _pybind().load_searcher
+    try:
+        return load(str(folder))
+    except Exception as error:  # Each damage fails in its own way.
+        raise ValueError(f"{str(folder)!r} is damaged: {error}. Build the index again, and save it.") from error
+
+
+def _is_count_or_none(value):
+    return value is None or (type(value) is int and 0 < value < 2**31)  # int32 in ScaNN
 
 
 def _method(method, count):

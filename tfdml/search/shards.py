@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._checks import as_vectors
+from tfdml._memory_maps import map_array
 
 Shards = Any | Sequence[Any | str | PathLike]
 
@@ -85,11 +86,8 @@ def _parts_of_npy(path, size):
     """Each part is mapped alone, so that what was read does not stay in memory."""
     name = f"shard {str(path)!r}"
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-        size_of_file, expected = path.stat().st_size, array.offset + array.nbytes
-        if size_of_file != expected:
-            raise ValueError(f"{size_of_file:,} bytes, {expected:,} by its header")
-    except Exception as error:  # Each damage of a header fails in its own way.
+        array = map_array(path)
+    except (OSError, ValueError) as error:
         raise _damaged(name, error) from error
     _require_matrix(array, name)
     for rows in _slices(len(array), size):

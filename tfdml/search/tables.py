@@ -96,14 +96,14 @@ def read_table(path: Any) -> Any:
 
     Raises:
         ImportError: pyarrow is not installed.
-        ValueError: the file is no Parquet file.
+        ValueError: the file is no Parquet file, or has two columns of one name.
     """
-    pyarrow = _pyarrow()
+    _pyarrow()
     from pyarrow import parquet
 
     try:
         return parquet.read_table(path, partitioning=None)
-    except (pyarrow.ArrowException, OSError) as error:
+    except Exception as error:  # Each damage fails in its own way.
         raise ValueError(f"{str(path)!r} is damaged: {error}. Save the index again.") from error
 
 
