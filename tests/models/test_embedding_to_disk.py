@@ -8,8 +8,10 @@ import time
 
 import keras
 import numpy as np
+import pyarrow
 import pytest
 import tensorflow as tf
+from pyarrow import parquet
 
 from tfdml import models
 from tfdml.datasets import LabeledSet, Preprocessing, table
@@ -325,6 +327,19 @@ DAMAGES = {
         (folder / "embeddings.npy").read_bytes()[:-4]
     ),
     "a line of what was skipped is cut": lambda folder: (folder / "skipped.csv").write_text("row,name,reason\n3\n"),
+    "the last digit of the last row is lost": lambda folder: (folder / "examples.csv").write_bytes(
+        (folder / "examples.csv").read_bytes()[:-3]
+    ),
+    "a quote is open": lambda folder: (folder / "examples.csv").write_text('row\n"0\n' + "1\n" * len(PIXELS)),
+    "the table has no lines": lambda folder: (folder / "examples.csv").write_text(""),
+    "what was skipped has no lines": lambda folder: (folder / "skipped.csv").write_text(""),
+    "the embeddings are an archive": lambda folder: (folder / "embeddings.npy").write_bytes(b"PK\x05\x06" + bytes(18)),
+    "the embeddings are whole numbers": lambda folder: np.save(
+        folder / "embeddings.npy", np.zeros((len(PIXELS), 90), np.int32)
+    ),
+    "the embeddings are no matrix": lambda folder: np.save(
+        folder / "embeddings.npy", np.zeros(len(PIXELS), np.float32)
+    ),
     "a row is no number": lambda folder: (folder / "examples.csv").write_text("row\n" + "a\n" * len(PIXELS)),
 }
 
@@ -346,3 +361,92 @@ def test_a_flipped_bit_of_embeddings_is_found(name, tmp_path):
     flip(tmp_path / "out" / name)
     with pytest.raises(ValueError, match=name):
         models.read_embeddings(tmp_path / "out")
+
+
+def columns_of(path):
+    """Embeddings, rows, paths and names of classes of a file; the message of the error if it is not read."""
+    try:
+        read = models.read_embeddings(path)
+    except ValueError as error:
+        return str(error)
+    names = [read.class_names[label] for label in read.labels]
+    return read.embeddings.tolist(), read.rows.tolist(), read.paths.tolist(), names
+
+
+def test_no_flipped_bit_of_a_parquet_file_changes_an_embedding_or_its_row(files, tmp_path):
+    path = tmp_path / "out.parquet"
+    models.write_embeddings(Flat(), files, path)
+    whole, columns = path.read_bytes(), columns_of(path)
+    for place in np.random.default_rng(0).choice(len(whole), 200, replace=False):
+        flip(path, place)
+        read = columns_of(path)
+        assert read == columns or "out.parquet" in read
+        path.write_bytes(whole)
+
+
+def vectors_of(kind, rows=3):
+    return pyarrow.array([[1.0, 2.0]] * rows, kind)
+
+
+ROWS = pyarrow.array([0, 1, 2])
+MATRIX = vectors_of(pyarrow.list_(pyarrow.float32(), 2))
+TABLES = {
+    "without rows": {"embedding": MATRIX},
+    "with a row that is null": {"row": pyarrow.array([0, None, 2]), "embedding": MATRIX},
+    "with rows of text": {"row": list("abc"), "embedding": MATRIX},
+    "with labels of numbers": {"row": ROWS, "label": ROWS, "embedding": MATRIX},
+    "with a label that is null": {"row": ROWS, "label": ["a", None, "a"], "embedding": MATRIX},
+    "with another column": {"row": ROWS, "price": ROWS, "embedding": MATRIX},
+    "with embeddings of text": {"row": ROWS, "embedding": list("abc")},
+    "with float64": {"row": ROWS, "embedding": vectors_of(pyarrow.list_(pyarrow.float64(), 2))},
+    "with lists of any length": {"row": ROWS, "embedding": vectors_of(pyarrow.list_(pyarrow.float32()))},
+    "with an embedding that is null": {
+        "row": ROWS,
+        "embedding": pyarrow.array([[1, 2], None, [1, 2]], pyarrow.list_(pyarrow.float32(), 2)),
+    },
+    "without lines": {"row": ROWS[:0], "embedding": MATRIX[:0]},
+}
+
+
+@pytest.mark.parametrize("columns", TABLES.values(), ids=TABLES)
+def test_a_parquet_file_of_another_form_is_an_error_that_names_it(columns, tmp_path):
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata({"skipped": "[]"}), tmp_path / "out.parquet")
+    with pytest.raises(ValueError, match=r"out\.parquet"):
+        models.read_embeddings(tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("skipped", ["[" * 100_000, "{}", "[1]", "[[1]]", '[["x", "a", "b"]]', '[[1e999, "a", "b"]]'])
+def test_skipped_examples_of_another_form_are_an_error_that_names_the_file(skipped, tmp_path):
+    table = pyarrow.table({"row": ROWS, "embedding": MATRIX}).replace_schema_metadata({"skipped": skipped})
+    parquet.write_table(table, tmp_path / "out.parquet")
+    with pytest.raises(ValueError, match=r"out\.parquet"):
+        models.read_embeddings(tmp_path / "out.parquet")
+
+
+PARTS = {
+    "a flipped bit": lambda path: flip(path, 300),
+    "a cut": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "text": lambda path: path.write_text("hello"),
+    "other arrays": lambda path: np.savez(path, a=1),
+    "rows of another type": lambda path: np.savez(path, embeddings=np.ones((8, 90)), rows=np.ones(8)),
+    "fewer rows": lambda path: np.savez(path, embeddings=np.ones((8, 90)), rows=np.arange(7)),
+}
+
+
+@pytest.mark.parametrize("damage", PARTS.values(), ids=PARTS)
+def test_a_damaged_part_of_an_unfinished_run_is_an_error_that_names_it(damage, small_blocks, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(4), PIXELS, tmp_path / "out", batch_size=8)
+    damage(tmp_path / "out.unfinished" / "000000000.npz")
+    with pytest.raises(ValueError, match=r"out\.unfinished/000000000\.npz', a part .* Remove its folder"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "1", "{", "\xff"])
+def test_a_damaged_record_of_an_unfinished_run_is_an_error_that_names_it(text, small_blocks, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(4), PIXELS, tmp_path / "out", batch_size=8)
+    (tmp_path / "out.unfinished" / "run.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"out\.unfinished/run\.json"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)

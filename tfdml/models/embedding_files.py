@@ -1,6 +1,7 @@
 """Files of embeddings: a Parquet file, or a folder of `.npy` and `.csv` files."""
 
 import csv
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from tfdml._atomic import as_writable_path, read_whole, require_replaceable
 from tfdml._checks import is_labeled_set, require
 from tfdml._checksums import SUMS, require_checksums, write_checksums
 from tfdml._json import parsed_json
+from tfdml._memory_maps import map_array
 from tfdml.models.bulk_embedding import Problem
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
@@ -53,7 +55,8 @@ def read_embeddings(path: str | os.PathLike) -> Embeddings:
         FileNotFoundError: there are no embeddings at `path`.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
-            at 1 to 2 GB per second of a core. Folders of earlier versions have none; their lengths are compared.
+            at 1 to 2 GB per second of a core. Folders of earlier versions have none; their lengths are compared. In a
+            Parquet file, columns have checksums, and `skipped` has none.
     """
     path = Path(path).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -94,7 +97,11 @@ def _require_embeddings(path):
 
 def _are_embeddings(schema):
     """Whether the schema of a Parquet file is one that `write_embeddings` writes."""
-    return b"skipped" in (schema.metadata or {}) and "embedding" in schema.names
+    types = {"row": "int64", "path": "string", "label": "string"}
+    vectors = [field.type for field in schema if field.name == "embedding"]
+    others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
+    is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
+    return b"skipped" in (schema.metadata or {}) and "row" in schema.names and others and is_matrix
 
 
 def listed_files(folder: Path) -> frozenset[str]:
@@ -165,22 +172,26 @@ def _read_folder(folder):
     if (folder / SUMS).is_file():
         require_checksums(folder)
     try:
-        embeddings, columns, problems = _read_files(folder)
-        damage = "" if embeddings.shape == (len(columns["row"]), *embeddings.shape[1:2]) else "of other lengths"
-        found = None if damage else _embeddings(embeddings, columns, problems)
-    except (EOFError, KeyError, OverflowError, TypeError, ValueError, csv.Error) as error:
-        found, damage = None, f"that cannot be read ({error})"
-    require(found is not None, f"path={str(folder)!r} with files {damage}", "embeddings as they were written")
-    return found
+        return _embeddings(*_read_files(folder))
+    except (KeyError, OverflowError, TypeError, ValueError, csv.Error) as error:
+        received = f"Received path={str(folder)!r} with files that cannot be read ({error})"
+        raise ValueError(f"{received}, expected embeddings as they were written. Copy or write them again.") from error
 
 
 def _read_files(folder):
     """The embeddings of a folder, its columns by name, and the lines of the examples that were skipped."""
-    with _opened(folder / _EXAMPLES, "r") as examples, _opened(folder / _SKIPPED, "r") as skipped:
-        names, *lines = csv.reader(examples)
-        problems = list(csv.reader(skipped))[1:]
+    names, *lines = _read_lines(folder / _EXAMPLES)
+    _, *skipped = _read_lines(folder / _SKIPPED)
     columns = dict(zip(names, zip(*lines, strict=True), strict=True))
-    return np.load(folder / _EMBEDDINGS, mmap_mode="r", allow_pickle=False), columns, problems
+    return map_array(folder / _EMBEDDINGS), columns, skipped
+
+
+def _read_lines(path):
+    """The lines of a table, all of them whole."""
+    with _opened(path, "r") as file:
+        text = file.read()
+    require(text.endswith("\n"), f"{path.name} whose last line has no end", "the file as it was written")
+    return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
 def _write_parquet(path, data, parts, shape, skipped):
@@ -188,7 +199,8 @@ def _write_parquet(path, data, parts, shape, skipped):
     kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
     fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
     schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
-    with parquet.ParquetWriter(path, schema.with_metadata({"skipped": json.dumps(skipped)})) as file:
+    schema = schema.with_metadata({"skipped": json.dumps(skipped)})
+    with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
         for embeddings, rows in parts:
             vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
             file.write_table(
@@ -199,19 +211,28 @@ def _write_parquet(path, data, parts, shape, skipped):
 def _read_parquet(path):
     arrow, parquet = _arrow()
     try:
-        file = parquet.ParquetFile(path)
-    except arrow.ArrowInvalid as error:
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise ValueError(
             f"Received path={str(path)!r}, which is not a Parquet file: {error}. Write it again."
         ) from error
     names = file.schema_arrow.names
     received = f"path={str(path)!r}, a Parquet file with the columns {', '.join(names)}"
     require(_are_embeddings(file.schema_arrow), received, "a file that write_embeddings wrote")
-    columns = {name: file.read([name])[name].to_pylist() for name in names if name != "embedding"}
+    try:
+        return _embeddings(*_read_columns(file))
+    except (arrow.ArrowException, KeyError, OSError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"Received path={str(path)!r}, which is damaged ({error}). Write it again.") from error
+
+
+def _read_columns(file):
+    """The embeddings of a Parquet file, its other columns by name, and the examples that were skipped."""
+    columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
+    require(not any(None in column for column in columns.values()), "empty cells", "a value in each")
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
-    embeddings = np.concatenate(vectors).reshape(file.metadata.num_rows, -1)
-    skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], f"{str(path)!r} (skipped)", list)
-    return _embeddings(embeddings, columns, skipped)
+    shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
+    skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
+    return np.concatenate(vectors).reshape(shape), columns, skipped
 
 
 def _arrow():
@@ -224,6 +245,9 @@ def _arrow():
 
 
 def _embeddings(embeddings, columns, skipped):
+    shape = (len(columns["row"]), *embeddings.shape[1:2])
+    is_matrix = embeddings.dtype == np.float32 and embeddings.ndim == 2 and embeddings.shape == shape
+    require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
     names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
     return Embeddings(
         embeddings=embeddings,

@@ -83,8 +83,7 @@ class _Parts:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for file in self.files():
-            with np.load(file, allow_pickle=False) as saved:
-                yield saved["embeddings"], saved["rows"]
+            yield _read_part(file)
 
     def files(self) -> list[Path]:
         """The parts, in the order of their rows."""
@@ -113,6 +112,19 @@ class _Parts:
     def dim(self) -> int:
         """Numbers of an embedding."""
         return next(iter(self))[0].shape[1]
+
+
+def _read_part(file):
+    """Embeddings `(kept, dim)` and rows `(kept,)` of a part."""
+    try:
+        with file.open("rb") as content, np.load(content, allow_pickle=False) as saved:
+            embeddings, rows = saved["embeddings"], saved["rows"]
+        is_part = rows.dtype == np.int64 and rows.ndim == 1 and embeddings.shape == (len(rows), *embeddings.shape[1:2])
+        require(is_part and embeddings.ndim == 2, "other arrays", "embeddings and their rows")
+    except Exception as error:  # Each damage fails in its own way.
+        received = f"Received {str(file)!r}, a part of an unfinished run that is damaged ({error})"
+        raise ValueError(f"{received}. Remove its folder to start over.") from error
+    return embeddings, rows
 
 
 def _begin(parts, run):
