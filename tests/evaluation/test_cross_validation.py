@@ -10,7 +10,8 @@ import pytest
 
 import tfdml
 from tfdml.datasets import LabeledSet
-from tfdml.evaluation import class_folds, cross_validate
+from tfdml.evaluation import class_folds, cross_validate, cross_validation
+from tfdml.evaluation.trials import read_trials
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -255,3 +256,63 @@ def test_without_optuna_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"pip install tfdml\[sweep\]"):
         search_in(tmp_path)
+
+
+TRIAL_VALUES = [None, True, -1, 10**400, float("nan"), "", [], [1], [None], {}, {"a": 1}, {"": None}]
+
+
+def refusal(read):
+    """The message of the ValueError of a function; empty where it returns."""
+    try:
+        read()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def entries(value, path=()):
+    """The paths of all entries of nested dicts and lists."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, entry in inside:
+        yield (*path, key)
+        yield from entries(entry, (*path, key))
+
+
+def with_entry(content, path, value):
+    """A copy of JSON with another value at a path."""
+    copy = json.loads(json.dumps(content))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return copy
+
+
+def test_a_trial_of_any_other_value_is_read_or_is_an_error_that_names_its_file(tmp_path):
+    search_in(tmp_path, trials=1)
+    path, refused = tmp_path / "trial-0000.json", 0
+    content = json.loads(path.read_text())
+    changed = [with_entry(content, place, value) for place in entries(content) for value in TRIAL_VALUES]
+    for text in [*map(json.dumps, changed), "{}", "[]", "{", "[" * 100_000]:
+        path.write_text(text)
+        message = refusal(lambda: cross_validation._study(read_trials(tmp_path)))
+        assert "trial-0000.json" in message or not message
+        refused += bool(message)
+    assert refused > 100
+
+
+@pytest.mark.parametrize("text", ["{}", '{"time": 1}', "[]", "[" * 100_000])
+def test_a_damaged_record_of_an_opening_is_an_error_that_names_it(text, tmp_path):
+    search = search_in(tmp_path, trials=1)
+    (tmp_path / "opening-0001.json").write_text(text)
+    with pytest.raises(ValueError, match=r"opening-0001\.json"):
+        search.open_test(TEST, k=1)
+    assert not (tmp_path / "opening-0002.json").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
+def test_a_damaged_record_of_a_search_is_an_error_that_names_it(text, tmp_path):
+    search_in(tmp_path, trials=1)
+    (tmp_path / "search.json").write_text(text)
+    with pytest.raises(ValueError, match=r"search\.json"):
+        search_in(tmp_path, trials=1)

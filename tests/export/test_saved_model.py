@@ -373,7 +373,7 @@ def test_a_threshold_is_kept_with_the_model(model, folder, tmp_path):
     assert json.loads((path / "assets.extra" / "threshold.json").read_text()) == 0.625
     with pytest.raises(ValueError, match=r"without a number in assets\.extra/threshold\.json"):
         export.load_threshold(folder)
-    for damaged in ('"0.625', "[" * 100_000):
+    for damaged in ('"0.625', "[" * 100_000, "1" + "0" * 400, "NaN", "Infinity", "true", "[0.5]"):
         (path / "assets.extra" / "threshold.json").write_text(damaged)
         with pytest.raises(ValueError, match=r"saved_model\(\.\.\., threshold=\)"):
             export.load_threshold(path)

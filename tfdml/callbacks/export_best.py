@@ -160,7 +160,7 @@ def _read_record(path, folder):
     try:
         record = json.loads((folder / "assets.extra" / RECORD).read_text())
         return (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(
             f"Received path={str(path)!r}, which holds an export without a readable assets.extra/{RECORD}, so its "
             f"value is not known; expected an export written by ExportBest. {_ADVICE}"

@@ -196,11 +196,23 @@ def _study(trials):
         raise ImportError("cross_validate needs Optuna: pip install tfdml[sweep].") from error
     study = optuna.create_study(direction="maximize")
     for trial in [trial for trial in trials if trial.value is not None]:
-        forms = trial.suggested["distributions"].items()
-        distributions = {name: optuna.distributions.json_to_distribution(form) for name, form in forms}
-        params = trial.suggested["params"]
-        study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=trial.value))
+        try:
+            study.add_trial(_suggested(trial))
+        except Exception as error:  # Each damage fails in its own way.
+            raise ValueError(
+                f"Received trial-{trial.number:04}.json, whose suggestions Optuna cannot read ({error}). Remove the "
+                "file, and those of later trials, to repeat them."
+            ) from error
     return study
+
+
+def _suggested(trial):
+    """A finished trial as Optuna knows it."""
+    import optuna
+
+    forms = trial.suggested["distributions"].items()
+    distributions = {name: optuna.distributions.json_to_distribution(form) for name, form in forms}
+    return optuna.trial.create_trial(params=trial.suggested["params"], distributions=distributions, value=trial.value)
 
 
 def _with_fold(trial, train, parts, seed):

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfdml import models
 from tfdml._atomic import atomic_write
-from tfdml._checks import require_whole
+from tfdml._checks import require, require_whole
 from tfdml._json import read_json
 from tfdml.datasets import require_disjoint
 from tfdml.evaluation.measurement import evaluate, measured, values_per_query
@@ -121,7 +121,7 @@ def _trained(search, run, fold):
 
 def _recorded(search, test):
     """Record an opening before it happens; what is recorded, and the times of the openings before."""
-    earlier = tuple(read_json(path).get("time") for path in _files(search.folder))
+    earlier = tuple(map(_time, _files(search.folder)))
     opening = {
         "opening": len(earlier) + 1,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -133,6 +133,13 @@ def _recorded(search, test):
     if earlier:
         warnings.warn(_warning(opening["opening"], earlier), stacklevel=4)
     return opening, earlier
+
+
+def _time(path):
+    """The time of an earlier opening, as text."""
+    time = read_json(path).get("time")
+    require(isinstance(time, str), f"{str(path)!r} with time={time!r}", "the record of an opening, with its time")
+    return time
 
 
 def _files(folder):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from tfdml._atomic import atomic_write
 from tfdml._checks import require
 from tfdml._json import read_json
+
+_SUGGESTED = {"params", "distributions"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +49,29 @@ def read_trials(folder: Path) -> list[Trial]:
 def _read_trial(path):
     values = read_json(path)
     names = {field.name for field in fields(Trial)}
-    is_whole = values.keys() == names and isinstance(values["folds"], list)
+    is_whole = values.keys() == names and _has_types(values)
     require(is_whole, f"{str(path)!r} without the entries of a trial", f"{', '.join(sorted(names))}. Remove the file")
     return Trial(**{**values, "folds": tuple(values["folds"])})
+
+
+def _has_types(values):
+    """Whether the entries of a trial have the types of `Trial`."""
+    folds, suggested, value = values["folds"], values["suggested"], values["value"]
+    if not (isinstance(folds, list) and isinstance(suggested, dict) and suggested.keys() == _SUGGESTED):
+        return False
+    is_numbered = type(values["number"]) is int and values["number"] >= 0 and (value is None or _is_finite(value))
+    are_dicts = all(isinstance(each, dict) for each in [values["settings"], *suggested.values(), *folds])
+    return is_numbered and are_dicts and all(map(_is_fold, folds))
+
+
+def _is_fold(fold):
+    """Whether a fold has metrics, or a problem."""
+    numbers = [value for name, value in fold.items() if name != "problem"]
+    return isinstance(fold.get("problem", ""), str) and all(map(_is_finite, numbers))
+
+
+def _is_finite(value):
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def write_trial(folder: Path, trial: Trial) -> None:

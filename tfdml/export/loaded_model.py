@@ -38,6 +38,7 @@ class LoadedModel:
         self.preprocessing = Preprocessing.from_config(read_json(extra / "preprocessing.json"))
         names = extra / "class_names.json"
         self.class_names = tuple(read_json(names, list)) if names.is_file() else None
+        require(all(isinstance(name, str) for name in self.class_names or ()), f"{names.name} of other types", "text")
         search = extra / "search.json"
         self.search = read_json(search) if search.is_file() else None
         self.fingerprint = _fingerprint(folder)

@@ -148,7 +148,10 @@ def load_threshold(path: str | os.PathLike) -> float:
 
 
 def _is_finite(number):
-    return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
+    try:
+        return isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
+    except OverflowError:  # a whole number beyond float64
+        return False
 
 
 def _neighbors(index, search, dim, threshold):
