@@ -415,6 +415,16 @@ def test_a_parquet_file_of_another_form_is_an_error_that_names_it(columns, tmp_p
         models.read_embeddings(tmp_path / "out.parquet")
 
 
+def test_a_parquet_file_of_an_earlier_version_has_no_checksums_and_loads(tmp_path):
+    table = pyarrow.table({"row": ROWS, "path": list("xyz"), "label": list("bab"), "embedding": MATRIX})
+    parquet.write_table(table.replace_schema_metadata({"skipped": '[[3, "w", "broken"]]'}), tmp_path / "out.parquet")
+    read = models.read_embeddings(tmp_path / "out.parquet")
+    assert read.embeddings.tolist() == [[1, 2]] * 3
+    assert read.rows.tolist() == [0, 1, 2]
+    assert read.labels.tolist() == [1, 0, 1]
+    assert read.skipped == ((3, "w", "broken"),)
+
+
 @pytest.mark.parametrize("skipped", ["[" * 100_000, "{}", "[1]", "[[1]]", '[["x", "a", "b"]]', '[[1e999, "a", "b"]]'])
 def test_skipped_examples_of_another_form_are_an_error_that_names_the_file(skipped, tmp_path):
     table = pyarrow.table({"row": ROWS, "embedding": MATRIX}).replace_schema_metadata({"skipped": skipped})
