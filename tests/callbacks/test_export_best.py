@@ -199,7 +199,9 @@ def test_an_export_of_another_or_an_unknown_value_is_not_replaced_unless_asked(f
     with pytest.raises(ValueError, match=r"mode='min', but the export"):
         callbacks.ExportBest(folder, mode="min")
     assert callbacks.ExportBest(folder, mode="min", start_over=True).best is None
-    for damage in ('{"value": 1}', "[]", "{", '{"monitor": "val_map@r", "mode": "max", "value": "x", "epoch": 1}'):
+    text = '{"monitor": "val_map@r", "mode": "max", "value": %s, "epoch": %s}'
+    numbers = [('"x"', 1), ("1" + "0" * 400, 1), (1, "Infinity")]
+    for damage in ('{"value": 1}', "[]", "{", "[" * 100_000, *(text % each for each in numbers)):
         (folder / "assets.extra" / "best.json").write_text(damage)
         with pytest.raises(ValueError, match=r"its value is not known.*start_over=True"):
             callbacks.ExportBest(folder)

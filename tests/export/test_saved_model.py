@@ -377,13 +377,14 @@ def test_a_threshold_is_kept_with_the_model(model, folder, tmp_path):
         (path / "assets.extra" / "threshold.json").write_text(damaged)
         with pytest.raises(ValueError, match=r"saved_model\(\.\.\., threshold=\)"):
             export.load_threshold(path)
-    (path / "assets.extra" / "preprocessing.json").write_text("[" * 100_000)
-    write_checksums(path, CHECKSUMS)
-    with pytest.raises(ValueError, match="a SavedModel that cannot be read"):
-        export.load(path)
+    for name, damaged in [("class_names.json", "[1]"), ("preprocessing.json", "[" * 100_000)]:
+        (path / "assets.extra" / name).write_text(damaged)
+        write_checksums(path, CHECKSUMS)
+        with pytest.raises(ValueError, match=f"a SavedModel that cannot be read .*{name}"):
+            export.load(path)
 
 
-@pytest.mark.parametrize("threshold", [np.nan, np.inf, "0.5", True])
+@pytest.mark.parametrize("threshold", [np.nan, np.inf, 10**400, "0.5", True])
 def test_a_threshold_that_is_not_a_number_is_an_error(threshold, model, tmp_path):
     with pytest.raises(ValueError, match=r"threshold=.*, expected a finite number or None"):
         export.saved_model(model, tmp_path / "model", threshold=threshold)
