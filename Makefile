@@ -20,7 +20,7 @@ CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chro
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
 
-# What to run while you edit: lint, and every test once, on the first row of its tables.
+# What to run while you edit: lint, and every fast test once, on the first row of its tables; pages are left out.
 check: lint
 	$(PARTS) check
 
