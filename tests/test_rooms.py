@@ -67,6 +67,12 @@ def datasets(trained):
     np.testing.assert_array_equal(files.labels, LABELS)
 
 
+def embedding(trained):
+    assert tfdml.embedding.write_embeddings(trained.model, IMAGES, trained.folder / "embeddings") == ()
+    written = tfdml.embedding.read_embeddings(trained.folder / "embeddings")
+    np.testing.assert_allclose(written.embeddings, trained.model.predict(IMAGES, verbose=0), atol=1e-6)
+
+
 def environment(trained):
     assert f"tensorflow {tf.__version__}" in tfdml.environment()["versions"]
 
@@ -122,6 +128,11 @@ def miners(trained):
 def models(trained):
     norms = np.linalg.norm(trained.model.predict(IMAGES, verbose=0), axis=1)
     np.testing.assert_allclose(norms, 1.0, atol=1e-5)
+
+
+def networks(trained):
+    inputs = keras.Input((8, 8, 1))
+    assert tfdml.networks.residual(inputs, dim=3, widths=(4, 8)).shape == (None, 3)
 
 
 def pairs(trained):

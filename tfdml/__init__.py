@@ -1,14 +1,14 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs, pair weights, losses.
 
-`pairs`, `layers`, `losses`, `addons`, `miners`, `importance` and `models` run on any Keras backend and are imported at
-once, so that saved models find their classes. The other subpackages are imported on first use.
+`pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend and are
+imported at once, so that saved models find their classes. The other subpackages are imported on first use.
 """
 
 import importlib
 from typing import Any
 
-from tfdml import addons, importance, layers, losses, miners, models, pairs
-from tfdml._environment import environment
+from tfdml import addons, importance, layers, losses, miners, models, networks, pairs
+from tfdml._core.environment import environment
 
 __version__ = "0.1.0"
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "analysis",
     "callbacks",
     "datasets",
+    "embedding",
     "environment",
     "evaluate",
     "evaluation",
@@ -26,6 +27,7 @@ __all__ = [
     "metrics",
     "miners",
     "models",
+    "networks",
     "pairs",
     "samplers",
     "search",

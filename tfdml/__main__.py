@@ -2,6 +2,6 @@
 
 import sys
 
-from tfdml.cli import main
+from tfdml.cli.commands import main
 
 sys.exit(main())

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import as_unmasked, require
+from tfdml._core.checks import as_unmasked, require
 from tfdml.losses import lifted_structure
 from tfdml.losses.base import FunctionLoss
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import tfdml
-from tfdml._atomic import atomic_write
-from tfdml._checksums import listed_files, write_checksums
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checksums import listed_files, write_checksums
 from tfdml.zoo.card import write_card
-from tfdml.zoo.evaluating import time_per_image
-from tfdml.zoo.loading import MODEL, opened
-from tfdml.zoo.places import names_in
-from tfdml.zoo.saving import file_sizes, query_network, write_saved_models
+from tfdml.zoo.entries import MODEL, opened
+from tfdml.zoo.paths import names_in
+from tfdml.zoo.publishing import file_sizes, query_network, write_saved_models
+from tfdml.zoo.reproduction import time_per_image
 
 ROOT = Path(__file__).parents[1]
 

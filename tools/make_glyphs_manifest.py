@@ -1,4 +1,4 @@
-"""Makes tfdml/datasets/glyphs_manifest.npz, the selection of the glyphs, and prints what each rule did.
+"""Makes tfdml/datasets/glyphs/manifest.npz, the selection of the glyphs, and prints what each rule did.
 
     python tools/make_glyphs_manifest.py [file.npz]
 
@@ -8,9 +8,9 @@ Run it again only for a new version of the set: another rasterizer may choose bo
 import pathlib
 import sys
 
-from tfdml.datasets import glyph_set, selection, typefaces
+from tfdml.datasets.glyphs import glyph_set, selection, typefaces
 
-MANIFEST = pathlib.Path(glyph_set.__file__).with_name("glyphs_manifest.npz")
+MANIFEST = pathlib.Path(glyph_set.__file__).with_name("manifest.npz")
 
 
 def main(path=MANIFEST):

@@ -1,4 +1,4 @@
-"""Makes tfdml/datasets/photo_patches_manifest.npz, the places of the photo patches, and prints their numbers.
+"""Makes tfdml/datasets/photo_patches/manifest.npz, the places of the photo patches, and prints their numbers.
 
     python tools/make_photo_patches_manifest.py [file.npz]
 
@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 
-from tfdml.datasets import photo_patch_set
-from tfdml.datasets.photo_patch_set import PARTS, save_manifest, select
+from tfdml.datasets.photo_patches import patches as photo_patch_set
+from tfdml.datasets.photo_patches.patches import PARTS, save_manifest, select
 
-MANIFEST = pathlib.Path(photo_patch_set.__file__).with_name("photo_patches_manifest.npz")
+MANIFEST = pathlib.Path(photo_patch_set.__file__).with_name("manifest.npz")
 
 
 def main(path=MANIFEST):

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 import tfdml
-from tfdml._checksums import SUMS, parsed
-from tfdml.zoo.places import GROUP, names_in
+from tfdml._core.checksums import SUMS, parsed
+from tfdml.zoo.paths import GROUP, names_in
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "tfdml_zoo"

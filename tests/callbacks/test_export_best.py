@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models
-from tfdml._atomic import atomic_write
-from tfdml._checksums import write_checksums
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checksums import write_checksums
 from tfdml.callbacks import export_best
 from tfdml.export.saved_model import CHECKSUMS
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfdml import callbacks, losses, models, samplers, search
-from tfdml.miners.offline import hardest_pairs
+from tfdml.search.hard_pairs import hardest_pairs
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [3, 12, 5, 9, 2, 7]))
 X = np.random.default_rng(1).standard_normal((len(LABELS), 5)).astype("float32")

@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tfdml import cli, datasets, export, metrics, models, search
+from tfdml import datasets, export, metrics, models, search
+from tfdml.cli import commands as cli
 from tfdml.datasets import Preprocessing
 
 VIEW = Preprocessing(size=8, channels=1, fit="pad")

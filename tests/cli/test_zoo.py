@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from tests.zoo.conftest import DATA, IMAGES, made, trained  # noqa: F401
 from tests.zoo.test_entries import flip
-from tfdml import cli, evaluation, models, zoo
-from tfdml.zoo import evaluating
+from tfdml import evaluation, models, zoo
+from tfdml.cli import commands as cli
+from tfdml.zoo import reproduction as evaluating
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
 
@@ -51,7 +52,7 @@ def test_models_are_measured_again(run, tmp_path):
     evaluating_sums = zoo.verify("squares")
     assert evaluating_sums == ("model.json: differs from SHA256SUMS",)
     assert run("zoo", "evaluate", "squares")[0] == 1
-    from tfdml._checksums import write_checksums
+    from tfdml._core.checksums import write_checksums
 
     write_checksums(card.parent)
     code, out, _ = run("zoo", "evaluate", "squares", "--json")

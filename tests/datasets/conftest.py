@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import distortion, glyph_set, glyphs
+from tfdml.datasets import glyphs
+from tfdml.datasets.glyphs import distortion, glyph_set
 
 
 @pytest.fixture(scope="session")

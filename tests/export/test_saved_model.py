@@ -14,7 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from tfdml import datasets, export, losses, models
-from tfdml._checksums import write_checksums
+from tfdml._core.checksums import write_checksums
 from tfdml.export.saved_model import CHECKSUMS
 
 

@@ -16,9 +16,9 @@ import pytest
 import tensorflow as tf
 
 from tests.moments import copied_at_every_operation
-from tests.search.test_files import files_of, flipped
+from tests.search.index.test_index_files import files_of, flipped
 from tfdml import datasets, export, models
-from tfdml._checksums import require_checksums, write_checksums
+from tfdml._core.checksums import require_checksums, write_checksums
 
 NAMES = np.array([f"item-{row}" for row in range(30)])
 

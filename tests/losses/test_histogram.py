@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.backend import numbers
-from tfdml.losses.histogram import soft_histogram
+from tfdml.losses.ranking.histogram import soft_histogram
 
 pytestmark = pytest.mark.backends
 

@@ -20,7 +20,7 @@ def with_triplets(labels, x):
     return losses.quadruplet(made), losses.triplet(made, margin=1.0)
 
 
-quadruplets_module = importlib.import_module("tfdml.losses.quadruplet")  # `losses.quadruplet` is the function
+quadruplets_module = importlib.import_module("tfdml.losses.triplets.quadruplet")  # `losses.quadruplet` is the function
 
 
 def test_a_quadruplet_has_the_product_of_the_weights_of_its_pairs():

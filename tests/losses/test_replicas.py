@@ -15,7 +15,11 @@ from tests.losses.rows import DEFAULTS
 def on_replicas():
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.losses.replicas"], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, "-m", "tests.programs.loss_replicas"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])

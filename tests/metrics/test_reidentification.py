@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.metrics.test_retrieval import gallery_with_relevance
+from tests.metrics.retrieval.test_retrieval import gallery_with_relevance
 from tfdml.metrics import KReciprocal, random_gallery, reidentification, retrieval
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.

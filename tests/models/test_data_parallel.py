@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.models.data_parallel", str(tmp_path_factory.mktemp("devices"))]
+    command = [sys.executable, "-m", "tests.programs.data_parallel", str(tmp_path_factory.mktemp("devices"))]
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **flags}, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models import on_jax
+from tests.programs import on_jax
 from tfdml import export
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(file):
     """What the second process printed; the first was killed."""
-    command = [sys.executable, "-m", "tests.models.on_jax", str(file)]
+    command = [sys.executable, "-m", "tests.programs.on_jax", str(file)]
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     killed, done = (
         subprocess.run(command, capture_output=True, text=True, env=environment, check=False) for _ in range(2)

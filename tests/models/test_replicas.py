@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.models.replicas", str(tmp_path_factory.mktemp("replicas"))]
+    command = [sys.executable, "-m", "tests.programs.replicas", str(tmp_path_factory.mktemp("replicas"))]
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -7,8 +7,8 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from tfdml import _loading as loading
 from tfdml import importance, samplers
+from tfdml.datasets import loading
 
 LABELS = np.repeat(np.arange(6), 5)
 GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.search.products import unsteady
-from tfdml._checks import as_ids, as_vectors
+from tfdml._core.checks import as_ids, as_vectors
 from tfdml.search import scores as module
 from tfdml.search.scores import Gallery, center_of, l2_normalize, product, row_products
 

@@ -13,8 +13,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from tests.search.products import unsteady
 from tfdml import search
-from tfdml.search import blocks, files
+from tfdml.search import blocks
 from tfdml.search import scores as pair_scores
+from tfdml.search.index import files
 from tfdml.search.nearest import largest
 
 METRICS = ("cosine", "dot", "euclidean")

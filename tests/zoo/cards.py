@@ -2,7 +2,7 @@
 
 import json
 
-from tfdml._checksums import write_checksums
+from tfdml._core.checksums import write_checksums
 from tfdml.zoo.card import FILE
 
 CARD = {

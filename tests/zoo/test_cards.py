@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.zoo.cards import CARD, write_entry
-from tfdml import cli, zoo
+from tfdml import zoo
+from tfdml.cli import commands as cli
 from tfdml.zoo.card import write_card
 
 DEEP = "[" * 100_000 + "]" * 100_000

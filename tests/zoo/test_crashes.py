@@ -18,8 +18,9 @@ import os, sys
 import keras
 import numpy as np
 from tfdml import datasets, models, zoo
-from tfdml.evaluation.records import Measured
-from tfdml.zoo import evaluating, saving
+from tfdml.evaluation.report.records import Measured
+from tfdml.zoo import reproduction as evaluating
+from tfdml.zoo import publishing as saving
 from tfdml.zoo.card import Timing
 
 inputs = keras.Input((4, 4, 1), dtype="uint8")

@@ -15,8 +15,8 @@ import pytest
 from tests.zoo.conftest import IMAGES
 from tests.zoo.test_entries import flip
 from tfdml import zoo
-from tfdml.zoo import places
-from tfdml.zoo.loading import open_named
+from tfdml.zoo import paths as places
+from tfdml.zoo.entries import open_named
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
 

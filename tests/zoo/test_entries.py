@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
-from tfdml import _checksums as checksums
 from tfdml import evaluate, export, metrics, models, zoo
+from tfdml._core import checksums
 from tfdml.zoo.card import read_card
-from tfdml.zoo.loading import open_named
+from tfdml.zoo.entries import open_named
 
 FILES = [
     "1/assets.extra/SHA256SUMS",

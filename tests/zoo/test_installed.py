@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tests.zoo.cards import write_entry
-from tfdml import cli, zoo
-from tfdml.zoo.loading import open_named
+from tfdml import zoo
+from tfdml.cli import commands as cli
+from tfdml.zoo.entries import open_named
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,7 +117,7 @@ LOADED = """
 import sys
 import numpy as np
 import tfdml
-from tfdml import cli
+from tfdml.cli import commands as cli
 
 assert tfdml.__file__.startswith(sys.prefix), tfdml.__file__
 model = tfdml.zoo.load("glyphs-2d")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.zoo.test_entries import flip
 from tfdml import export, zoo
-from tfdml._checksums import problems
+from tfdml._core.checksums import problems
 from tfdml.export.saved_model import CHECKSUMS
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._figure import new_figure
+from tfdml._core.figures import new_figure
 from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis.full_loss import pairs_in_chunks
 from tfdml.miners import log_sphere_density

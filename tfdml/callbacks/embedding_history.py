@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import require_whole
-from tfdml.callbacks._base import Callback, sample_of_set
-from tfdml.models.bulk_embedding import embedder
+from tfdml._core.checks import require_whole
+from tfdml.callbacks.base import Callback, sample_of_set
+from tfdml.embedding.in_memory import embedder
 
 
 class EmbeddingHistory(Callback):

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import keras
 
-from tfdml._atomic import recovered
-from tfdml.callbacks._trouble import variable_not_finite
+from tfdml._core.atomic import recovered
+from tfdml.callbacks.base import variable_not_finite
 from tfdml.export.saved_model import as_export_path, require_export_options, require_tensorflow, saved_model
 
 RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software

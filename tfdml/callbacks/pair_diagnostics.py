@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml._atomic import as_writable_path
-from tfdml._checks import labels_of, require_whole
+from tfdml._core.atomic import as_writable_path
+from tfdml._core.checks import labels_of, require_whole
 from tfdml.analysis.active_pairs import active_pairs
-from tfdml.callbacks._base import Callback
+from tfdml.callbacks.base import Callback
+from tfdml.embedding.in_memory import embedder
 from tfdml.layers.base import unchanged
-from tfdml.models.bulk_embedding import embedder
 from tfdml.pairs import all_pairs, euclidean, normalized
 
 

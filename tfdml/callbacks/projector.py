@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import as_writable_path
-from tfdml._checks import require_whole
-from tfdml.callbacks._base import Callback, sample_of_set
-from tfdml.models.bulk_embedding import embedder
+from tfdml._core.atomic import as_writable_path
+from tfdml._core.checks import require_whole
+from tfdml.callbacks.base import Callback, sample_of_set
+from tfdml.embedding.in_memory import embedder
 from tfdml.visualize.projector_files import CONFIG, require_sprite, write_config, write_examples, write_tensor
 
 

@@ -6,12 +6,12 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import labels_of, require_whole
-from tfdml.callbacks._refresh import Refresh
+from tfdml._core.checks import labels_of, require_whole
+from tfdml.callbacks.base import Refresh
+from tfdml.embedding.in_memory import embedder
 from tfdml.layers import ClassTree
-from tfdml.models.bulk_embedding import embedder
 from tfdml.samplers.class_table import class_table
-from tfdml.samplers.hard_class import ClassCenters
+from tfdml.samplers.mining.hard_class import ClassCenters
 
 
 class RefreshCenters(Refresh):

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import labels_of, require_whole
-from tfdml.callbacks._refresh import Refresh
-from tfdml.models.bulk_embedding import embedder
-from tfdml.samplers.mined import MinedPairs
+from tfdml._core.checks import labels_of, require_whole
+from tfdml.callbacks.base import Refresh
+from tfdml.embedding.in_memory import embedder
+from tfdml.samplers.mining.mined import MinedPairs
 from tfdml.search.builders import IndexBuilder, index_builder
 
 
@@ -17,7 +17,7 @@ class RefreshMinedPairs(Refresh):
     """Mine the hardest pairs of the whole training set, when training begins and after epochs.
 
     A refresh embeds all examples and searches for all of them. It holds a few copies of the embeddings, examples x dim
-    float32, and the memory of `tfdml.miners.offline.hardest_pairs`; it never holds all images or a matrix of examples x
+    float32, and the memory of `tfdml.search.hardest_pairs`; it never holds all images or a matrix of examples x
     examples. A resumed run starts with the pairs of the resumed model.
 
     Example:

@@ -10,11 +10,10 @@ import keras
 import numpy as np
 
 from tfdml import metrics, search
-from tfdml._checks import as_ids, is_labeled_set, require, require_whole
-from tfdml.callbacks._scheduled import Scheduled
-from tfdml.callbacks._trouble import trouble_with
-from tfdml.metrics.default_ranks import default_ranks
-from tfdml.models.bulk_embedding import embed_batches
+from tfdml._core.checks import as_ids, is_labeled_set, require, require_whole
+from tfdml.callbacks.base import Scheduled, trouble_with
+from tfdml.embedding.in_memory import embed_batches
+from tfdml.metrics.retrieval.default_ranks import default_ranks
 from tfdml.search.builders import IndexBuilder, index_builder
 
 

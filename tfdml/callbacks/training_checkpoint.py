@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import as_writable_path, atomic_write
-from tfdml.callbacks._trouble import variable_not_finite
+from tfdml._core.atomic import as_writable_path, atomic_write
+from tfdml.callbacks.base import variable_not_finite
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):

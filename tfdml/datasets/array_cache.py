@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from tfdml._atomic import atomic_write
+from tfdml._core.atomic import atomic_write
 
 
 def cache_folder(cache):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._atomic import atomic_write, read_whole, require_replaceable
-from tfdml._checks import require
-from tfdml._checksums import SUMS, problems, write_checksums
-from tfdml._progress import show_progress
+from tfdml._core.atomic import atomic_write, read_whole, require_replaceable
+from tfdml._core.checks import require
+from tfdml._core.checksums import SUMS, problems, write_checksums
+from tfdml._core.progress import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
 _OTHER = "was written for other files, or by another load"

@@ -4,10 +4,10 @@ import dataclasses
 import numbers
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from tfdml._checks import require, require_whole
-from tfdml._images import MAX_BYTES, MAX_PIXELS
-from tfdml._serialization import Settings, serializable
-from tfdml.datasets.augmentation import as_sides
+from tfdml._core.checks import require, require_whole
+from tfdml._core.serialization import Settings, serializable
+from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
+from tfdml.datasets.images.augmentation import as_sides
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -110,13 +110,13 @@ class Preprocessing(Settings):
 
     def original(self, example: Any) -> "tf.Tensor":
         """One example before it is resized: upright, cut to its box, uint8 `(any, any, channels)`."""
-        from tfdml._images.fit import to_channels
+        from tfdml.datasets.images.fit import to_channels
 
         return to_channels(self._pixels(example), self.channels)
 
     def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
         """The result for the content of a file, a string `()`, and its box `(4,)`."""
-        from tfdml._images.decode import require_image
+        from tfdml.datasets.images.decode import require_image
 
         return self._fitted(require_image(*self._decoded(file, box)))
 
@@ -131,7 +131,7 @@ class Preprocessing(Settings):
             uint8 `(batch, height, width, channels)`, black where there is no image, and strings `(batch,)`, empty where
             there is one.
         """
-        from tfdml._images.decode import load_batch
+        from tfdml.datasets.images.decode import load_batch
 
         def load(*parts):
             problem, image = self._decoded(*parts)
@@ -143,7 +143,7 @@ class Preprocessing(Settings):
         """RGB pixels of a path or of pixels, with or without a box."""
         import tensorflow as tf
 
-        from tfdml._images.decode import require_image
+        from tfdml.datasets.images.decode import require_image
 
         example, box = example if self.boxes else (example, None)
         example = tf.convert_to_tensor(example)
@@ -153,7 +153,7 @@ class Preprocessing(Settings):
 
     def _decoded(self, file, box=None):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
-        from tfdml._images.decode import decoded
+        from tfdml.datasets.images.decode import decoded
 
         require(
             (box is not None) == self.boxes,
@@ -163,14 +163,14 @@ class Preprocessing(Settings):
         return self._cut(*decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct), box)
 
     def _cut(self, problem, image, box):
-        from tfdml._images.fit import cut
+        from tfdml.datasets.images.fit import cut
 
         if box is None:
             return problem, image
         return cut(problem, image, box, self.margin)
 
     def _fitted(self, image):
-        from tfdml._images.fit import fitted
+        from tfdml.datasets.images.fit import fitted
 
         resize, fill = as_sides("resize", self.size if self.resize is None else self.resize), _as_color(self.fill)
         return fitted(image, size=self.shape[:2], resize=resize, fit=self.fit, fill=fill, channels=self.channels)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfdml._checks import require, require_seed
+from tfdml._core.checks import require, require_seed
 
 
 def split(

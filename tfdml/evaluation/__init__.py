@@ -1,10 +1,10 @@
 """Reports about a model and a set, and cross-validated search: metrics put together."""
 
-from tfdml.evaluation.cross_validation import CrossValidation, cross_validate
-from tfdml.evaluation.folds import class_folds
-from tfdml.evaluation.measurement import evaluate
-from tfdml.evaluation.opening import TestResult
-from tfdml.evaluation.records import Evaluation
+from tfdml.evaluation.protocol.cross_validation import CrossValidation, cross_validate
+from tfdml.evaluation.protocol.final_test import TestResult
+from tfdml.evaluation.protocol.folds import class_folds
+from tfdml.evaluation.report.measurement import evaluate
+from tfdml.evaluation.report.records import Evaluation
 
 __all__ = ["CrossValidation", "Evaluation", "TestResult", "class_folds", "cross_validate", "evaluate"]
 

@@ -1,9 +1,9 @@
 """Export of models as SavedModels for serving, and loading them to embed sets."""
 
-from tfdml.export.graph_search import ExactSearch, PartitionedSearch, ScannSearch
+from tfdml.export.graph_search.exact import ExactSearch, PartitionedSearch, ScannSearch
 from tfdml.export.loaded_model import LoadedModel, load
 from tfdml.export.saved_model import load_threshold, saved_model
-from tfdml.export.server_files import next_version, server_files
+from tfdml.export.serving_config import next_version, server_files
 
 __all__ = [
     "ExactSearch",

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdml._atomic import read_whole
-from tfdml._checks import require
-from tfdml._checksums import require_checksums, sha256_of
-from tfdml._json import read_json
+from tfdml._core.atomic import read_whole
+from tfdml._core.checks import require
+from tfdml._core.checksums import require_checksums, sha256_of
+from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS
-from tfdml.export.server_files import newest_version
+from tfdml.export.serving_config import newest_version
 
 
 class LoadedModel:

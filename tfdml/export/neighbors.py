@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdml._checks import require
-from tfdml.export.graph_search import Search, neighbor_count
+from tfdml._core.checks import require
+from tfdml.export.graph_search.exact import Search, neighbor_count
 
 UNKNOWN = "unknown"
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import keras
 
-from tfdml._atomic import as_writable_path, atomic_write, recovered, require_replaceable
-from tfdml._checks import require
-from tfdml._checksums import is_listable, listed_files, write_checksums
-from tfdml._environment import environment
+from tfdml._core.atomic import as_writable_path, atomic_write, recovered, require_replaceable
+from tfdml._core.checks import require
+from tfdml._core.checksums import is_listable, listed_files, write_checksums
+from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.export.graph_search import Search, as_search
+from tfdml.export.graph_search.exact import Search, as_search
 from tfdml.export.neighbors import Neighbors
-from tfdml.export.server_files import newest_version
+from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
 

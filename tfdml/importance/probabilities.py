@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_unmasked
+from tfdml._core.checks import as_unmasked
 from tfdml.pairs.class_values import known_counts
 
 

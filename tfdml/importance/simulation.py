@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._checks import as_unmasked, require_whole
+from tfdml._core.checks import as_unmasked, require_whole
 from tfdml.importance.probabilities import PairProbabilities
 
 

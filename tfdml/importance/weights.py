@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._serialization import serializable
+from tfdml._core.serialization import serializable
 from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs
 from tfdml.pairs.class_values import look_up

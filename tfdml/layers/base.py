@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._checks import require
+from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Match, Tensor
 from tfdml.pairs.pairings import usable

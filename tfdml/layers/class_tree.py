@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 from numpy.typing import ArrayLike
 
-from tfdml._checks import as_ids, as_vectors, require, require_whole
-from tfdml._serialization import serializable
+from tfdml._core.checks import as_ids, as_vectors, require, require_whole
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.distances import normalized_rows

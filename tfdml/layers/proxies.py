@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 from numpy.typing import ArrayLike
 
-from tfdml._checks import as_ids, require
-from tfdml._serialization import serializable
+from tfdml._core.checks import as_ids, require
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of

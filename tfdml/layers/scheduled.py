@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor

@@ -2,8 +2,8 @@
 
 from tfdml.layers.boundaries import Boundaries
 from tfdml.losses import uncertainty
-from tfdml.losses.angular import AngularLoss, angular
-from tfdml.losses.angular_margins import (
+from tfdml.losses.base import PairLoss
+from tfdml.losses.classification.angular_margins import (
     ArcFaceLoss,
     CosFaceLoss,
     LargeMarginSoftmaxLoss,
@@ -19,9 +19,22 @@ from tfdml.losses.angular_margins import (
     sphereface,
     sub_center_arcface,
 )
-from tfdml.losses.base import PairLoss
-from tfdml.losses.clustering import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
-from tfdml.losses.contrastive import (
+from tfdml.losses.classification.manifold import ManifoldLoss, manifold
+from tfdml.losses.classification.proxies import (
+    CenterLoss,
+    P2SGradLoss,
+    ProxyAnchorLoss,
+    ProxyNCALoss,
+    SoftTripleLoss,
+    center_loss,
+    p2s_grad,
+    proxy_anchor,
+    proxy_nca,
+    soft_triple,
+)
+from tfdml.losses.clusters.facility_location import ClusteringLoss, clustering
+from tfdml.losses.clusters.prototypical import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
+from tfdml.losses.pairwise.contrastive import (
     BalancedContrastiveLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
@@ -34,13 +47,7 @@ from tfdml.losses.contrastive import (
     cosine_regression,
     weighted_contrastive,
 )
-from tfdml.losses.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
-from tfdml.losses.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
-from tfdml.losses.facility_location import ClusteringLoss, clustering
-from tfdml.losses.hap2s import HAP2SLoss, hap2s
-from tfdml.losses.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
-from tfdml.losses.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
-from tfdml.losses.lifted import (
+from tfdml.losses.pairwise.lifted import (
     CircleLoss,
     GeneralizedLiftedLoss,
     LiftedStructureLoss,
@@ -48,34 +55,21 @@ from tfdml.losses.lifted import (
     generalized_lifted,
     lifted_structure,
 )
-from tfdml.losses.logistic import BinomialDevianceLoss, DistanceLogisticLoss, binomial_deviance, distance_logistic
-from tfdml.losses.manifold import ManifoldLoss, manifold
-from tfdml.losses.margin import MarginLoss, margin_loss
-from tfdml.losses.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
-from tfdml.losses.nested import MatryoshkaLoss, matryoshka
-from tfdml.losses.pddm import PDDMLoss, pddm
-from tfdml.losses.proxies import (
-    CenterLoss,
-    P2SGradLoss,
-    ProxyAnchorLoss,
-    ProxyNCALoss,
-    SoftTripleLoss,
-    center_loss,
-    p2s_grad,
-    proxy_anchor,
-    proxy_nca,
-    soft_triple,
+from tfdml.losses.pairwise.logistic import (
+    BinomialDevianceLoss,
+    DistanceLogisticLoss,
+    binomial_deviance,
+    distance_logistic,
 )
-from tfdml.losses.quadruplet import QuadrupletLoss, quadruplet
-from tfdml.losses.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
-from tfdml.losses.robust import RobustLoss, robust
-from tfdml.losses.similarity_regularizers import (
+from tfdml.losses.pairwise.margin import MarginLoss, margin_loss
+from tfdml.losses.pairwise.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.pairwise.similarity_regularizers import (
     IntraPairVarianceLoss,
     ThresholdConsistencyLoss,
     intra_pair_variance,
     threshold_consistency,
 )
-from tfdml.losses.softmax import (
+from tfdml.losses.pairwise.softmax import (
     InstanceLoss,
     NCALoss,
     NPairsLoss,
@@ -89,9 +83,20 @@ from tfdml.losses.softmax import (
     sup_con,
     tuplet_margin,
 )
-from tfdml.losses.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
+from tfdml.losses.ranking.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
+from tfdml.losses.ranking.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
+from tfdml.losses.triplets.angular import AngularLoss, angular
+from tfdml.losses.triplets.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
+from tfdml.losses.triplets.hap2s import HAP2SLoss, hap2s
+from tfdml.losses.triplets.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
+from tfdml.losses.triplets.pddm import PDDMLoss, pddm
+from tfdml.losses.triplets.quadruplet import QuadrupletLoss, quadruplet
+from tfdml.losses.triplets.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
 from tfdml.losses.uncertainty import KL, GroupedKL, Maximal, TopK, TopKBalanced, Variance
-from tfdml.losses.weighted_sum import WeightedSumLoss
+from tfdml.losses.wrappers.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
+from tfdml.losses.wrappers.matryoshka import MatryoshkaLoss, matryoshka
+from tfdml.losses.wrappers.robust import RobustLoss, robust
+from tfdml.losses.wrappers.weighted_sum import WeightedSumLoss
 
 __all__ = [
     "KL",

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from keras import ops
 
-from tfdml._checks import require
-from tfdml._serialization import Settings, renamed, serializable
+from tfdml._core.checks import require
+from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor

@@ -1,15 +1,15 @@
 """Pure functions of arrays that measure embeddings."""
 
-from tfdml.metrics.classes import per_class
 from tfdml.metrics.clustering import clustering, clustering_scores
-from tfdml.metrics.comparison import Comparison, holm, paired_comparison
-from tfdml.metrics.confidence import bootstrap, seed_interval
 from tfdml.metrics.few_shot import few_shot
-from tfdml.metrics.match import shared_labels, shared_levels
 from tfdml.metrics.quantization import binary_codes, binary_signs, compact_retrieval, int8_codes, int8_scales
-from tfdml.metrics.reciprocal import KReciprocal
 from tfdml.metrics.reidentification import random_gallery, reidentification
-from tfdml.metrics.retrieval import retrieval, retrieval_from_neighbors
+from tfdml.metrics.reranking import KReciprocal
+from tfdml.metrics.retrieval.match import shared_labels, shared_levels
+from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbors
+from tfdml.metrics.statistics.comparison import Comparison, holm, paired_comparison
+from tfdml.metrics.statistics.confidence import bootstrap, seed_interval
+from tfdml.metrics.statistics.per_class import per_class
 from tfdml.metrics.verification import (
     Roc,
     calibrated_threshold,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from tfdml._checks import as_ids, as_vectors, require, require_varied, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_varied, require_whole
 from tfdml.metrics.packages import evaluation_package
 from tfdml.search.scores import l2_normalize
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids, as_vectors, require, require_varied, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_varied, require_whole
 from tfdml.search.scores import l2_normalize
 
 _NUMBERS = 2**22  # Random keys and coordinates of the episodes that are measured at the same time.

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_vectors, require, require_whole
-from tfdml.metrics.retrieval import retrieval
+from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml.metrics.retrieval.retrieval import retrieval
 
 _LARGEST = 127  # Of an int8, so that the range is symmetric.
 PRECISIONS = ("float32", "int8", "binary")

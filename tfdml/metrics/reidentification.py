@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids, as_vectors, require, require_whole
-from tfdml.metrics.default_ranks import default_ranks
-from tfdml.metrics.reciprocal import KReciprocal
-from tfdml.metrics.retrieval import retrieval
+from tfdml._core.checks import as_ids, as_vectors, require, require_whole
+from tfdml.metrics.reranking import KReciprocal
+from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
 
 _RULES = ("same_identity_and_camera", "same_group")

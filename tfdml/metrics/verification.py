@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
 from tfdml.metrics.packages import evaluation_package
 from tfdml.search.scores import Gallery
 

@@ -1,10 +1,4 @@
-"""Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives.
-
-`tfdml.miners.offline` mines a whole training set instead of a batch. It needs `tfdml.search`, so it is imported on
-first use.
-"""
-
-import importlib
+"""Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives."""
 
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard, pair_margin, semi_hard
@@ -72,11 +66,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name == "offline":
-        return importlib.import_module("tfdml.miners.offline")
-    raise AttributeError(f"module 'tfdml.miners' has no attribute {name!r}; it has offline, {', '.join(__all__)}.")
-
-
 def __dir__():
-    return ["offline", *__all__]
+    return __all__

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from tfdml._checks import require_whole
-from tfdml._serialization import serializable
+from tfdml._core.checks import require_whole
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from keras import ops
 
-from tfdml._serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
 from tfdml.pairs.positives import at, for_each_positive, nearest, pairs_of_triplets, put

@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import keras
 
-from tfdml._checks import require, require_miner_or_none
-from tfdml._serialization import serializable
+from tfdml._core.checks import require, require_miner_or_none
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Miner

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
-from tfdml._serialization import renamed, serializable
+from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot

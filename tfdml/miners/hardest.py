@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from keras import ops
 
-from tfdml._serialization import Settings, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import keras
 from keras import ops
 
-from tfdml._serialization import Settings, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor

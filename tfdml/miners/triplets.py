@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from keras import ops
 
-from tfdml._serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared
 from tfdml.pairs.base import Distance
 from tfdml.pairs.positives import at, pairs_of_triplets

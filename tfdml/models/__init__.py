@@ -1,16 +1,16 @@
 """`EmbeddingModel`, and networks to put into it."""
 
-from tfdml.models.backbones import plain, residual
-from tfdml.models.bulk_embedding import embed
-from tfdml.models.embedding_files import Embeddings, read_embeddings
+from tfdml.embedding.files import Embeddings, read_embeddings
+from tfdml.embedding.in_memory import embed
+from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
-from tfdml.models.embedding_network import embedding
-from tfdml.models.embedding_to_disk import write_embeddings
-from tfdml.models.ensembles import attention_branches, ensemble
-from tfdml.models.inception import bn_inception
-from tfdml.models.pooling import GeM
-from tfdml.models.pytorch_weights import load_pytorch_weights
+from tfdml.models.from_backbone import embedding
 from tfdml.models.two_towers import TwoTowers
+from tfdml.networks.backbones import plain, residual
+from tfdml.networks.ensembles import attention_branches, ensemble
+from tfdml.networks.inception import bn_inception
+from tfdml.networks.pooling import GeM
+from tfdml.networks.pytorch_weights import load_pytorch_weights
 
 __all__ = [
     "EmbeddingModel",

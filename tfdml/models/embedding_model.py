@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._backends import of_all_replicas
-from tfdml._checks import as_unmasked, require_whole
-from tfdml._serialization import serializable
+from tfdml._core.backends import of_all_replicas
+from tfdml._core.checks import as_unmasked, require_whole
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.learning_rates import multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches

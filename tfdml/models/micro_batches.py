@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml._backends import loop, vector_jacobian
-from tfdml._checks import require
+from tfdml._core.backends import loop, vector_jacobian
+from tfdml._core.checks import require
 
 
 def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from tfdml._checks import require
-from tfdml._serialization import serializable
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
 from tfdml.models.embedding_model import EmbeddingModel
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._checks import as_unmasked
+from tfdml._core.checks import as_unmasked
 from tfdml.pairs.base import value_of
 
 

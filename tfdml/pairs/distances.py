@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._serialization import serializable
+from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.

@@ -3,10 +3,10 @@
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
-from tfdml.samplers.hard_class import ClassCenters, HardClassSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
-from tfdml.samplers.listed import ListSampler
-from tfdml.samplers.mined import MinedPairs, MinedSampler
+from tfdml.samplers.mining.hard_class import ClassCenters, HardClassSampler
+from tfdml.samplers.mining.listed import ListSampler
+from tfdml.samplers.mining.mined import MinedPairs, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml import _loading as loading
-from tfdml._checks import as_ids, labels_of, require_seed, require_steps, require_whole
+from tfdml._core.checks import as_ids, labels_of, require_seed, require_steps, require_whole
+from tfdml.datasets import loading
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit

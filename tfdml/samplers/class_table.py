@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids
+from tfdml._core.checks import as_ids
 
 
 class ClassTable(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import require_seed, require_whole
+from tfdml._core.checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, hierarchical, super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes

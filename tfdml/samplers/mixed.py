@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import require_seed
+from tfdml._core.checks import require_seed
 from tfdml.importance import PairProbabilities, mixed
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import require_seed, require_whole
+from tfdml._core.checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, p_random
 from tfdml.pairs import consecutive_pairs
 from tfdml.samplers.base import Sampler

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._checks import require_seed, require_whole
+from tfdml._core.checks import require_seed, require_whole
 from tfdml.importance import PairProbabilities, uniform
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table

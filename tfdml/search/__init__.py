@@ -2,15 +2,26 @@
 
 from os import PathLike
 
-from tfdml._atomic import read_whole
+from tfdml._core.atomic import read_whole
 from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
-from tfdml.search.files import read_manifest
+from tfdml.search.hard_pairs import HardPairs, hardest_pairs, hardest_triplets
+from tfdml.search.index.files import read_manifest
+from tfdml.search.on_disk import scan
 from tfdml.search.recall import neighbor_recall
-from tfdml.search.scan import scan
 from tfdml.search.scann import Scann
 
-__all__ = ["Exact", "Scann", "load", "near_duplicates", "neighbor_recall", "scan"]
+__all__ = [
+    "Exact",
+    "HardPairs",
+    "Scann",
+    "hardest_pairs",
+    "hardest_triplets",
+    "load",
+    "near_duplicates",
+    "neighbor_recall",
+    "scan",
+]
 
 
 def load(folder: str | PathLike) -> Exact | Scann:

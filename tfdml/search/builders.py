@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from tfdml._checks import require
+from tfdml._core.checks import require
 from tfdml.search.exact import Exact
 from tfdml.search.scann import Scann
 

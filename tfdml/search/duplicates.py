@@ -5,7 +5,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_vectors, require
+from tfdml._core.checks import as_vectors, require
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.scores import Gallery
 

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._atomic import read_whole
+from tfdml._core.atomic import read_whole
 from tfdml.search.blocks import MEMORY, for_blocks
-from tfdml.search.files import read_manifest
-from tfdml.search.index import Index
-from tfdml.search.items import Items
+from tfdml.search.index.base import Index
+from tfdml.search.index.files import read_manifest
+from tfdml.search.index.items import Items
+from tfdml.search.index.saved import read_items, read_settings, require_kind
+from tfdml.search.index.segments import joined
 from tfdml.search.nearest import nearest
-from tfdml.search.saved import read_items, read_settings, require_kind
-from tfdml.search.segments import joined
 
 _FEW = 4  # A copy of a quarter of the vectors is made faster than the others are scored.
 

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._atomic import read_whole
-from tfdml._checks import require, require_whole
+from tfdml._core.atomic import read_whole
+from tfdml._core.checks import require, require_whole
 from tfdml.search.blocks import MEMORY
 from tfdml.search.exact import exact_neighbors
-from tfdml.search.files import checked, read_manifest
-from tfdml.search.index import Index
-from tfdml.search.items import Items
+from tfdml.search.index.base import Index
+from tfdml.search.index.files import checked, read_manifest
+from tfdml.search.index.items import Items
+from tfdml.search.index.saved import read_items, read_settings, require_kind
+from tfdml.search.index.segments import joined
 from tfdml.search.recall import neighbor_recall, smallest
-from tfdml.search.saved import read_items, read_settings, require_kind
 from tfdml.search.scores import require_range
-from tfdml.search.segments import joined
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._checks import as_vectors
-from tfdml._memory_maps import map_array
+from tfdml._core.checks import as_vectors
+from tfdml._core.memory_maps import map_array
 
 Shards = Any | Sequence[Any | str | PathLike]
 

@@ -7,7 +7,7 @@ except ImportError as error:
     raise ImportError("The server needs aiohttp and prometheus_client: pip install tfdml[serving].") from error
 
 from tfdml.serving.limits import Limits
-from tfdml.serving.running import listen, run
+from tfdml.serving.run import listen, run
 from tfdml.serving.server import application
 
 __all__ = ["Limits", "application", "listen", "run"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdml._checks import require
+from tfdml._core.checks import require
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
 from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, signatures_of

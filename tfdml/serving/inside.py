@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tfdml.serving.catalog import described
+from tfdml.serving.index_records import described
 from tfdml.serving.limits import RefusedError
 
 SIGNATURE = "search"

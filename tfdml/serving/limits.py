@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfdml._checks import require, require_whole
+from tfdml._core.checks import require, require_whole
 
 _ROOM = 2**16  # bytes
 

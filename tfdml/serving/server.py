@@ -11,15 +11,15 @@ from typing import Any
 import tensorflow as tf
 from aiohttp import web
 
-from tfdml._checks import require, require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
-from tfdml.serving.catalog import Catalog, Query
 from tfdml.serving.embedder import Embedder
-from tfdml.serving.gate import LIMITS, Gate
+from tfdml.serving.index_records import Catalog, Query
 from tfdml.serving.inside import SIGNATURE, inner_index
 from tfdml.serving.limits import Limits, RefusedError
+from tfdml.serving.middleware import LIMITS, Gate
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 
@@ -188,7 +188,9 @@ class _Server:
         return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
 
     def _file(self, name, kind):
-        text = files("tfdml.serving").joinpath(name).read_text(encoding="utf-8").replace("{{model}}", self._name)
+        text = (
+            files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8").replace("{{model}}", self._name)
+        )
 
         async def page(request):
             return web.Response(text=text, content_type=kind)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._checks import as_ids, is_labeled_set, require
+from tfdml._core.checks import as_ids, is_labeled_set, require
 
 RIGHT, WRONG = "#2a9d4a", "#d1495b"
 FRAMES: dict[bool, dict[str, Any]] = {

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from tfdml._checks import as_vectors, require, require_varied
+from tfdml._core.checks import as_vectors, require, require_varied
 
 
 def pca(embeddings: npt.ArrayLike) -> np.ndarray:

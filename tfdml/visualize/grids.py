@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
-from tfdml._figure import new_figure
+from tfdml._core.checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
+from tfdml._core.figures import new_figure
 from tfdml.search import Exact
 from tfdml.visualize.colors import FRAMES, labels_and_names
 from tfdml.visualize.pictures import pictures, require_pictures

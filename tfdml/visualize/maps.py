@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._checks import as_vectors, require, require_varied, require_whole
-from tfdml._figure import new_figure
+from tfdml._core.checks import as_vectors, require, require_varied, require_whole
+from tfdml._core.figures import new_figure
 from tfdml.visualize.colors import MANY, class_styles, labels_and_names
 from tfdml.visualize.coordinates import tsne
 from tfdml.visualize.pictures import pictures, shows_images

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._atomic import atomic_write
-from tfdml._checks import as_vectors, is_labeled_set, require, require_whole
-from tfdml._figure import new_figure
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import as_vectors, is_labeled_set, require, require_whole
+from tfdml._core.figures import new_figure
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.maps import draw_points, finish
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._checks import is_labeled_set, require
+from tfdml._core.checks import is_labeled_set, require
 
 
 def examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarray]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._atomic import as_writable_path, atomic_write
-from tfdml._checks import as_vectors, require, require_whole
+from tfdml._core.atomic import as_writable_path, atomic_write
+from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.pictures import pictures, shows_images
 

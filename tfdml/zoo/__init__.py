@@ -1,10 +1,10 @@
 """Trained models in folders that prove themselves: list, load, verify, evaluate and save them."""
 
 from tfdml.zoo.card import Card
-from tfdml.zoo.evaluating import Reproduction, evaluate
-from tfdml.zoo.listing import Listing, list, write_table
-from tfdml.zoo.loading import card, load, verify
-from tfdml.zoo.saving import save
+from tfdml.zoo.entries import card, load, verify
+from tfdml.zoo.index import Listing, list, write_table
+from tfdml.zoo.publishing import save
+from tfdml.zoo.reproduction import Reproduction, evaluate
 
 __all__ = ["Card", "Listing", "Reproduction", "card", "evaluate", "list", "load", "save", "verify", "write_table"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfdml._checks import INT64, require, require_seed, require_whole
-from tfdml._terminal import visible
+from tfdml._core.checks import INT64, require, require_seed, require_whole
+from tfdml._core.terminal import visible
 from tfdml.datasets import Preprocessing
-from tfdml.evaluation.records import Measured, plain
+from tfdml.evaluation.report.records import Measured, plain
 
 FILE = "model.json"
 FORMAT = 1

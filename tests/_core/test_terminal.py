@@ -1,0 +1,25 @@
+"""Text from files on a terminal."""
+
+import pytest
+
+from tfdml._core.terminal import visible
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[2J\x1b]0;title\x07", r"\x1b[2J\x1b]0;title\x07"),
+        ("one\ntwo\r\t", r"one\ntwo\r\t"),
+        ("\x7f\x85\x9b31m", r"\x7f\x85\x9b31m"),  # \x9b alone begins a control sequence
+        ("gnp.\u202egpj", r"gnp.\u202egpj"),  # reverses the order on the screen
+        ("a\u2028b\udcff", r"a\u2028b\udcff"),
+        ("", ""),
+    ],
+)
+def test_control_characters_become_visible(text, expected):
+    assert visible(text) == expected
+
+
+def test_other_text_stays():
+    for text in ("Größe/3+4", "日本語\u3000写真", "C:\\photos", "😀", "e\u0301"):
+        assert visible(text) == text

@@ -1,0 +1,462 @@
+"""Embeddings of a set on disk: their form, what is left out, and runs that were stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pyarrow
+import pytest
+import tensorflow as tf
+from pyarrow import parquet
+
+from tfdml import models
+from tfdml.datasets import LabeledSet, Preprocessing, table
+from tfdml.embedding import to_disk as embedding_to_disk
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 6, 5, 3), np.uint8)
+VIEW = Preprocessing(size=4)
+
+
+def decode(path):
+    return tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path)), (6, 5, 3))
+
+
+class Flat:
+    """A model whose embedding is its input."""
+
+    fingerprint = "flat"
+
+    def predict_on_batch(self, x):
+        x = np.asarray(x, np.float32)
+        return x.reshape(len(x), -1)
+
+
+class Fails(Flat):
+    """The same, which fails once, at its nth batch."""
+
+    def __init__(self, batch):
+        self.left = batch
+
+    def predict_on_batch(self, x):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().predict_on_batch(x)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """40 files of 4 classes."""
+    folder = tmp_path_factory.mktemp("files")
+    paths = [folder / f"{'abcd'[row % 4]}/{row}.png" for row in range(40)]
+    for path, pixels in zip(paths, PIXELS, strict=True):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(tf.io.encode_png(pixels).numpy())
+    names = ("d, the last", "c", "b", "a")
+    return LabeledSet(paths=np.array(paths, str), labels=3 - np.arange(40) % 4, class_names=names, load=decode)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Two batches per part."""
+    monkeypatch.setattr("tfdml.embedding.in_memory._BATCHES_PER_BLOCK", 2)
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_embeddings_come_back_with_rows_paths_and_labels(name, files, small_blocks, tmp_path):
+    assert models.write_embeddings(Flat(), files, tmp_path / name, batch_size=7) == ()
+    found = models.read_embeddings(tmp_path / name)
+    np.testing.assert_array_equal(found.embeddings, files.examples().reshape(40, -1))
+    assert found.embeddings.dtype == np.float32
+    assert isinstance(found.embeddings, np.memmap) == (name == "out")
+    assert found.rows.tolist() == list(range(40))
+    assert len(found) == 40
+    assert found.paths.tolist() == files.paths.tolist()
+    assert found.class_names == ("a", "b", "c", "d, the last")
+    assert [found.class_names[label] for label in found.labels] == [files.class_names[label] for label in files.labels]
+    assert found.skipped == ()
+    assert [place.name for place in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["out/examples.csv", "out.parquet"])
+def test_the_files_are_tables_of_a_set(name, files, tmp_path):
+    models.write_embeddings(Flat(), files, tmp_path / name.split("/")[0])
+    again = table(tmp_path / name, root="/", load=VIEW)
+    assert again.paths.tolist() == files.paths.tolist()
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_an_array_has_row_numbers_only(name, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / name, batch_size=16)
+    found = models.read_embeddings(tmp_path / name)
+    np.testing.assert_array_equal(found.embeddings, PIXELS.reshape(40, -1))
+    assert found.rows.tolist() == list(range(40))
+    assert (found.paths, found.labels, found.class_names) == (None, None, ())
+
+
+def with_broken_files(files, folder):
+    """The set with an empty file, one that is no image, and one that is missing, of which two are a whole block."""
+    paths = files.paths.tolist()
+    for row, content in [(4, b""), (5, b"hello")]:
+        paths[row] = str(folder / f"{row}.png")
+        (folder / f"{row}.png").write_bytes(content)
+    paths[20] = str(folder / "missing.png")
+    return LabeledSet(paths=np.array(paths), labels=files.labels, class_names=files.class_names, load=decode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_files_that_cannot_be_loaded_are_left_out_and_listed(name, files, small_blocks, tmp_path):
+    part = with_broken_files(files, tmp_path)
+    skipped = models.write_embeddings(Flat(), part, tmp_path / name, batch_size=1)
+    assert [(row, path) for row, path, _ in skipped] == [(row, part.paths[row]) for row in (4, 5, 20)]
+    assert [reason[:32] for _, _, reason in skipped] == [
+        "an empty file",
+        "Unknown image file format. One o",
+        "No such file or directory",
+    ]
+    found = models.read_embeddings(tmp_path / name)
+    kept = np.delete(np.arange(40), [4, 5, 20])
+    assert found.skipped == skipped
+    assert found.rows.tolist() == kept.tolist()
+    np.testing.assert_array_equal(found.embeddings, files.take(kept).examples().reshape(37, -1))
+    assert part.broken() == skipped
+
+
+class Source:
+    """Seven records; the fourth cannot be read, the last has another shape."""
+
+    def __len__(self):
+        return 7
+
+    def __getitem__(self, row):
+        if row == 3:
+            raise OSError("a bad sector")
+        return np.full(3 if row == 6 else 2, row, np.float32)
+
+
+@pytest.mark.slow
+def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
+    part = LabeledSet(source=Source(), labels=np.zeros(7, int), class_names=("a",), load=lambda record: record + 1)
+    batches = [(x.numpy()[:, 0].tolist(), rows.numpy().tolist()) for x, rows in part.loadable(2)]
+    assert batches == [([1, 2], [0, 1]), ([3], [2]), ([5, 6], [4, 5]), ([7], [6])]
+    assert [rows.numpy().tolist() for _, rows in part.loadable(2, start=4)] == [[4, 5], [6]]
+    assert [rows.numpy().tolist() for _, rows in part.loadable(7)] == []
+    assert part.broken() == ((3, "3", "a bad sector"),)
+    with pytest.raises(
+        ValueError, match=r"none of which can be loaded \(first 0: not loaded: another shape than the rest"
+    ):
+        models.write_embeddings(Flat(), part, tmp_path / "out", batch_size=7)
+    skipped = models.write_embeddings(Flat(), part.take(slice(6)), tmp_path / "out", batch_size=2)
+    assert skipped == ((3, "3", "a bad sector"),)
+
+
+def test_a_set_without_a_file_that_can_be_loaded_is_an_error(files, tmp_path):
+    part = with_broken_files(files, tmp_path).take([4, 5, 20])
+    with pytest.raises(ValueError, match=r"3 examples, none of which can be loaded .first .*4.png.*an empty file"):
+        models.write_embeddings(Flat(), part, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4, 9, 10])
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_a_run_that_was_stopped_resumes_after_the_last_whole_part(name, batch, small_blocks, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / f"whole-{name}", batch_size=4)
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(batch), PIXELS, tmp_path / name, batch_size=4)
+    assert not (tmp_path / name).exists()
+    rest = Fails(100)
+    models.write_embeddings(rest, PIXELS, tmp_path / name, batch_size=4)
+    assert 100 - rest.left == 10 - (batch - 1) // 2 * 2
+    for file in [tmp_path / name] if name == "out.parquet" else (tmp_path / name).iterdir():
+        whole = tmp_path / f"whole-{file.relative_to(tmp_path)}"
+        assert file.read_bytes() == whole.read_bytes()
+    assert not (tmp_path / f"{name}.unfinished").exists()
+
+
+def stopped(data, path, **options):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(3), data, path, **options)
+
+
+class Other(Flat):
+    fingerprint = "other"
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "batch_size", "what"),
+    [
+        (Other(), PIXELS, 4, "another model"),
+        (Flat(), PIXELS[::-1], 4, "another set"),
+        (Flat(), PIXELS[:-1], 4, "another set"),
+        (Other(), PIXELS, 5, "another model and another batch size"),
+    ],
+)
+def test_another_run_does_not_resume_this_one(model, data, batch_size, what, small_blocks, tmp_path):
+    stopped(PIXELS, tmp_path / "out", batch_size=4)
+    with pytest.raises(ValueError, match=f"unfinished run in .*out.unfinished' with {what}, expected the same. Finish"):
+        models.write_embeddings(model, data, tmp_path / "out", batch_size=batch_size)
+
+
+def test_a_run_without_a_whole_part_leaves_nothing_to_resume(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(1), PIXELS, tmp_path / "out", batch_size=4)
+    models.write_embeddings(Other(), PIXELS, tmp_path / "out", batch_size=5)
+    assert len(models.read_embeddings(tmp_path / "out")) == 40
+
+
+def test_a_set_knows_what_it_depends_on(files):
+    def changed(**options):
+        fields = dict(paths=files.paths, labels=files.labels, class_names=files.class_names, load=VIEW)
+        return LabeledSet(**{**fields, **options}).fingerprint()
+
+    others = [
+        changed(labels=files.labels[::-1]),
+        changed(class_names=("d", "c", "b", "a")),
+        changed(paths=files.paths[::-1]),
+        changed(load=Preprocessing(size=5)),
+        changed(load=Preprocessing(size=4, boxes=True), boxes=np.ones((40, 4))),
+        changed(load=Preprocessing(size=4, boxes=True), boxes=np.zeros((40, 4))),
+        changed(paths=files.paths[:39], labels=files.labels[:39]),
+        changed(paths=None, images=PIXELS, load=None),
+        changed(paths=None, images=255 - PIXELS, load=None),
+    ]
+    before = changed()
+    assert changed() == before
+    assert len({*others, before}) == len(others) + 1
+    os.utime(files.paths[7], ns=(1, 1))
+    assert changed() not in (*others, before)
+
+
+def test_keras_models_differ_by_their_weights(tmp_path):
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    first = embedding_to_disk._model_fingerprint(model)
+    same = keras.models.clone_model(model)
+    same.set_weights(model.get_weights())
+    assert embedding_to_disk._model_fingerprint(same) == first
+    model.set_weights([weights + 1e-7 for weights in model.get_weights()])
+    assert embedding_to_disk._model_fingerprint(model) != first
+
+
+def test_embeddings_that_are_not_finite_are_an_error_that_names_the_row(tmp_path):
+    x = np.ones((8, 2), np.float32)
+    x[6, 1] = np.inf
+    with pytest.raises(ValueError, match="row 6 an embedding that is not finite"):
+        models.write_embeddings(Flat(), x, tmp_path / "out", batch_size=3)
+
+
+def test_earlier_embeddings_are_replaced_and_nothing_else(tmp_path):
+    for values in (PIXELS, PIXELS[:3]):
+        models.write_embeddings(Flat(), values, tmp_path / "out")
+    assert len(models.read_embeddings(tmp_path / "out")) == 3
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.png").write_bytes(b"")
+    with pytest.raises(FileExistsError, match=r"a folder with '1\.png'"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "photos")
+    with pytest.raises(ValueError, match=r"expected a .parquet file, or a folder"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "out.npy")
+    with pytest.raises(ValueError, match="a set without examples"):
+        models.write_embeddings(Flat(), PIXELS[:0], tmp_path / "new")
+
+
+def test_what_is_not_embeddings_is_not_read(tmp_path):
+    with pytest.raises(FileNotFoundError, match="expected embeddings that write_embeddings wrote"):
+        models.read_embeddings(tmp_path / "nothing")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(ValueError, match="is not a Parquet file"):
+        models.read_embeddings(tmp_path / "text.parquet")
+
+
+CHILD = """
+import sys, time
+import numpy as np
+from tests.embedding.test_to_disk import Flat, PIXELS
+from tfdml import models
+
+class Slow(Flat):
+    def predict_on_batch(self, x):
+        time.sleep(0.002)
+        return super().predict_on_batch(x) / 3
+
+models.write_embeddings(Slow(), np.tile(PIXELS, (50, 1, 1, 1)), sys.argv[1], batch_size=1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_a_killed_run_ends_as_one_without_interruption(name, tmp_path):
+    unfinished, kills = tmp_path / f"{name}.unfinished", 0
+    child = [sys.executable, "-c", CHILD, str(tmp_path / name)]
+    while not (tmp_path / name).exists():
+        process = subprocess.Popen(child)
+        parts = len(list(unfinished.glob("*.npz")))
+        while kills < 2 and len(list(unfinished.glob("*.npz"))) < parts + 3 and process.poll() is None:
+            time.sleep(0.01)
+        if kills < 2:
+            time.sleep(np.random.default_rng().uniform(0, 0.3))
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+            assert process.wait() == -signal.SIGKILL
+            assert not (tmp_path / name).exists()
+        else:
+            assert process.wait() == 0
+    found = models.read_embeddings(tmp_path / name)
+    x = np.tile(PIXELS, (50, 1, 1, 1)).reshape(2000, -1).astype(np.float32) / 3
+    np.testing.assert_array_equal(found.embeddings, x)
+    assert found.rows.tolist() == list(range(2000))
+    assert [place.name for place in tmp_path.iterdir()] == [name]
+
+
+def flip(path, at=5):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "lines of the table are lost": lambda folder: (folder / "examples.csv").write_text("row\n0\n1\n"),
+    "the table is cut": lambda folder: (folder / "examples.csv").write_bytes(
+        (folder / "examples.csv").read_bytes()[:-4]
+    ),
+    "the embeddings are cut": lambda folder: (folder / "embeddings.npy").write_bytes(
+        (folder / "embeddings.npy").read_bytes()[:-4]
+    ),
+    "a line of what was skipped is cut": lambda folder: (folder / "skipped.csv").write_text("row,name,reason\n3\n"),
+    "the last digit of the last row is lost": lambda folder: (folder / "examples.csv").write_bytes(
+        (folder / "examples.csv").read_bytes()[:-3]
+    ),
+    "a quote is open": lambda folder: (folder / "examples.csv").write_text('row\n"0\n' + "1\n" * len(PIXELS)),
+    "the table has no lines": lambda folder: (folder / "examples.csv").write_text(""),
+    "what was skipped has no lines": lambda folder: (folder / "skipped.csv").write_text(""),
+    "the embeddings are an archive": lambda folder: (folder / "embeddings.npy").write_bytes(b"PK\x05\x06" + bytes(18)),
+    "the embeddings are whole numbers": lambda folder: np.save(
+        folder / "embeddings.npy", np.zeros((len(PIXELS), 90), np.int32)
+    ),
+    "the embeddings are no matrix": lambda folder: np.save(
+        folder / "embeddings.npy", np.zeros(len(PIXELS), np.float32)
+    ),
+    "a row is no number": lambda folder: (folder / "examples.csv").write_text("row\n" + "a\n" * len(PIXELS)),
+}
+
+
+@pytest.mark.parametrize("with_checksums", [True, False], ids=["with checksums", "of an earlier version"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_embeddings_are_an_error_that_names_the_folder(damage, with_checksums, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
+    damage(tmp_path / "out")
+    if not with_checksums:
+        (tmp_path / "out" / "SHA256SUMS").unlink()
+    with pytest.raises(ValueError, match=r"out'.* with files|out', in which"):
+        models.read_embeddings(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["embeddings.npy", "examples.csv", "skipped.csv", "SHA256SUMS"])
+def test_a_flipped_bit_of_embeddings_is_found(name, tmp_path):
+    models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
+    flip(tmp_path / "out" / name)
+    with pytest.raises(ValueError, match=name):
+        models.read_embeddings(tmp_path / "out")
+
+
+def columns_of(path):
+    """Embeddings and rows of a file; the message of the error if it is not read."""
+    try:
+        read = models.read_embeddings(path)
+    except ValueError as error:
+        return str(error)
+    return read.embeddings.tolist(), read.rows.tolist()
+
+
+def test_no_flipped_bit_in_a_column_of_a_parquet_file_changes_an_embedding_or_its_row(tmp_path):
+    path = tmp_path / "out.parquet"
+    models.write_embeddings(Flat(), PIXELS, path)
+    whole, columns = path.read_bytes(), columns_of(path)
+    size_of_footer = int.from_bytes(whole[-8:-4], "little")  # it has no checksum
+    for at in np.random.default_rng(0).choice(len(whole) - 8 - size_of_footer, 200, replace=False):
+        flip(path, at)
+        read = columns_of(path)
+        assert read == columns or "out.parquet" in read
+        path.write_bytes(whole)
+
+
+def vectors_of(kind, rows=3):
+    return pyarrow.array([[1.0, 2.0]] * rows, kind)
+
+
+ROWS = pyarrow.array([0, 1, 2])
+MATRIX = vectors_of(pyarrow.list_(pyarrow.float32(), 2))
+TABLES = {
+    "without rows": {"embedding": MATRIX},
+    "with a row that is null": {"row": pyarrow.array([0, None, 2]), "embedding": MATRIX},
+    "with rows of text": {"row": list("abc"), "embedding": MATRIX},
+    "with labels of numbers": {"row": ROWS, "label": ROWS, "embedding": MATRIX},
+    "with a label that is null": {"row": ROWS, "label": ["a", None, "a"], "embedding": MATRIX},
+    "with another column": {"row": ROWS, "price": ROWS, "embedding": MATRIX},
+    "with embeddings of text": {"row": ROWS, "embedding": list("abc")},
+    "with float64": {"row": ROWS, "embedding": vectors_of(pyarrow.list_(pyarrow.float64(), 2))},
+    "with lists of any length": {"row": ROWS, "embedding": vectors_of(pyarrow.list_(pyarrow.float32()))},
+    "with an embedding that is null": {
+        "row": ROWS,
+        "embedding": pyarrow.array([[1, 2], None, [1, 2]], pyarrow.list_(pyarrow.float32(), 2)),
+    },
+    "without lines": {"row": ROWS[:0], "embedding": MATRIX[:0]},
+}
+
+
+@pytest.mark.parametrize("columns", TABLES.values(), ids=TABLES)
+def test_a_parquet_file_of_another_form_is_an_error_that_names_it(columns, tmp_path):
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata({"skipped": "[]"}), tmp_path / "out.parquet")
+    with pytest.raises(ValueError, match=r"out\.parquet"):
+        models.read_embeddings(tmp_path / "out.parquet")
+
+
+def test_a_parquet_file_of_an_earlier_version_has_no_checksums_and_loads(tmp_path):
+    table = pyarrow.table({"row": ROWS, "path": list("xyz"), "label": list("bab"), "embedding": MATRIX})
+    parquet.write_table(table.replace_schema_metadata({"skipped": '[[3, "w", "broken"]]'}), tmp_path / "out.parquet")
+    read = models.read_embeddings(tmp_path / "out.parquet")
+    assert read.embeddings.tolist() == [[1, 2]] * 3
+    assert read.rows.tolist() == [0, 1, 2]
+    assert read.labels.tolist() == [1, 0, 1]
+    assert read.skipped == ((3, "w", "broken"),)
+
+
+@pytest.mark.parametrize("skipped", ["[" * 100_000, "{}", "[1]", "[[1]]", '[["x", "a", "b"]]', '[[1e999, "a", "b"]]'])
+def test_skipped_examples_of_another_form_are_an_error_that_names_the_file(skipped, tmp_path):
+    table = pyarrow.table({"row": ROWS, "embedding": MATRIX}).replace_schema_metadata({"skipped": skipped})
+    parquet.write_table(table, tmp_path / "out.parquet")
+    with pytest.raises(ValueError, match=r"out\.parquet"):
+        models.read_embeddings(tmp_path / "out.parquet")
+
+
+PARTS = {
+    "a flipped bit": lambda path: flip(path, 300),
+    "a cut": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "text": lambda path: path.write_text("hello"),
+    "other arrays": lambda path: np.savez(path, a=1),
+    "rows of another type": lambda path: np.savez(path, embeddings=np.ones((8, 90)), rows=np.ones(8)),
+    "fewer rows": lambda path: np.savez(path, embeddings=np.ones((8, 90)), rows=np.arange(7)),
+}
+
+
+@pytest.mark.parametrize("damage", PARTS.values(), ids=PARTS)
+def test_a_damaged_part_of_an_unfinished_run_is_an_error_that_names_it(damage, small_blocks, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(4), PIXELS, tmp_path / "out", batch_size=8)
+    damage(tmp_path / "out.unfinished" / "000000000.npz")
+    with pytest.raises(ValueError, match=r"out\.unfinished/000000000\.npz', a part .* Remove its folder"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "1", "{", "\xff"])
+def test_a_damaged_record_of_an_unfinished_run_is_an_error_that_names_it(text, small_blocks, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        models.write_embeddings(Fails(4), PIXELS, tmp_path / "out", batch_size=8)
+    (tmp_path / "out.unfinished" / "run.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"out\.unfinished/run\.json"):
+        models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)

@@ -1,0 +1,617 @@
+"""Retrieval numbers against loops written from their definitions, scikit-learn, and examples done by hand."""
+
+import itertools
+import math
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+from tests.search.products import unsteady
+from tfdml.metrics import retrieval, retrieval_from_neighbors
+from tfdml.metrics.retrieval import ranks
+from tfdml.metrics.retrieval.relevance import Sides
+from tfdml.search import blocks, scores
+
+NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_precision", "map@r", "map", "mrr")
+
+
+def scores_by_loops(queries, gallery, metric):
+    queries, gallery = np.asarray(queries, np.float64), np.asarray(gallery, np.float64)
+    scores = np.zeros((len(queries), len(gallery)))
+    for i, q in enumerate(queries):
+        for j, g in enumerate(gallery):
+            if metric == "euclidean":
+                scores[i, j] = -math.dist(q, g)
+            else:
+                scores[i, j] = q @ g
+            if metric == "cosine":
+                scores[i, j] /= np.linalg.norm(q) * np.linalg.norm(g)
+    return scores
+
+
+def values_of_one(relevance, ks=(1, 2, 4, 8)):
+    """The definitions, for one ranked list of 0 and 1."""
+    total = sum(relevance)
+    precision = [sum(relevance[: i + 1]) / (i + 1) for i in range(len(relevance))]
+    values = {f"recall@{k}": float(any(relevance[:k])) for k in ks}
+    values["precision@1"] = float(relevance[0])
+    values["r_precision"] = sum(relevance[:total]) / total
+    values["map@r"] = sum(p * r for p, r in zip(precision[:total], relevance[:total], strict=True)) / total
+    values["map"] = sum(p * r for p, r in zip(precision, relevance, strict=True)) / total
+    values["mrr"] = 1 / (1 + relevance.index(1))
+    return values
+
+
+def retrieval_by_loops(scores, labels, gallery_labels, candidates, ks=(1, 2, 4, 8)):
+    """One dict of values a query, None for a query without a relevant item. `candidates(i, j)` says who is in."""
+    values = []
+    for i in range(len(labels)):
+        ranking = sorted((j for j in range(len(gallery_labels)) if candidates(i, j)), key=lambda j: (-scores[i, j], j))
+        relevance = [int(gallery_labels[j] == labels[i]) for j in ranking]
+        values.append(values_of_one(relevance, ks) if any(relevance) else None)
+    return values
+
+
+def mean_of(values):
+    kept = [v for v in values if v is not None]
+    return {name: sum(v[name] for v in kept) / len(kept) for name in kept[0]}
+
+
+def clustered(classes=12, dim=6, noise=1.0, seed=0):
+    """Uneven classes of 1 to 9 members, in mixed order."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(classes), rng.integers(1, 10, size=classes)))
+    centers = rng.normal(size=(classes, dim))
+    return (centers[labels] + noise * rng.normal(size=(len(labels), dim))).astype(np.float32), labels
+
+
+def on_a_grid(seed=0, rows=40, classes=4):
+    """Small integers, whose products float32 holds exactly: many true ties."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-1, 2, size=(rows, 3)).astype(np.float32), rng.integers(0, classes, size=rows)
+
+
+def quiet(*args, **kwargs):
+    """`retrieval` where ties are meant to be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return retrieval(*args, **kwargs)
+
+
+def whole(*args, **kwargs):
+    """`quiet` with `map`; looks that the numbers are the same without it."""
+    full, top = quiet(*args, **kwargs), quiet(*args, full_map=False, **kwargs)
+    assert set(full) - set(top) == {"map"}
+    for name in top:
+        np.testing.assert_array_equal(top[name], full[name])
+    return full
+
+
+def assert_same(got, expected, tolerance=1e-12):
+    for name, value in expected.items():
+        np.testing.assert_allclose(got[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+def gallery_with_relevance(relevance):
+    """A gallery on a quarter circle that one query along the x axis ranks in this order."""
+    angles = np.linspace(0.1, 1.5, len(relevance))
+    return np.stack([np.cos(angles), np.sin(angles)], 1), np.asarray(relevance)
+
+
+# Examples by hand.
+
+
+def test_one_hit_at_rank_two_of_five_relevant_has_map_at_r_a_tenth():
+    gallery, labels = gallery_with_relevance([0, 1, 0, 0, 0, 1, 1, 1, 1])
+    got = whole([[1.0, 0.0]], [1], k=(1, 2), gallery=gallery, gallery_labels=labels)
+    assert_same(got, {"recall@1": 0, "recall@2": 1, "precision@1": 0, "r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
+    assert got["map"] == pytest.approx((1 / 2 + 2 / 6 + 3 / 7 + 4 / 8 + 5 / 9) / 5)
+
+
+def test_perfect_ranking_scores_one_everywhere():
+    gallery, labels = gallery_with_relevance([1, 1, 1, 0, 0, 0, 0, 0])
+    got = whole([[1.0, 0.0]], [1], gallery=gallery, gallery_labels=labels)
+    assert_same(got, dict.fromkeys(NAMES, 1.0))
+
+
+def test_map_at_r_counts_precision_at_each_hit_within_r():
+    gallery, labels = gallery_with_relevance([1, 0, 1, 1, 0])
+    got = whole([[1.0, 0.0]], [1], k=1, gallery=gallery, gallery_labels=labels)
+    assert_same(got, {"map@r": (1 + 2 / 3) / 3, "r_precision": 2 / 3, "map": (1 + 2 / 3 + 3 / 4) / 3, "mrr": 1})
+
+
+def test_keys_come_in_the_documented_order():
+    x, labels = clustered()
+    names = ["recall@1", "recall@10", "precision@1", "r_precision", "map@r", "mrr", "queries", "skipped"]
+    assert list(retrieval(x, labels, k=(10, 1, 10), full_map=False)) == names
+    assert list(retrieval(x, labels, k=(1, 10))) == [*names[:5], "map", *names[5:]]
+
+
+# Loops from the definitions.
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("seed", range(3))
+def test_leave_one_out_agrees_with_the_definitions(metric, seed):
+    x, labels = clustered(seed=seed)
+    values = retrieval_by_loops(scores_by_loops(x, x, metric), labels, labels, lambda i, j: i != j)
+    got = whole(x, labels, metric=metric)
+    assert_same(got, mean_of(values))
+    assert got["skipped"] == values.count(None)
+    assert got["queries"] == len(labels) - values.count(None)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+def test_query_and_gallery_agree_with_the_definitions(metric):
+    x, labels = clustered(seed=3)
+    g, gallery_labels = clustered(seed=4, classes=9)
+    values = retrieval_by_loops(scores_by_loops(x, g, metric), labels, gallery_labels, lambda i, j: True)
+    got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, metric=metric)
+    assert_same(got, mean_of(values))
+    assert got["skipped"] == values.count(None) > 0
+
+
+def test_ties_in_index_order_agree_with_the_definitions():
+    x, labels = on_a_grid()
+    values = retrieval_by_loops(scores_by_loops(x, x, "dot"), labels, labels, lambda i, j: i != j)
+    assert_same(whole(x, labels, metric="dot"), mean_of(values))
+
+
+@pytest.mark.parametrize("classes", [2, 150])
+def test_few_large_and_many_small_classes_agree_with_the_definitions(classes):
+    rng = np.random.default_rng(5)
+    x, labels = rng.integers(-9, 10, size=(300, 4)), rng.integers(0, classes, size=300)
+    scores = (x @ x.T).astype(np.float64)
+    values = retrieval_by_loops(scores, labels, labels, lambda i, j: i != j)
+    assert_same(whole(x, labels, metric="dot"), mean_of(values))
+
+
+def test_items_of_the_querys_group_are_no_candidates():
+    x, labels = clustered(seed=6)
+    groups = np.random.default_rng(6).integers(0, 3, size=len(labels))
+    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: groups[i] != groups[j])
+    got = whole(x, labels, groups=groups)
+    assert_same(got, mean_of(values))
+    assert got["skipped"] == values.count(None)
+
+
+def test_groups_work_between_queries_and_gallery():
+    x, labels = clustered(seed=7)
+    g, gallery_labels = clustered(seed=8)
+    groups, gallery_groups = np.arange(len(x)) % 4, np.arange(len(g)) % 5
+    values = retrieval_by_loops(
+        scores_by_loops(x, g, "cosine"), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j]
+    )
+    got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, groups=groups, gallery_groups=gallery_groups)
+    assert_same(got, mean_of(values))
+
+
+def test_groups_of_one_change_nothing():
+    x, labels = clustered()
+    assert retrieval(x, labels, groups=np.arange(len(labels))) == retrieval(x, labels)
+
+
+def test_per_query_values_are_those_of_the_definitions_and_nan_where_skipped():
+    x, labels = clustered(seed=2)
+    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: i != j)
+    got = whole(x, labels, per_query=True)
+    assert list(got) == list(NAMES)
+    for i, expected in enumerate(values):
+        assert_same({name: got[name][i] for name in NAMES}, expected or dict.fromkeys(NAMES, np.nan))
+
+
+def test_macro_average_is_the_mean_of_class_means():
+    x, labels = clustered(seed=2)
+    per_query = retrieval(x, labels, per_query=True)["map@r"]
+    classes = [c for c in np.unique(labels) if (labels == c).sum() > 1]
+    expected = np.mean([per_query[labels == c].mean() for c in classes])
+    assert retrieval(x, labels, average="macro")["map@r"] == pytest.approx(expected, abs=1e-12)
+    assert retrieval(x, labels)["map@r"] != pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["tile", "compare", "sort", "count"])
+@pytest.mark.parametrize("levels", [5, 100, 10**6])
+@pytest.mark.parametrize(("number", "best"), [(1, 3000), (4, 3000), (4, 10), (300, 3000), (300, 320), (2500, 3000)])
+def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels, number, best, monkeypatch):
+    """Many or few relevant items, anywhere or near the top, with and without ties: all ways of finding ranks."""
+    rng = np.random.default_rng(levels + number + best)
+    monkeypatch.setattr(ranks, "_method", lambda *arguments: getattr(ranks, method))
+    values = rng.integers(0, levels, size=3000).astype(np.float32)
+    order = np.argsort(-values, kind="stable")
+    is_relevant = np.isin(np.arange(3000), rng.choice(order[:best], size=number, replace=False))
+    sides = Sides([1], is_relevant.astype(int), None, None, 1, 3000)
+    products = scores.Gallery(values[:, None], "dot").scores(np.ones((1, 1), np.float32))
+    relevant_values = values[order[is_relevant[order]]]
+    expected = np.flatnonzero(is_relevant[order]) + 1
+    for depth in (1, 8, 500, 3000):
+        used = []
+        needs = {"memory": 2**24, "row_bytes": 0, "thread_bytes": 0}
+        for _ in ranks.for_ranks(lambda *x, used=used: used.append(x), products, sides, np.array([depth]), **needs):
+            pass
+        ((queries, found),) = [(queries, found) for queries, found in used if len(queries)]
+        count = len(found.above)
+        assert (queries.tolist(), found.query.tolist()) == ([0], [0] * count)
+        assert count >= max(1, (expected <= depth).sum())
+        assert count >= (relevant_values == relevant_values.max()).sum()
+        inside = expected[:count] <= max(depth, expected[0])
+        own = relevant_values[:count]
+        np.testing.assert_array_equal((found.above + found.before + 1)[inside], expected[:count][inside])
+        mixed = np.isin(own, values[~is_relevant]) & inside
+        np.testing.assert_array_equal(found.above[mixed], [(values > v).sum() for v in own[mixed]])
+        np.testing.assert_array_equal(found.equal[mixed], [(values == v).sum() for v in own[mixed]])
+        assert (found.above + found.before + 1 > depth)[~inside].all()
+
+
+# Other libraries.
+
+
+def test_map_is_scikit_learns_average_precision():
+    x, labels = clustered(seed=9)
+    scores = scores_by_loops(x, x, "cosine")
+    others = ~np.eye(len(x), dtype=bool)
+    expected = [
+        average_precision_score(labels[others[i]] == labels[i], scores[i][others[i]])
+        for i in range(len(x))
+        if (labels == labels[i]).sum() > 1
+    ]
+    assert whole(x, labels)["map"] == pytest.approx(np.mean(expected), abs=1e-9)
+
+
+# Properties.
+
+
+def test_order_of_rows_does_not_matter():
+    x, labels = clustered()
+    order = np.random.default_rng(1).permutation(len(x))
+    assert_same(retrieval(x[order], labels[order]), retrieval(x, labels))
+
+
+def test_names_of_classes_do_not_matter():
+    x, labels = clustered()
+    names = np.random.default_rng(1).permutation(10_000)[: labels.max() + 1] - 5000
+    assert retrieval(x, names[labels]) == retrieval(x, labels)
+
+
+def test_labels_beyond_float_precision_stay_apart():
+    x, labels = clustered()
+    assert retrieval(x, 2**62 + labels.astype(np.int64)) == retrieval(x, labels)
+    assert retrieval(x, (2**62 + labels).astype(np.uint64)) == retrieval(x, labels)
+
+
+def with_near_ties(classes, rows=260, dim=24, seed=0):
+    """Vectors of which many are duplicates, a bit apart, or codes of -1 and 1; a few large or many small classes."""
+    rng = np.random.default_rng(seed)
+    x, labels = rng.normal(size=(rows, dim)).astype(np.float32), rng.integers(0, classes, size=rows)
+    x += rng.normal(size=(classes, dim)).astype(np.float32)[labels]
+    x[60:120] = x[:60]
+    x[120:180] = np.nextafter(x[:60], np.float32(9))
+    x[180:220] = np.sign(x[180:220])
+    return x, labels
+
+
+def test_without_k_the_ranks_are_those_that_a_query_has_candidates_for():
+    x, labels = np.eye(4), [0, 0, 1, 1]
+    for found in (quiet(x, labels), retrieval_from_neighbors([[1, 2], [0, 2], [3, 0], [2, 0]], labels)):
+        assert [name for name in found if "recall" in name] == ["recall@1", "recall@2"]
+    with pytest.raises(ValueError, match="k=8, but a query has 3 candidates"):
+        retrieval(x, labels, k=(1, 2, 4, 8))
+
+
+def recall_by_loops(x, labels, k, ties):
+    """Euclidean recall@k of whole numbers in leave-one-out, from squared distances without error."""
+    found = []
+    for i, label in enumerate(labels):
+        others = np.delete(np.arange(len(x)), i)
+        squares, relevant = ((x[others] - x[i]) ** 2).sum(axis=1), labels[others] == label
+        if ties == "index" and relevant.any():
+            found.append(relevant[np.argsort(squares, kind="stable")[:k]].any())
+        elif relevant.any():
+            at_best = squares == squares[relevant].min()
+            places = np.clip(k - (squares < squares[relevant].min()).sum(), 0, at_best.sum())
+            found.append(1 - math.comb((at_best & ~relevant).sum(), places) / math.comb(at_best.sum(), places))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("ties", ["index", "expected"])
+def test_whole_numbers_at_the_same_distance_are_ties(ties):
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(-3, 4, (rng.integers(8, 25), rng.integers(1, 5))) + (seed % 3 == 2) * 10**6
+        labels, k = np.arange(len(x)) % 3, int(rng.integers(1, 5))
+        with warnings.catch_warnings(action="ignore"):
+            found = retrieval(x, labels, k=k, metric="euclidean", ties=ties)[f"recall@{k}"]
+        np.testing.assert_allclose(found, recall_by_loops(x, labels, k, ties), rtol=1e-9)
+
+
+def exact_scores(queries, gallery, metric):
+    """`(q, n)` scores of pairs, each from a correctly rounded sum."""
+    gallery = scores.Gallery(gallery, metric)
+    queries = gallery.scores(queries).queries.astype(float)
+    found = np.empty((len(queries), len(gallery)), np.float32)
+    for i, q in enumerate(queries):
+        terms = -((q - gallery.vectors) ** 2) if metric == "euclidean" else q * gallery.vectors
+        sums = np.array([math.fsum(row) for row in terms])
+        found[i] = -np.sqrt(-sums) if metric == "euclidean" else sums
+    return found
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("classes", [*(pytest.param(classes, marks=pytest.mark.slow) for classes in (2, 120)), 5])
+def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, monkeypatch):
+    x, labels = with_near_ties(classes)
+    groups, gallery = {"groups": np.arange(len(x)) % 3}, {"gallery": x[::2], "gallery_labels": labels[::2]}
+    for options in ({"ties": "index"}, {"ties": "expected"}, groups, gallery):
+        options = {"metric": metric, "per_query": True, **options}
+        monkeypatch.undo()
+        expected = whole(x, labels, **options)
+        for multiply, threads, memory in (
+            (scores.product, 2, 200_000),
+            (unsteady, 1, 2**29),
+            (unsteady, 2, 200_000),
+        ):
+            monkeypatch.setattr(scores, "product", multiply)
+            monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
+            got = whole(x, labels, memory=memory, **options)
+            for name in NAMES:
+                np.testing.assert_array_equal(got[name], expected[name])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("classes", [2, 5, 120])
+@pytest.mark.parametrize("method", ["tile", "compare", "sort", "count"])
+def test_near_ties_rank_by_the_scores_of_pairs_and_then_by_position(metric, classes, method, monkeypatch):
+    monkeypatch.setattr(scores, "product", unsteady)
+    monkeypatch.setattr(ranks.tiling, "_COLUMNS", 50)
+    monkeypatch.setattr(ranks, "_method", lambda *arguments: getattr(ranks, method))
+    x, labels = with_near_ties(classes, seed=1)
+    some = np.arange(0, len(x), 7)
+    expected = retrieval_by_loops(
+        exact_scores(x[some], x, metric), labels[some], labels, lambda i, j: some[i] != j, ks=(1, 2, 4, 8)
+    )
+    got = whole(x, labels, metric=metric, per_query=True)
+    for i, values in zip(some, expected, strict=True):
+        assert_same({name: got[name][i] for name in NAMES}, values or dict.fromkeys(NAMES, np.nan))
+
+
+def test_data_where_every_order_is_open_stays_within_its_memory(monkeypatch):
+    x = np.sign(np.random.default_rng(0).normal(size=(3000, 16))) + np.float32(0)
+    labels = np.random.default_rng(1).integers(0, 600, size=3000)
+    quiet(x[:50], labels[:50] // 60)
+    tracemalloc.start()
+    quiet(x, labels, memory=2**23)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * 2**20  # A matrix of 3,000 x 3,000 float32 takes 34 MiB, the scores of its pairs many times more.
+
+
+def test_cosine_ignores_length_and_euclidean_agrees_with_it_on_the_sphere():
+    x, labels = clustered()
+    scaled = x * np.random.default_rng(0).uniform(1e-12, 1e12, size=(len(x), 1)).astype(np.float32)
+    on_sphere = x / np.linalg.norm(x, axis=1, keepdims=True)
+    assert_same(retrieval(scaled, labels), retrieval(x, labels))
+    assert_same(retrieval(on_sphere, labels, metric="euclidean"), retrieval(x, labels))
+
+
+def test_euclidean_ranks_survive_a_large_offset():
+    x, labels = clustered()
+    grid = np.round(x * 64) / 64
+    assert_same(retrieval(grid + 1024, labels, metric="euclidean"), retrieval(grid, labels, metric="euclidean"))
+
+
+def test_a_copy_of_a_query_is_a_neighbor_and_only_the_query_itself_is_not():
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    got = retrieval(x, [0, 0, 1, 1], k=1, per_query=True)
+    np.testing.assert_array_equal(got["recall@1"], [1, 1, 1, 1])
+    np.testing.assert_array_equal(quiet(x, [0, 1, 1, 0], k=1, per_query=True)["recall@1"], [0, 0, 0, 0])
+
+
+def test_half_precision_lists_and_column_labels_are_taken():
+    x, labels = clustered()
+    half = x.astype(np.float16)
+    assert retrieval(half, labels[:, None]) == retrieval(half.astype(np.float64).tolist(), labels.tolist())
+
+
+def test_a_vector_of_zeros_has_cosine_zero_with_everything():
+    x = np.array([[0.0, 0.0], [1.0, 0.1], [1.0, 0.0], [-1.0, 0.0]])
+    got = quiet(x, [0, 0, 1, 1], k=1, per_query=True)
+    assert got["mrr"][1] == 0.5
+
+
+# Ties.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_expected_values_are_the_mean_over_all_orders_of_tied_items(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 3, size=6)
+    labels = np.array([1, 1, 0, 0, 1, 0])
+    every = []
+    for order in itertools.permutations(range(6)):
+        ranking = sorted(order, key=lambda j: -scores[j])
+        every.append(values_of_one([int(labels[j]) for j in ranking], ks=(1, 2, 4)))
+    got = whole(
+        [[1.0]], [1], k=(1, 2, 4), gallery=scores[:, None], gallery_labels=labels, metric="dot", ties="expected"
+    )
+    assert_same(got, {name: np.mean([v[name] for v in every]) for name in every[0]})
+
+
+def test_expected_values_are_the_mean_over_random_orders_of_the_gallery():
+    rng = np.random.default_rng(0)
+    queries, labels = on_a_grid(1, rows=10)
+    gallery, gallery_labels = on_a_grid(2, rows=30)
+    samples = []
+    for _ in range(400):
+        order = rng.permutation(len(gallery))
+        samples.append(
+            quiet(queries, labels, gallery=gallery[order], gallery_labels=gallery_labels[order], metric="dot")
+        )
+    expected = whole(queries, labels, gallery=gallery, gallery_labels=gallery_labels, metric="dot", ties="expected")
+    for name in NAMES:
+        drawn = np.array([s[name] for s in samples])
+        assert abs(drawn.mean() - expected[name]) < 5 * drawn.std() / len(drawn) ** 0.5 + 1e-12, name
+
+
+def test_without_ties_the_two_rules_agree():
+    x, labels = clustered()
+    assert_same(whole(x, labels, ties="expected"), whole(x, labels))
+
+
+def test_many_ties_at_the_top_warn():
+    x, labels = on_a_grid()
+    with pytest.warns(UserWarning, match=r"For \d+\.\d% of the queries .* ties='expected'"):
+        retrieval(x, labels, metric="dot")
+
+
+def test_ties_among_relevant_items_alone_do_not_warn():
+    x = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
+    assert retrieval(x, np.repeat([0, 1], 4), k=1)["map@r"] == 1
+
+
+# From neighbors.
+
+
+def all_neighbors(x):
+    scores = scores_by_loops(x, x, "cosine")
+    return np.argsort(-scores, axis=1, kind="stable")
+
+
+def test_neighbors_give_the_numbers_of_the_exact_search():
+    x, labels = clustered()
+    expected = retrieval(x, labels, full_map=False)
+    full = all_neighbors(x)
+    got = retrieval_from_neighbors(full, labels)
+    assert list(got) == list(expected)
+    assert_same(got, expected)
+    largest = np.unique(labels, return_counts=True)[1].max()
+    short = retrieval_from_neighbors(full[:, : max(largest, 9)], labels)
+    assert_same({n: short[n] for n in short if n != "mrr"}, {n: expected[n] for n in expected if n != "mrr"})
+
+
+def test_neighbors_with_groups_and_gallery_give_the_numbers_of_the_exact_search():
+    x, labels = clustered(seed=1)
+    g, gallery_labels = clustered(seed=2)
+    sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
+    full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
+    expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, full_map=False, **sides)
+    assert_same(retrieval_from_neighbors(full, labels, gallery_labels=gallery_labels, **sides), expected)
+    inside = {"groups": np.arange(len(x)) % 3}
+    expected = retrieval(x, labels, full_map=False, **inside)
+    assert_same(retrieval_from_neighbors(all_neighbors(x), labels, **inside), expected)
+
+
+def test_the_query_is_taken_out_of_its_list_wherever_it_stands():
+    labels = [0, 0, 1, 1]
+    lists = np.array([[0, 2, 1], [2, 1, 0], [3, 0, 1], [0, 3, 2]])
+    got = retrieval_from_neighbors(lists, labels, k=(1, 2), per_query=True)
+    np.testing.assert_array_equal(got["recall@1"], [0, 0, 1, 0])
+    np.testing.assert_array_equal(got["recall@2"], [1, 1, 1, 1])
+    np.testing.assert_array_equal(got["mrr"], [0.5, 0.5, 1, 0.5])
+
+
+def test_a_list_without_a_hit_counts_zero_in_mrr():
+    got = retrieval_from_neighbors([[1], [0]], [0, 0], k=1, gallery_labels=[1, 0, 2, 0], at_r=False, per_query=True)
+    np.testing.assert_array_equal(got["mrr"], [1, 0])
+    assert "map@r" not in got
+    assert "r_precision" not in got
+
+
+def test_a_place_where_nothing_was_found_counts_as_not_relevant():
+    got = retrieval_from_neighbors([[2, -1, -1]], [7], k=1, gallery_labels=[7, 0, 7, 7])
+    assert_same(got, {"r_precision": 1 / 3, "map@r": 1 / 3, "recall@1": 1})
+
+
+def test_hand_example_from_a_list():
+    got = retrieval_from_neighbors([[5, 0, 6, 7, 8]], [1], k=1, gallery_labels=[1] * 5 + [0] * 5)
+    assert_same(got, {"r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
+
+
+def test_too_few_neighbors_for_r_are_an_error_and_never_a_silent_cut():
+    x, labels = clustered()
+    most = np.unique(labels, return_counts=True)[1].max()
+    with pytest.raises(ValueError, match="Search for more neighbors"):
+        retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1)
+    assert "recall@1" in retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1, at_r=False)
+
+
+def test_a_gallery_that_a_group_leaves_small_needs_no_more_neighbors_than_it_has():
+    got = retrieval_from_neighbors([[2, 0]], [1], k=3, gallery_labels=[1, 1, 0], groups=[9], gallery_groups=[8, 9, 8])
+    assert_same(got, {"recall@3": 1, "mrr": 0.5, "r_precision": 0})
+
+
+def test_a_skipped_query_needs_no_neighbors():
+    got = retrieval_from_neighbors([[1, 2, 0], [-1, -1, -1]], [0, 5], k=1, gallery_labels=[0, 0, 1])
+    assert_same(got, {"recall@1": 1, "r_precision": 0.5, "queries": 1, "skipped": 1})
+
+
+# Errors.
+
+X, LABELS = clustered()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": LABELS.astype(float)}, "dtype float64, expected integers"),
+        ({"labels": LABELS[:-1]}, "one id per row"),
+        ({"labels": ["a"] * len(X)}, "expected integers"),
+        ({"labels": np.full(len(X), 2**63, np.uint64)}, r"at most 2\*\*63 - 1"),
+        ({"embeddings": X[0]}, r"expected \(n, dim\)"),
+        ({"embeddings": X[:0], "labels": LABELS[:0]}, "at least one"),
+        ({"embeddings": np.where(np.arange(len(X))[:, None] == 3, np.nan, X)}, "first in row 3"),
+        ({"embeddings": np.full_like(X, 1e39, dtype=np.float64)}, "too large for float32"),
+        ({"embeddings": np.ones_like(X)}, "all the same"),
+        ({"embeddings": np.arange(1, len(X) + 1)[:, None] * [[3.0, 4.0]]}, "all the same"),
+        ({"embeddings": np.ones_like(X) + 1e-7, "metric": "euclidean"}, "all the same"),
+        ({"embeddings": np.ma.masked_equal(X, X[3, 3])}, "embeddings with 1 masked entries"),
+        ({"labels": np.ma.masked_equal(LABELS, LABELS[0])}, "labels with"),
+        ({"groups": np.ma.masked_equal(LABELS, LABELS[0])}, "groups with"),
+        ({"embeddings": X.astype(complex)}, "not a matrix of numbers"),
+        ({"embeddings": X * 1e20, "metric": "dot"}, "range of float32"),
+        ({"k": 0}, "expected positive integers"),
+        ({"k": ()}, "expected positive integers"),
+        ({"k": (1, 2.5)}, "expected positive integers"),
+        ({"k": len(X)}, "Lower k"),
+        ({"metric": "l2"}, "expected one of 'cosine'"),
+        ({"ties": "random"}, "'index' or 'expected'"),
+        ({"average": "weighted"}, "'micro' or 'macro'"),
+        ({"memory": 1000}, "expected at least"),
+        ({"gallery": X}, "needs gallery_labels"),
+        ({"gallery": X[:, 1:], "gallery_labels": LABELS}, "dim"),
+        ({"gallery": X[:0], "gallery_labels": LABELS[:0]}, "at least one"),
+        ({"gallery_labels": LABELS}, "without a gallery"),
+        ({"gallery": X, "gallery_labels": LABELS, "groups": LABELS}, "gallery_groups"),
+        ({"groups": LABELS[1:]}, "one id per row"),
+        ({"labels": np.arange(len(X))}, "None of the"),
+    ],
+)
+def test_wrong_input_is_refused_with_advice(change, message):
+    arguments = {"embeddings": X, "labels": LABELS, **change}
+    with pytest.raises(ValueError, match=message):
+        retrieval(arguments.pop("embeddings"), arguments.pop("labels"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "change", "message"),
+    [
+        ([[0, 1], [9, 0]], {}, "row numbers of the gallery"),
+        ([[0, 1], [-2, 0]], {}, "row numbers of the gallery"),
+        ([[0, 1, 1], [0, 1, 2]], {}, "repeat within a list, first for query 0"),
+        ([[0.0, 1.0], [1.0, 0.0]], {}, "integers"),
+        (np.ma.masked_equal([[0, 1], [1, 0]], 1), {}, "neighbors with 2 masked entries"),
+        ([0, 1], {}, r"expected \(queries, n\)"),
+        ([[0], [1]], {"k": 2}, "Search for more neighbors"),
+        ([[0, 1], [1, 0]], {"labels": [0, 0, 0]}, "one id per row"),
+    ],
+)
+def test_wrong_neighbors_are_refused_with_advice(neighbors, change, message):
+    arguments = {"labels": [0, 0], "gallery_labels": [0, 1, 0], "k": 1, **change}
+    with pytest.raises(ValueError, match=message):
+        retrieval_from_neighbors(neighbors, arguments.pop("labels"), **arguments)
+
+
+def test_progress_shows_a_bar(capsys):
+    retrieval(X, LABELS, progress=True)
+    assert f"{len(X)}/{len(X)}" in capsys.readouterr().out

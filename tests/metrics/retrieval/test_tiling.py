@@ -1,0 +1,117 @@
+"""Ranks from tiles of approximate scores: comparisons by loops, half of the product, and queries that are left out."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from tests.search.products import unsteady
+from tfdml.metrics import retrieval
+from tfdml.metrics.retrieval.ranks import tiling
+from tfdml.metrics.retrieval.ranks.tiles import compare_tile
+from tfdml.search import blocks, scores
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_tile_is_compared_as_by_loops(seed):
+    rng = np.random.default_rng(seed)
+    m, n = rng.integers(1, 40), rng.choice([1, 7, 64, 300, 2600])
+    tile = rng.integers(-20, 20, size=(m, n)).astype(np.float32)
+    tile = tile if seed % 2 else np.asfortranarray(tile)
+    row = np.repeat(np.arange(m), rng.integers(0, 1 + seed % 8, size=m))
+    middle = rng.integers(-20, 40, size=len(row))
+    middle = middle[np.lexsort((-middle, row))]
+    low, high = (middle - 0.5).astype(np.float32), (middle + 0.5).astype(np.float32)
+    dense = rng.random(m) < seed % 3 / 2
+    above, item, column = compare_tile(tile, row, low, high, dense, np.empty((2, m * n), bool))
+    np.testing.assert_array_equal(above, [(tile[r] > h).sum() for r, h in zip(row, high, strict=True)])
+    assert sorted(zip(item.tolist(), column.tolist(), strict=True)) == [
+        (i, j) for i in range(len(row)) for j in np.flatnonzero((tile[row[i]] >= low[i]) & (tile[row[i]] <= high[i]))
+    ]
+
+
+def small_classes(rows=900, dim=8, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, rows // 4, size=rows)
+    return rng.normal(size=(rows, dim)).astype(np.float32) + labels[:, None] % 7, labels
+
+
+def products_of(monkeypatch, *args, **kwargs):
+    """The result of `retrieval`, and the number of pairs whose float32 product was computed."""
+    pairs = []
+
+    def counted(queries, gallery, out=None):
+        if queries.dtype == np.float32:
+            pairs.append(len(queries) * len(gallery))
+        return unsteady(queries, gallery, out)
+
+    monkeypatch.setattr(scores, "product", counted)
+    return retrieval(*args, per_query=True, full_map=False, **kwargs), sum(pairs)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("groups", [None, np.arange(900) % 3])
+def test_half_of_the_product_ranks_as_all_of_it(metric, groups, monkeypatch):
+    monkeypatch.setattr(tiling, "_ROWS", 60)
+    monkeypatch.setattr(tiling, "_COLUMNS", 100)
+    x, labels = small_classes()
+    half, computed = products_of(monkeypatch, x, labels, metric=metric, groups=groups)
+    assert computed <= 0.55 * len(x) ** 2
+    own = np.arange(900) if groups is None else groups  # each query is removed from a gallery that is another set
+    sides = {"gallery": x, "gallery_labels": labels, "groups": own, "gallery_groups": own}
+    full, computed = products_of(monkeypatch, x, labels, metric=metric, **sides)
+    assert computed == len(x) ** 2
+    for name in half:
+        np.testing.assert_array_equal(half[name], full[name])
+
+
+def test_recall_at_many_k_needs_no_more_than_the_rank_of_the_best_item():
+    x, labels = small_classes()
+    values = retrieval(x, labels, k=(1, 10, 100, 800), per_query=True)
+    for k in (1, 10, 100, 800):
+        np.testing.assert_array_equal(
+            values[f"recall@{k}"], np.where(np.isnan(values["mrr"]), np.nan, values["mrr"] >= 1 / k)
+        )
+
+
+def test_only_queries_with_too_many_close_items_are_scored_exactly(monkeypatch):
+    x, labels = small_classes()
+    x[:200] = 1.0  # One of 200 duplicates is within rounding of all others.
+    exact = []
+    block = scores.Scores.exact_block
+    monkeypatch.setattr(
+        scores.Scores, "exact_block", lambda self, rows, out: exact.extend(rows) or block(self, rows, out)
+    )
+    with pytest.warns(UserWarning, match="ties"):
+        retrieval(x, labels, metric="dot", full_map=False)
+    near = np.flatnonzero([(labels[:200] == label).any() for label in labels])
+    assert set(exact) <= set(near)
+    among = [(labels[:200] == label).sum() > 1 for label in labels[:200]]
+    assert set(exact) >= set(np.flatnonzero(among))
+
+
+def test_relevant_items_of_many_queries_are_ranked_in_parts_that_fit_into_memory(monkeypatch):
+    x, labels = small_classes()
+    expected = retrieval(x, labels, full_map=False)
+    assert len(tiling._parts(np.full(900, 3), 2**16)) > 5
+    monkeypatch.setattr(tiling, "_ITEM_BYTES", 2**14)
+    assert retrieval(x, labels, full_map=False, memory=2**23) == expected
+
+
+def test_threads_that_drop_items_of_the_same_queries_at_the_same_time_rank_as_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 1100, size=6000)
+    x = rng.normal(size=(1100, 16))[labels] + 0.7 * rng.normal(size=(6000, 16))
+    monkeypatch.setattr(tiling, "_ROWS", 64)
+    monkeypatch.setattr(tiling, "_COLUMNS", 4096)
+    monkeypatch.setattr(blocks, "thread_count", lambda: 8)
+    expected = retrieval(x, labels, per_query=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(3):
+            got = retrieval(x, labels, per_query=True, full_map=False)
+            for name in got:
+                np.testing.assert_array_equal(got[name], expected[name])
+    finally:
+        sys.setswitchinterval(interval)

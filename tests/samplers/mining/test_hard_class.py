@@ -1,0 +1,302 @@
+"""Hard classes: classes with close current centers are drawn together."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tests.samplers.frequencies import mean_weighted_by, take
+from tfdml import importance, samplers
+from tfdml.samplers.mining.hard_class import nearest_first
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [4, 2, 3, 9, 5, 4]))
+LINE = np.array([0.0, 1.0, 3.0, 7.0, 15.0, 31.0])
+
+
+def centers_at(points, **options):
+    """`ClassCenters` of classes 0, 1, ... at these points `(classes, dim)`, or `(classes,)` on a line."""
+    points = np.reshape(points, (len(points), -1))
+    centers = samplers.ClassCenters(np.arange(len(points)), points.shape[1], **{"normalize": False, **options})
+    centers.refresh(points, np.arange(len(points)))
+    return centers
+
+
+def make(centers, **settings):
+    return samplers.HardClassSampler(
+        **{"classes_per_batch": 3, "examples_per_class": 2, "centers": centers, **settings}
+    )
+
+
+def greedy(points, start, count):
+    """The classes that follow one another from `start`, by loops."""
+    chosen = [start]
+    while len(chosen) < count:
+        others = [k for k in range(len(points)) if k not in chosen]
+        chosen.append(min(others, key=lambda k: min(np.linalg.norm(points[k] - points[c]) for c in chosen)))
+    return chosen
+
+
+def classes_of(rows, examples):
+    return LABELS[rows][:, ::examples]
+
+
+def p_value(places, expected):
+    """Chi-square of places 0, 1, ... against the expected shares."""
+    return stats.chisquare(np.bincount(places, minlength=len(expected)), len(places) * np.asarray(expected)).pvalue
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_nearest_first_does_what_loops_do(offset):
+    points = np.random.default_rng(1).standard_normal((7, 20, 5)).astype("float32") + np.float32(offset)
+    found = nearest_first(tf.constant(points), 9).numpy()
+    assert found.tolist() == [greedy(block.astype("float64"), 0, 9) for block in points]
+    assert sorted(nearest_first(tf.constant(points), 20)[0].numpy()) == list(range(20))
+
+
+def test_equal_vectors_come_in_their_order():
+    assert nearest_first(tf.ones((1, 9, 3)), 6).numpy().tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_all_classes_for_candidates_a_batch_is_the_greedy_one_from_its_first_class(weighted):
+    points = np.random.default_rng(2).standard_normal((6, 3))
+    sampler = make(centers_at(points), classes_per_batch=4, candidates=6, weighted=weighted)
+    classes = classes_of(take(sampler, LABELS, 200), 2)
+    assert set(classes[:, 0]) == set(range(6))
+    for batch in classes:
+        assert batch.tolist() == greedy(points, batch[0], 4)
+
+
+def test_candidates_are_a_random_set_and_the_nearest_of_them_is_taken():
+    points = LINE[:5]
+    labels = LABELS[LABELS < 5]
+    sampler = make(centers_at(points), classes_per_batch=2, candidates=3, seed=1)
+    classes = labels[take(sampler, labels, 10_000)][:, ::2]
+    expected = np.zeros((5, 5))
+    for first in range(5):
+        for one in range(5):
+            for other in range(5):
+                if len({first, one, other}) == 3:
+                    nearer = min(one, other, key=lambda k: abs(points[k] - points[first]))
+                    expected[first, nearer] += 1 / 60
+    possible = expected.ravel() > 0
+    places = (classes[:, 0] * 5 + classes[:, 1]).astype(int)
+    assert possible[places].all()
+    assert p_value(np.cumsum(possible)[places] - 1, expected.ravel()[possible]) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("centers", "settings"),
+    [
+        (centers_at(LINE), dict(candidates=3)),
+        (samplers.ClassCenters(np.arange(6), dim=4), dict(candidates=6)),
+        (samplers.ClassCenters(np.arange(6), dim=4), dict(weighted=True)),
+    ],
+    ids=["no other candidates", "no refresh yet", "no refresh yet, weighted"],
+)
+def test_where_there_is_nothing_to_choose_by_classes_are_those_of_a_group(centers, settings):
+    sampler = make(centers, **settings)
+    classes = classes_of(take(sampler, LABELS, 6_000), 2)
+    assert p_value(classes[:, 0], [1 / 6] * 6) > 1e-4
+    assert p_value(np.unique(np.sum(2**classes, axis=1), return_inverse=True)[1], [1 / 20] * 20) > 1e-4
+    assert set(take(sampler, LABELS, 500).ravel()) == set(range(len(LABELS)))
+
+
+@pytest.mark.slow
+def test_weighted_batches_start_from_hard_classes_as_often_as_their_hardness_says():
+    generator = np.random.default_rng(3)
+    middles, spread = generator.standard_normal((6, 4)), np.array([0.1, 0.5, 1.0, 2.0, 0.2, 0.7])
+    embeddings = middles[LABELS] + spread[LABELS, None] * generator.standard_normal((len(LABELS), 4))
+    centers = samplers.ClassCenters(LABELS, 4, normalize=False)
+    centers.refresh(embeddings, LABELS)
+    hardness = np.zeros(6)
+    means = [embeddings[k == LABELS].mean(axis=0) for k in range(6)]
+    for k in range(6):
+        within = np.mean([np.linalg.norm(x - means[k]) for x in embeddings[k == LABELS]])
+        hardness[k] = within / min(np.linalg.norm(means[k] - means[c]) for c in range(6) if c != k)
+    np.testing.assert_allclose(centers.hardness, hardness, rtol=1e-5)
+    first = classes_of(take(make(centers, weighted=True), LABELS, 8_000), 2)[:, 0]
+    assert p_value(first, hardness / hardness.sum()) > 1e-4
+    assert np.ptp(hardness / hardness.sum()) > 0.1
+    uniform = classes_of(take(make(centers), LABELS, 8_000), 2)[:, 0]
+    assert p_value(uniform, [1 / 6] * 6) > 1e-4
+
+
+def test_hardness_stays_within_bounds_for_classes_that_coincide_and_those_of_one_example():
+    labels = np.array([0, 0, 1, 1, 2, 2, 3, 4, 4])
+    points = np.array([0.0, 2.0, 10.0, 12.0, 9.0, 13.0, 20.0, 30.0, 34.0])
+    centers = samplers.ClassCenters(labels, 1, normalize=False)
+    centers.refresh(points[:, None], labels)
+    np.testing.assert_allclose(centers.within, [1, 1, 2, 0, 2])  # Centers 1, 11, 11, 20 and 32; ratios 0.1 and 2/12.
+    middle = (1 / 10 + 2 / 12) / 2
+    np.testing.assert_allclose(centers.hardness, [0.1, 1000 * middle, 1000 * middle, middle / 1000, 2 / 12], rtol=1e-5)
+    collapsed = centers_at(np.ones((4, 2)))
+    assert np.ptp(collapsed.hardness.numpy()) == 0
+    assert centers_at(np.ones((1, 2))).hardness.numpy() > 0
+
+
+def test_the_nearest_other_center_is_found_across_chunks():
+    points = np.random.default_rng(4).standard_normal((600, 3)) + 200
+    labels = np.repeat(np.arange(600), 2)
+    centers = samplers.ClassCenters(labels, 3, normalize=False)
+    centers.refresh(np.repeat(points, 2, axis=0) + np.tile([[0.5], [-0.5]], (600, 1)), labels)
+    d = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag([np.inf] * 600)
+    np.testing.assert_allclose(centers.hardness, np.sqrt(0.75) / d.min(axis=1), rtol=1e-2)
+
+
+def test_embeddings_are_brought_to_length_1_unless_told_otherwise():
+    points = np.array([[3.0, 0.0], [0.0, 0.1]])
+    np.testing.assert_allclose(centers_at(points, normalize=True).centers, np.eye(2))
+    np.testing.assert_allclose(centers_at(points).centers, points, rtol=1e-6)
+    assert np.isfinite(centers_at(np.zeros((2, 2)), normalize=True).centers.numpy()).all()
+
+
+def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
+    centers = samplers.ClassCenters(LABELS, dim=1, normalize=False)
+    sampler = make(centers, candidates=6)
+    rows = iter(sampler.index_batches(LABELS))
+    batches = iter(sampler.batches(np.arange(len(LABELS)), LABELS))
+    before = [next(rows).numpy() for _ in range(10)]
+    np.testing.assert_array_equal(before, [next(batches)[0].numpy() for _ in range(10)])
+    centers.refresh(LINE[:, None], np.arange(6))
+    assert int(centers.refreshes) == 1
+    drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
+    after = [next(rows).numpy() for _ in range(40)]
+    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
+    np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
+    assert not (np.array(after[:drawn_ahead]) == expected[:drawn_ahead]).all()
+    for batch in after[drawn_ahead:]:
+        classes = LABELS[batch][::2]
+        assert classes.tolist() == greedy(LINE[:, None], classes[0], 3)
+    late = [next(batches)[0].numpy() for _ in range(190)]
+    np.testing.assert_array_equal(
+        late[150:], [row.numpy() for row in sampler.index_batches(LABELS, start=160).take(40)]
+    )
+
+
+def test_centers_of_more_classes_than_the_labels_have_are_found_by_class_id():
+    ids = np.array([-5, 3, 2**40, 2**60, 2**61, 2**62])
+    known = samplers.ClassCenters(np.append(ids, [0, 7]), dim=1, normalize=False)
+    known.refresh(np.append(LINE, [0.0, 1.0])[:, None], np.append(ids, [0, 7]))
+    settings = dict(candidates=6, classes_per_batch=4)
+    np.testing.assert_array_equal(
+        take(make(known, **settings), ids[LABELS], 30), take(make(centers_at(LINE), **settings), LABELS, 30)
+    )
+
+
+def test_classes_that_are_too_short_are_no_candidates():
+    sampler = make(centers_at(LINE), examples_per_class=4, candidates=4)
+    for classes in classes_of(take(sampler, LABELS, 30), 4):
+        assert set(classes) <= {0, 3, 4, 5}
+        assert classes.tolist() == greedy(np.where(np.isin(range(6), [1, 2]), 1e6 * LINE, LINE)[:, None], classes[0], 3)
+
+
+def test_ten_times_as_many_candidates_as_classes_are_the_default():
+    labels = np.repeat(np.arange(300), 2)
+    centers = samplers.ClassCenters(labels, dim=2)
+    centers.refresh(np.random.default_rng(0).standard_normal((600, 2)), labels)
+    for classes, candidates in ((4, 40), (40, 300)):
+        default, told = (
+            make(centers, classes_per_batch=classes),
+            make(centers, classes_per_batch=classes, candidates=candidates),
+        )
+        np.testing.assert_array_equal(take(default, labels, 4), take(told, labels, 4))
+
+
+def test_many_candidates_are_drawn_in_small_blocks():
+    table = None, np.zeros(20_000)
+    blocks = [
+        make(samplers.ClassCenters(np.arange(4), dim=256), candidates=candidates).block_steps(table)
+        for candidates in (None, 2_000, 20_000)
+    ]
+    assert blocks == [8, 4, 1]
+
+
+def test_importance_has_no_closed_form_and_is_estimated_for_centers_that_stay():
+    points = np.random.default_rng(5).standard_normal((6, 8))
+    sampler = make(centers_at(points), candidates=4)
+    message = "Received HardClassSampler, whose pair probabilities have no closed form. Estimate them"
+    with pytest.raises(ValueError, match=message):
+        sampler.importance(LABELS)
+    q = importance.simulated(sampler, LABELS, batches=4_000)
+    assert q.of(LABELS).sum() == pytest.approx(1)
+    values = np.random.default_rng(1).uniform(size=(len(LABELS), len(LABELS)))
+    rows = next(iter(sampler.index_batches(LABELS, start=4_000).batch(4_000))).numpy()
+    mean, error = mean_weighted_by(importance.ImportanceWeights(q), rows, LABELS, values)
+    assert abs(mean - values[~np.eye(len(LABELS), dtype=bool)].mean()) < 4 * 2**0.5 * error  # Q has an error, too.
+    together = q.of(range(6)) * np.outer(q.counts, q.counts)
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    different = np.triu_indices(6, 1)
+    assert stats.spearmanr(together[different], distance[different]).statistic < -0.5
+
+
+def test_importance_of_pairs_that_never_come_is_an_error():
+    with pytest.raises(ValueError, match="batches without a pair of class 0 with class 2"):
+        importance.simulated(make(centers_at(LINE), classes_per_batch=2, candidates=6), LABELS, batches=500)
+
+
+def test_centers_are_kept_in_a_checkpoint(tmp_path):
+    centers = centers_at(LINE)
+    path = tf.train.Checkpoint(centers=centers).write(str(tmp_path / "centers"))
+    again = samplers.ClassCenters(np.arange(6), dim=1, normalize=False)
+    tf.train.Checkpoint(centers=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(centers), LABELS, 20))
+    assert int(again.refreshes) == 1
+
+
+def test_a_checkpoint_under_the_former_name_of_the_centers_is_read(tmp_path):
+    centers = centers_at(LINE)
+    former = tf.Module()
+    former.centres, former.within, former.hardness = centers.centers, centers.within, centers.hardness
+    former.refreshes = centers.refreshes
+    path = tf.train.Checkpoint(centers=former).write(str(tmp_path / "former"))
+    again = samplers.ClassCenters(np.arange(6), dim=1, normalize=False)
+    tf.train.Checkpoint(centers=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(again.centers, centers.centers)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "message"),
+    [
+        (
+            np.zeros((6, 2)),
+            np.arange(6),
+            "Received embeddings of shape (6, 2) and 6 labels with dim=1, expected (6, 1)",
+        ),
+        (np.zeros((5, 1)), np.arange(6), "Received embeddings of shape (5, 1) and 6 labels"),
+        (np.zeros((5, 1)), np.arange(5), "Received 5 classes, expected exactly the 6 of these centers; class 5"),
+        (np.zeros((7, 1)), np.arange(7), "Received 7 classes, expected exactly the 6 of these centers; class 6"),
+        (np.array([0, 0, 0, np.nan, 0, np.inf])[:, None], np.arange(6), "that are not finite, first in row 3. Did the"),
+        (np.zeros((6, 1)), np.zeros(6), "Received labels of dtype float64"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_refused(embeddings, labels, message):
+    centers = centers_at(LINE)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        centers.refresh(embeddings, labels)
+    np.testing.assert_array_equal(centers.centers[:, 0], LINE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(centers=np.zeros((6, 2))), r"expected tfdml\.samplers\.ClassCenters\(labels, dim\)"),
+        (dict(candidates=2), "Received candidates=2, expected a whole number of at least 3"),
+        (dict(candidates=4.0), r"Received candidates=4\.0"),
+    ],
+)
+def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**{"centers": centers_at(LINE), **settings})
+    with pytest.raises(ValueError, match="Received dim=0"):
+        samplers.ClassCenters(LABELS, dim=0)
+
+
+def test_labels_that_do_not_fit_are_refused_at_the_call():
+    with pytest.raises(ValueError, match=r"Received candidates=7, but only 6 classes can be drawn. Lower it."):
+        make(centers_at(LINE), candidates=7).index_batches(LABELS)
+    message = "Received labels with class 5, which is not in centers=<ClassCenters of 5 classes, dim=1>. Make the"
+    with pytest.raises(ValueError, match=message):
+        make(centers_at(LINE[:5])).index_batches(LABELS)

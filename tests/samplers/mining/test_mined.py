@@ -1,0 +1,220 @@
+"""Mined pairs: each anchor comes with its hardest positives and negatives, by the current embeddings."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tests.samplers.frequencies import take
+from tfdml import losses, samplers, search
+from tfdml.search.hard_pairs import hardest_pairs
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [4, 1, 3, 9, 5, 2]))
+X = np.random.default_rng(1).standard_normal((len(LABELS), 3))
+ALONE = int(np.flatnonzero(LABELS == 1)[0])
+
+
+def refreshed(labels=LABELS, **options):
+    pairs = samplers.MinedPairs(labels, **{"positives": 2, "negatives": 3, **options})
+    pairs.refresh(X)
+    return pairs
+
+
+def make(pairs, **settings):
+    return samplers.MinedSampler(**{"anchors_per_batch": 4, "pairs": pairs, **settings})
+
+
+def triplets(sampler, steps, labels=LABELS):
+    """`(steps, anchors, 3)` rows of anchor, positive and negative."""
+    return take(sampler, labels, steps).reshape(steps, -1, 3)
+
+
+def p_value(outcomes, number):
+    """Chi-square of `number` equally likely outcomes."""
+    times = np.unique(outcomes, axis=0, return_counts=True)[1]
+    assert len(times) <= number
+    return stats.chisquare(np.pad(times, (0, number - len(times)))).pvalue
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+def test_a_refresh_keeps_the_hardest_pairs(metric):
+    pairs = refreshed(metric=metric)
+    expected = hardest_pairs(X, LABELS, positives=2, negatives=3, metric=metric)
+    np.testing.assert_array_equal(pairs.positives, expected.positives)
+    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
+    assert int(pairs.refreshes) == 1
+
+
+def test_a_refresh_searches_with_what_it_is_given():
+    made = []
+
+    def make_index(vectors, metric):
+        made.append(metric)
+        return search.Exact(vectors, metric=metric)
+
+    pairs = samplers.MinedPairs(LABELS, metric="dot")
+    pairs.refresh(X, search=make_index)
+    assert made == ["dot"]
+
+
+@pytest.mark.parametrize("named", ["exact", "scann", search.Scann])
+def test_a_refresh_takes_the_name_or_the_class_of_a_search(named):
+    pairs, expected = samplers.MinedPairs(LABELS), samplers.MinedPairs(LABELS)
+    pairs.refresh(X, search=named)
+    expected.refresh(X)
+    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
+
+
+def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negatives():
+    pairs = refreshed()
+    for batch in triplets(make(pairs), 300):
+        for a, p, n in batch:
+            assert p in set(pairs.positives[a].numpy()) - {-1}
+            assert n in set(pairs.negatives[a].numpy()) - {-1}
+    assert make(pairs).batch_size == 12
+
+
+def test_anchors_are_uniform_without_replacement_among_those_with_a_positive():
+    anchors = triplets(make(refreshed()), 6_000)[:, :, 0]
+    assert all(len(set(batch)) == 4 for batch in anchors)
+    assert ALONE not in anchors
+    for place in range(4):
+        assert p_value(anchors[:, place], len(LABELS) - 1) > 1e-4
+    assert p_value(anchors[:, [0, 3]], (len(LABELS) - 1) * (len(LABELS) - 2)) > 1e-4
+
+
+def test_pairs_are_uniform_among_those_that_are_kept():
+    drawn = triplets(make(refreshed(), seed=3), 8_000).reshape(-1, 3)
+    for row in np.flatnonzero(LABELS != 1)[::5]:
+        positives = min(2, np.sum(LABELS[row] == LABELS) - 1)
+        assert p_value(drawn[drawn[:, 0] == row, 1:], positives * 3) > 1e-4
+
+
+def test_an_example_alone_in_its_class_comes_as_a_negative():
+    assert (triplets(make(refreshed(negatives=10)), 200)[:, :, 2] == ALONE).any()
+
+
+def test_all_anchors_at_once_are_a_permutation():
+    anchors = triplets(make(refreshed(), anchors_per_batch=len(LABELS) - 1), 5)[:, :, 0]
+    for batch in anchors:
+        assert sorted(batch) == np.flatnonzero(LABELS != 1).tolist()
+
+
+def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the_other_classes():
+    pairs = samplers.MinedPairs(LABELS, positives=4_000, negatives=4_000)
+    for row in range(len(LABELS)):
+        same = np.flatnonzero((LABELS[row] == LABELS) & (np.arange(len(LABELS)) != row))
+        others = np.flatnonzero(LABELS[row] != LABELS)
+        positives, negatives = pairs.positives[row].numpy(), pairs.negatives[row].numpy()
+        assert set(positives) == (set(same) or {-1})
+        assert set(negatives) == set(others)
+        assert row == ALONE or len(same) == 1 or p_value(positives, len(same)) > 1e-4
+        assert p_value(negatives, len(others)) > 1e-4
+    assert int(pairs.refreshes) == 0
+    classes = LABELS[triplets(make(pairs), 50)]
+    assert (classes[..., 1] == classes[..., 0]).all()
+    assert (classes[..., 2] != classes[..., 0]).all()
+
+
+def test_before_the_first_refresh_the_seed_says_which():
+    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(tables[0], tables[1])
+    assert (tables[0] != tables[2]).any()
+
+
+def test_mined_triplets_cost_more_than_random_ones():
+    loss = losses.TripletLoss(distance="cosine")
+    random, mined = samplers.MinedPairs(LABELS), refreshed()
+
+    def cost(pairs):
+        rows = take(make(pairs, anchors_per_batch=1), LABELS, 20)
+        return np.mean([loss(LABELS[batch], X[batch].astype("float32")) for batch in rows])
+
+    assert cost(mined) > 1.5 * cost(random)
+
+
+def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
+    pairs = samplers.MinedPairs(LABELS, positives=2, negatives=3)
+    sampler = make(pairs)
+    rows = iter(sampler.index_batches(LABELS))
+    for _ in range(10):
+        next(rows)
+    pairs.refresh(X)
+    drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
+    after = [next(rows).numpy() for _ in range(40)]
+    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
+    np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
+    assert not np.array_equal(after[:6], expected[:6])
+
+
+def test_pairs_are_kept_in_a_checkpoint(tmp_path):
+    pairs = refreshed()
+    path = tf.train.Checkpoint(pairs=pairs).write(str(tmp_path / "pairs"))
+    again = samplers.MinedPairs(LABELS, positives=2, negatives=3, seed=7)
+    tf.train.Checkpoint(pairs=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(pairs), LABELS, 20))
+    assert int(again.refreshes) == 1
+
+
+def test_importance_has_no_closed_form():
+    with pytest.raises(ValueError, match="Received MinedSampler, whose pair probabilities have no closed form"):
+        make(refreshed()).importance(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "message"),
+    [
+        (X[1:], f"Received embeddings of shape (23, 3), expected ({len(LABELS)}, dim): all examples"),
+        (np.where(np.arange(24) == 3, np.inf, X.T).T, "infinite or too large for float32 (first in row 3)"),
+        (X[:, 0], "Received embeddings of shape (24,), expected (n, dim)"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, message):
+    pairs = refreshed()
+    before = pairs.negatives.numpy()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        pairs.refresh(embeddings)
+    np.testing.assert_array_equal(pairs.negatives, before)
+    assert int(pairs.refreshes) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        (LABELS * 1.0, {}, "Received labels of dtype float64"),
+        (np.zeros(5, int), {}, "Received 5 labels of 1 classes, expected two classes or more"),
+        (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
+        (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
+        (LABELS, dict(negatives=2.0), "Received negatives=2.0"),
+        (LABELS, dict(seed=-1), "Received seed=-1"),
+        (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
+    ],
+)
+def test_pairs_that_cannot_be_are_refused_when_they_are_made(labels, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        samplers.MinedPairs(labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(pairs=np.zeros((24, 2))), "expected tfdml.samplers.MinedPairs(labels)"),
+        (dict(anchors_per_batch=0), "Received anchors_per_batch=0, expected a whole number of at least 1"),
+        (dict(anchors_per_batch=4.0), "Received anchors_per_batch=4.0"),
+        (dict(seed=None), "Received seed=None"),
+    ],
+)
+def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(**{"pairs": refreshed(), **settings})
+
+
+def test_labels_that_do_not_fit_are_refused_at_the_call():
+    with pytest.raises(ValueError, match="Received anchors_per_batch=24, but only 23 examples are of classes of two"):
+        make(refreshed(), anchors_per_batch=24).index_batches(LABELS)
+    message = "labels, which are not those of pairs=<MinedPairs of 24 examples, positives=2, negatives=3>"
+    for labels in (LABELS[1:], LABELS[::-1], np.where(LABELS == 1, 0, LABELS)):
+        with pytest.raises(ValueError, match=message):
+            make(refreshed()).index_batches(labels)

@@ -1,0 +1,471 @@
+"""Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
+
+import os
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.search.test_search import METRICS, both, build, by_loops, clustered
+from tfdml import search
+from tfdml.search.index.items import Items
+from tfdml.search.index.saved import read_ids
+
+X = clustered(600, seed=5)
+WORDS = np.array([f"item {i}" for i in range(600)])
+PRICES = np.arange(600) % 7
+
+
+def table(rows):
+    return {"price": PRICES[rows], "name": WORDS[rows]}
+
+
+def changed(kind, metric, text, steps=12):
+    """An index after random changes, and the list of (id, vector, price) that it should hold, in order."""
+    rng, names = np.random.default_rng(3), WORDS if text else np.arange(600) * 10**15
+    held = [(names[i], X[i], PRICES[i]) for i in range(100)]
+    index = build(kind, X[:100], names[:100], metric=metric, metadata=table(np.arange(100)))
+    for start in range(100, 100 + 9 * steps, 9):
+        rows = np.arange(start, start + 9)
+        index.add(X[rows], names[rows], metadata=table(rows))
+        held += [(names[i], X[i], PRICES[i]) for i in rows]
+        gone = rng.choice(len(held), 5, replace=False)
+        index.remove([held[i][0] for i in gone])
+        held = [one for i, one in enumerate(held) if i not in gone]
+        moved = rng.choice(len(held), 4, replace=False)
+        vectors = rng.normal(size=(4, 12)).astype("float32")
+        index.update([held[i][0] for i in moved], vectors, metadata={"price": [9] * 4, "name": ["new"] * 4})
+        updated = [(held[i][0], vector, 9) for i, vector in zip(moved, vectors, strict=True)]
+        held = [one for i, one in enumerate(held) if i not in moved] + updated
+    return index, held
+
+
+def columns(held):
+    return tuple(map(np.array, zip(*held, strict=True)))
+
+
+def assert_holds(index, held, metric, k=7):
+    """The index holds and finds what a loop over the list finds."""
+    ids, vectors, prices = columns(held)
+    assert len(index) == len(held)
+    np.testing.assert_array_equal(index.ids, ids)
+    np.testing.assert_array_equal(index.metadata["price"].to_numpy(), prices)
+    np.testing.assert_array_equal(index.rows(ids[::-1]), np.arange(len(ids))[::-1])
+    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if metric == "cosine" else vectors
+    np.testing.assert_allclose(index.vectors, expected, rtol=1e-5, atol=1e-6)
+    for where, mask in (
+        (None, np.full(len(ids), True)),
+        (prices > 3, prices > 3),
+        (pc.field("price") == 9, prices == 9),
+    ):
+        found, scores = index.search(X[:20], k, where=where)
+        rows, expected = by_loops(vectors[mask], X[:20], k, metric)
+        np.testing.assert_array_equal(found, ids[mask][rows])
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("text", [False, True])
+def test_an_index_that_changed_finds_what_it_holds_and_so_does_its_folder(tmp_path, kind, metric, text):
+    index, held = changed(kind, metric, text)
+    assert_holds(index, held, metric)
+    index.save(tmp_path / "index")
+    loaded = search.load(tmp_path / "index")
+    assert_holds(loaded, held, metric)
+    loaded.rebuild()
+    assert len(loaded._items.segments) == 1
+    assert_holds(loaded, held, metric)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_an_index_that_changed_scores_to_the_last_bit_as_one_built_at_once(metric):
+    index, held = changed("exact", metric, text=False)
+    ids, vectors, _ = columns(held)
+    whole = search.Exact(vectors, ids, metric=metric)
+    for before, after in zip(whole.search(X[:50], 30), index.search(X[:50], 30), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("share", [0.02, 0.5])
+@pytest.mark.parametrize("k", [1, 9])
+def test_a_filter_changes_no_bit_of_the_neighbors_that_pass(metric, share, k):
+    x = clustered(3000, 12)
+    x[100:400] = x[400:700]
+    mask = np.random.default_rng(0).random(3000) < share
+    index = search.Exact(x, metric=metric)
+    ids, scores = index.search(x[::60], 3000)
+    found, values = index.search(x[::60], k, where=mask)
+    for row in range(len(ids)):
+        passing = np.flatnonzero(mask[ids[row]])[:k]
+        np.testing.assert_array_equal(found[row], ids[row, passing])
+        np.testing.assert_array_equal(values[row], scores[row, passing])
+
+
+def test_a_filter_that_only_neighbors_of_neighbors_pass_is_found_whole():
+    x = clustered(2000, 12)
+    mask = np.arange(2000) >= 1900  # in one run, so that most slices of scores are empty
+    assert len(set(search.Exact(x, memory=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
+
+
+@pytest.mark.parametrize("method", ["quantized", "partitioned"])
+def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(method):
+    x = clustered(3000, 16)
+    index = search.Scann(x, method=method)
+    exact = search.Exact(x)
+    near = np.unique(exact.search(x[:100], 20)[0])[::2]
+    for one in (index, exact):
+        one.remove(near)
+    mask = index.ids % 3 > 0
+    for where in (None, mask):
+        found, _ = index.search(x[:100], 10, where=where)
+        assert not np.isin(found, near).any()
+        assert where is None or (found % 3 > 0).all()
+        assert search.neighbor_recall(found, exact.search(x[:100], 10, where=where)[0]) > 0.95
+
+
+def test_what_a_query_does_not_find_in_its_cells_is_searched_exactly():
+    x = clustered(2000, 8, classes=20)
+    index = search.Scann(x, method="partitioned", leaves=50, leaves_to_search=1, rescore=10)
+    mask = index.search(x[:1], 2000)[1][0][np.argsort(index.search(x[:1], 2000)[0][0])] < 0.2
+    found, scores = index.search(x[:1], 5, where=mask)
+    expected, values = search.Exact(x).search(x[:1], 5, where=mask)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(scores, values, rtol=1e-5)
+
+
+def test_many_small_additions_leave_few_segments():
+    index = search.Exact(np.eye(8)[:1], [0])
+    for i in range(1, 200):
+        index.add(np.eye(8)[[i % 8]] * i, [i])
+    assert len(index._items.segments) <= 3 * np.log(200) / np.log(4) + 3
+    np.testing.assert_array_equal(index.ids, np.arange(200))
+    index.remove(np.arange(150))
+    assert sum(len(segment.ids) for segment in index._items.segments) <= 100
+
+
+def test_updates_of_one_kind_leave_the_other_as_it_was():
+    index = search.Exact(X[:20], WORDS[:20], metadata=table(np.arange(20)))
+    index.update(WORDS[[4, 2]], metadata={"name": ["four", "two"], "price": [40, 20]})
+    index.update(WORDS[[7]], -X[[7]])
+    np.testing.assert_array_equal(index.ids[-3:], WORDS[[4, 2, 7]])
+    assert index.metadata.slice(17).to_pydict() == {"price": [40, 20, 0], "name": ["four", "two", "item 7"]}
+    ids, scores = index.search(np.stack([X[2], -X[7]]), 1)
+    assert ids.tolist() == [["item 2"], ["item 7"]]
+    np.testing.assert_allclose(scores, 1, rtol=1e-6)
+
+
+def test_every_vector_may_be_updated_at_once():
+    index = search.Exact(X[:5], metric="euclidean")
+    index.update(np.arange(5), X[5:10])
+    np.testing.assert_allclose(index.search(X[5:10], 1)[1], 0)
+
+
+@both
+def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
+    index = build(kind, X[:20])
+    for gone in (3, 5):
+        index.remove([gone])
+        index.save(tmp_path / "index")
+        for one in (index, search.load(tmp_path / "index")):
+            assert gone not in one.ids
+            for refused in (one.remove, one.rows):
+                with pytest.raises(ValueError, match=f"not in the index, such as {gone}"):
+                    refused([gone])
+    index.add(X[30:31], [3])
+    assert index.search(X[30:31], 1)[0] == 3
+
+
+@both
+@pytest.mark.parametrize(("first", "later"), [(0, 1e6), (1e6, 0)])
+def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later_ones(tmp_path, kind, first, later):
+    x = np.concatenate([X[:30] + np.float32(first), X[30:90] + np.float32(later)])
+    queries = np.concatenate([x[:5], x[-5:]]) + np.float32(0.25)
+    index = build(kind, x[:30], metric="euclidean")
+    index.add(x[30:], np.arange(30, 90))
+    index.save(tmp_path / "index")
+    for found in (index, search.load(tmp_path / "index")):
+        np.testing.assert_array_equal(found.vectors, x)
+        expected, distances = by_loops(x, queries, 9, "euclidean")
+        ids, scores = found.search(queries, 9)
+        np.testing.assert_array_equal(ids, expected)
+        np.testing.assert_allclose(scores, distances, rtol=1e-7)
+        found.remove(np.arange(30))
+        found.rebuild()
+        assert found._items.segments[0].gallery.length < 20
+        np.testing.assert_array_equal(found.vectors, x[30:])
+        np.testing.assert_allclose(found.search(queries[5:], 9)[1], distances[5:], rtol=1e-7)
+
+
+def test_null_does_not_pass_a_filter():
+    index = search.Exact(X[:4], metadata={"price": [1, None, 3, None]})
+    assert index.mask(pc.field("price") < 2).tolist() == [True, False, False, False]
+    index.add(X[4:6], [4, 5], metadata={"price": pa.nulls(2)})
+    assert index.mask(pc.field("price").is_null()).tolist() == [False, True, False, True, True, True]
+
+
+def test_text_ids_may_grow_longer_and_come_from_any_library():
+    index = search.Exact(X[:3], ["a", "b", "ä"])
+    index.add(X[3:5], np.array(["a long id", "z"], object))
+    index.add(X[5:6], pa.array(["from arrow"]))
+    np.testing.assert_array_equal(index.search(X[:6], 1)[0][:, 0], ["a", "b", "ä", "a long id", "z", "from arrow"])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array(["a", "b", "ä"], np.dtypes.StringDType()),
+        np.array(["a", "b", "ä"], object),
+        pa.array(["a", "b", "ä"]).dictionary_encode(),
+        ("a", "b", "ä"),
+    ],
+    ids=["StringDType", "object", "arrow", "tuple"],
+)
+def test_text_ids_come_from_any_kind_of_array(ids):
+    index = search.Exact(X[:3], ids)
+    assert index.ids.tolist() == ["a", "b", "ä"]
+    np.testing.assert_array_equal(index.rows(ids), [0, 1, 2])
+    assert search.Exact(X[:3], np.array([7, 8, 9], object)).rows([[9, 7]]).tolist() == [[2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([1, "a", "b"], "Received ids of types int, str, expected integers alone or text alone"),
+        ([True, 2, 3], "types bool, int"),
+        ([True, False, True], "type bool"),
+        (np.array([True, False, True]), "dtype bool, expected integers alone or text alone"),
+        ([1.0, 2.0, 3.0], "type float"),
+        (np.array([1.0, 2.0, 3.0]), "dtype float64"),
+        (np.array(["a", np.nan, "c"], object), "types float, str"),
+        (np.array(["a", None, "c"], np.dtypes.StringDType(na_object=None)), "types NoneType, str"),
+        ([b"a", b"b", b"c"], "type bytes"),
+        (["a", b"b", "c"], "types bytes, str"),
+        ([["a"], ["b", "c"], ["d"]], "type list"),
+        ([["a", "b", "c"]], r"shape \(1, 3\), expected \(3,\): one id per row"),
+        ([2**63, 1, 2], r"up to 9223372036854775808, expected -2\*\*63 to"),
+        ([2**70, 1, 2], "up to 1180591620717411303424"),
+        (["a\0", "b", "c"], r"the id 'a\\x00', expected ids without the character 0"),
+        (["a", "\ud800", "c"], r"the character '\\ud800', expected text that UTF-8 can encode"),
+        (["a", "b", 1025 * "x"], "the id x{60}... of 1,025 characters, expected at most 1,024 characters"),
+    ],
+)
+def test_ids_that_an_index_would_not_keep_as_they_are_are_refused(ids, message):
+    with pytest.raises(ValueError, match=message):
+        search.Exact(X[:3], ids)
+    with pytest.raises(ValueError, match=message):
+        search.Exact(X[:5], list("pqrst")).add(X[:3], ids)
+
+
+def test_long_and_odd_text_is_not_there_and_takes_no_memory():
+    index = search.Exact(X[:300], WORDS[:300])
+    index.add(X[300:301], [1024 * "x"])
+    for text in (10**6 * "x", "item 3\0", "item \ud800", ""):
+        tracemalloc.start()
+        for look_up in (index.rows, index.remove):
+            with pytest.raises(ValueError, match="Received 1 ids that are not in the index, such as") as error:
+                look_up(["item 3", text])
+            assert str(error.value).isprintable()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 * 2**20
+    assert index.rows(["item 3", 1024 * "x"]).tolist() == [3, 300]
+
+
+def test_a_text_id_longer_than_the_limit_of_an_older_index_is_found(tmp_path):
+    names = np.array(["a", 5000 * "y"])
+    index = search.Exact(X[:2], ["a", "b"])
+    np.save(tmp_path / "ids.npy", names)
+    index._items = Items((replace(index._items.segments[0], ids=read_ids(tmp_path, "ids.npy")),))
+    assert index.search(X[1:2], 1)[0] == names[1]
+    assert index.rows(names[::-1]).tolist() == [1, 0]
+    index.remove(["a"])
+    assert index.ids.tolist() == [5000 * "y"]
+
+
+def files_and_inodes(folder):
+    return {path.name: path.stat().st_ino for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"}
+
+
+@both
+def test_saving_again_to_the_same_folder_writes_only_what_is_new(tmp_path, kind):
+    index = build(kind, X[:100], WORDS[:100], metadata=table(np.arange(100)))
+    index.save(tmp_path / "index")
+    before = files_and_inodes(tmp_path / "index")
+    loaded = search.load(tmp_path / "index")
+    for one in (index, loaded):
+        one.add(X[100:110], WORDS[100:110], metadata=table(np.arange(100, 110)))
+        one.remove(WORDS[:2])
+        one.save(tmp_path / "index")
+        after = files_and_inodes(tmp_path / "index")
+        assert before.items() <= after.items()
+        assert {name.split("-")[0] for name in after.keys() - before.keys()} == {"ids", "gallery", "metadata", "alive"}
+        assert len(search.load(tmp_path / "index")) == 108
+    loaded.save(tmp_path / "copy")
+    assert set(files_and_inodes(tmp_path / "copy")) == set(after)
+    assert not set(files_and_inodes(tmp_path / "copy").values()) & set(after.values())
+    search.Exact(X[:3]).save(tmp_path / "index")
+    loaded.save(tmp_path / "index")
+    assert len(search.load(tmp_path / "index")) == 108
+
+
+@pytest.mark.parametrize("links", [0, 1, 3])
+def test_where_links_fail_all_files_are_written(tmp_path, monkeypatch, links):
+    link, made = os.link, []
+
+    def fail(old, new):
+        made.append(new)
+        if len(made) > links:
+            raise OSError("no links here")
+        link(old, new)
+
+    index = search.Scann(X[:50], WORDS[:50])
+    index.save(tmp_path / "index")
+    monkeypatch.setattr("os.link", fail)
+    index.add(X[50:60], WORDS[50:60])
+    index.save(tmp_path / "index")
+    np.testing.assert_array_equal(search.load(tmp_path / "index").ids, WORDS[:60])
+
+
+def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():
+    index = search.Exact(np.eye(4)[:1], metric="dot")
+    for i in range(1, 4):
+        index.add(1e30 * np.eye(4)[[i]], [i])
+    assert len(index._items.segments) == 1
+    with pytest.raises(ValueError, match="beyond the range of float32"):
+        index.search(1e9 * np.eye(4)[:1], 1)
+
+
+@both
+def test_a_loaded_index_maps_its_vectors(tmp_path, kind):
+    build(kind, X, metric="dot").save(tmp_path)
+    base = search.load(tmp_path).vectors
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+# Settings.
+
+
+def test_tuned_settings_reach_the_recall_on_other_queries():
+    x = np.random.default_rng(0).normal(size=(4000, 24))
+    index = search.Scann(x[:3000], method="partitioned")
+    for queries in (None, x[3000:3500]):
+        reported = index.tune(0.9, k=5, queries=queries, sample=400)
+        found, exact = index.search(x[3500:], 5)[0], search.Exact(x[:3000]).search(x[3500:], 5)[0]
+        assert reported > 0.87
+        assert search.neighbor_recall(found, exact) > 0.87
+        assert index.leaves_to_search < index.leaves
+        assert index.rescore < 250
+    few = index.leaves_to_search
+    index.tune(0.6, k=5, sample=400)
+    assert index.leaves_to_search < few
+
+
+def test_settings_without_cells_and_in_duplicates_are_chosen_too():
+    x = np.repeat(clustered(60), 3, axis=0)
+    index = search.Scann(x)
+    assert index.tune(0.9, k=5) > 0.5
+    assert (index.leaves_to_search, index.method) == (None, "exact")
+    assert search.Scann(X[:8]).tune() == 1  # of the 7 neighbors that there are
+
+
+# Errors.
+
+
+def other(**options):
+    return {"price": [1, 2], "name": ["a", "b"]} | options
+
+
+@both
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda i: i.add(X[:2, :5], ["p", "q"], metadata=other()), "vectors of dim 5, expected 12 as in the index"),
+        (lambda i: i.add(X[:2], ["p", "item 3"], metadata=other()), r"such as \['item 3'\], expected new ids"),
+        (lambda i: i.add(X[:2], ["p", "p"], metadata=other()), "repeat, such as p"),
+        (lambda i: i.add(X[:2], ["p"], metadata=other()), "one id per row"),
+        (lambda i: i.add(X[:2], None, metadata=other()), "ids=None, expected an id per vector"),
+        (lambda i: i.add(X[:2], [1, 2], metadata=other()), "ids of kind int64, expected text"),
+        (lambda i: i.add(X[:0], [], metadata=other()), "no vectors"),
+        (lambda i: i.add(X[:2] * np.nan, ["p", "q"], metadata=other()), "first in row 0"),
+        (lambda i: i.add(X[:2], ["p", "q"]), "no metadata, expected the columns"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata={"price": [1, 2]}), r"expected \['price', 'name'\]"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=["x", "y"])), "does not fit the columns"),
+        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=[1, 2, 3])), "not a table"),
+        (lambda i: i.add(X[:1], ["p"], metadata=other()), "metadata of 2 rows, expected 1"),
+        (lambda i: i.add(X[:1], ["p"], metadata=5), "not a table"),
+        (lambda i: i.remove(["item 3", "p"]), "1 ids that are not in the index, such as p"),
+        (lambda i: i.remove([3]), "kind int64, expected text"),
+        (lambda i: i.remove(["item 3", "item 3"]), "repeat, such as item 3"),
+        (lambda i: i.remove(WORDS[:20]), "all 20 ids of the index"),
+        (lambda i: i.update(["p"], X[:1]), "not in the index, such as p"),
+        (lambda i: i.update(["item 3"], X[:2]), "2 vectors for 1 ids"),
+        (lambda i: i.update(["item 3"], X[:1, :2]), "dim 2, expected 12"),
+        (lambda i: i.rows([["item 3", "p"]]), "such as p"),
+        (lambda i: i.search(X[:1], 1, where=np.ones(19, bool)), r"expected \(20,\) booleans"),
+        (lambda i: i.search(X[:1], 1, where=np.ones(20, int)), "int64, expected"),
+        (lambda i: i.search(X[:1], 1, where=pc.field("cost") < 3), "expression of the columns"),
+        (lambda i: i.search(X[:1], 1, where=pc.field("price") + 3), "type int64, expected one that is true or false"),
+        (lambda i: i.search(X[:1], 4, where=pc.field("price") == 0), "k=4, expected a whole number from 1 to 3"),
+        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "from 1 to 0"),
+    ],
+)
+def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, message):
+    index = build(kind, X[:20], WORDS[:20], metadata=table(np.arange(20)))
+    before = index.search(X[:9], 20)
+    with pytest.raises(ValueError, match=message):
+        change(index)
+    np.testing.assert_array_equal(index.ids, WORDS[:20])
+    for one, same in zip(before, index.search(X[:9], 20), strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"none": ["x"]}, "does not fit .* from string to null.*; expected none: null, list: list<.*declare them in a"),
+        ({"list": [1]}, "does not fit the columns"),
+        ({"struct": [1]}, "does not fit the columns"),
+        ({"text": ["\ud800"]}, "not a table"),
+        ({"text": [2**70]}, "not a table"),
+    ],
+)
+def test_metadata_of_another_type_is_refused(values, message):
+    first = {"none": pa.nulls(2), "list": [[1], None], "struct": [{"a": 1}, None], "text": ["u", None]}
+    index = search.Exact(X[:2], metadata=first)
+    with pytest.raises(ValueError, match=message):
+        index.add(X[2:3], [2], metadata={"none": [None], "list": [[2]], "struct": [None], "text": ["w"], **values})
+    for wrong in (pc.field("list") == pa.scalar([1]), pc.field("struct") == pa.scalar(None), pc.field("list") == 1):
+        with pytest.raises(ValueError, match="expected an expression of the columns"):
+            index.search(X[:1], 1, where=wrong)
+    assert len(index) == 2
+
+
+def test_columns_of_one_name_and_masks_that_hide_entries_are_refused():
+    with pytest.raises(ValueError, match=r"columns \['a', 'a'\], expected distinct names"):
+        search.Exact(X[:2], metadata=pa.table([pa.array([1, 2])] * 2, names=["a", "a"]))
+    for mask, message in (
+        (np.ma.masked_array([True, False], mask=[True, False]), "where with 1 masked entries"),
+        ([[True], [False, True]], r"where of shape \(2,\), object, expected \(2,\) booleans"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search.Exact(X[:2]).mask(mask)
+
+
+def test_an_index_without_metadata_says_so():
+    index = search.Exact(X[:20])
+    with pytest.raises(ValueError, match="the index has no metadata"):
+        index.search(X[:1], 1, where=pc.field("price") < 3)
+    with pytest.raises(ValueError, match="metadata, expected none"):
+        index.add(X[:1], [50], metadata={"price": [1]})
+    with pytest.raises(ValueError, match="kind text, expected int64"):
+        index.remove(["3"])
+    for recall in (0, 1, 2.0):
+        with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+            search.Scann(X[:20]).tune(recall)

@@ -1,0 +1,247 @@
+"""Checks of arguments.
+
+`require_x` raises unless its argument is an x; `as_x` also raises, and returns its argument in the proper form.
+"""
+
+import inspect
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+METRICS = ("cosine", "dot", "euclidean")
+INT64 = np.iinfo(np.int64)
+
+
+def require(condition: bool, received: str, expected: str) -> None:
+    """Raise a ValueError that says what was received and what is expected, unless `condition` holds."""
+    if not condition:
+        raise ValueError(f"Received {received}, expected {expected}.")
+
+
+def require_positive(**values: Any) -> None:
+    """Raise a ValueError unless every argument, such as `require_positive(scale=scale)`, is a number above 0."""
+    for name, value in values.items():
+        require(value > 0, f"{name}={value!r}", "a number above 0")
+
+
+def require_fraction(**values: Any) -> None:
+    """Raise a ValueError unless every argument, such as `require_fraction(momentum=momentum)`, is in (0, 1]."""
+    for name, value in values.items():
+        require(0 < value <= 1, f"{name}={value!r}", "a number above 0 and at most 1")
+
+
+def require_one_of(choices: Sequence[Any], **values: Any) -> None:
+    """Raise a ValueError unless every argument, such as `require_one_of(TIES, ties=ties)`, is one of the choices."""
+    for name, value in values.items():
+        require(value in choices, f"{name}={value!r}", f"one of {', '.join(map(repr, choices))}")
+
+
+def require_function_or_none(option: str, value: Any) -> None:
+    """Raise a ValueError unless the value is a function or None."""
+    require(value is None or callable(value), f"{option}={value!r}", "a function or None")
+
+
+def require_miner_or_none(option: str, value: Any) -> None:
+    """Raise a ValueError unless the value is a function `Pairs -> Pairs` or None."""
+    require_function_or_none(option, value)
+    require(
+        value is None or _takes(value, "pairs"),
+        f"{option}={value!r}",
+        "a function Pairs -> Pairs. A selector (pairs, d), such as tfdml.miners.hardest_negatives, is for "
+        "TripletLoss(negatives=...)",
+    )
+
+
+def require_selector_or_none(option: str, value: Any) -> None:
+    """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.negatives`."""
+    require_function_or_none(option, value)
+    require(
+        value is None or _takes(value, "pairs", "d"),
+        f"{option}={value!r}",
+        "a selector, a function (pairs, d), such as tfdml.miners.hardest_negatives. A miner, a function "
+        "Pairs -> Pairs, is for miner=",
+    )
+
+
+def _takes(function, *arguments):
+    """Whether a function, or the `call` of a Keras layer, takes these positional arguments and needs no others."""
+    try:
+        inspect.signature(getattr(function, "call", function)).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # Some built-in functions have no signature.
+        return True
+    return True
+
+
+def require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise a ValueError unless `value` is a whole number from `least` to `most`; None for no upper bound."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"Received {name}={value!r}, expected a whole number {bounds}.")
+
+
+def require_steps(start: int, num_shards: int, block: int) -> None:
+    """Raise a ValueError unless the step numbers of the first block of a stream fit in int64."""
+    if (int(start) + block) * int(num_shards) > INT64.max:
+        raise ValueError(
+            f"Received start={start} with num_shards={num_shards}, whose batch numbers exceed int64, expected "
+            f"start * num_shards + shard_index below {INT64.max}. Lower start or num_shards."
+        )
+
+
+def require_seed(seed: Any) -> None:
+    """Raise a ValueError unless `seed` is a whole number in int64."""
+    require_whole("seed", seed, int(INT64.min), int(INT64.max))
+
+
+def require_metric(metric: Any) -> None:
+    """Raise a ValueError unless `metric` is one of `METRICS`."""
+    if metric not in METRICS:
+        raise ValueError(f"Received metric={metric!r}, expected one of {', '.join(map(repr, METRICS))}.")
+
+
+def as_unmasked(array: Any, name: str) -> Any:
+    """The data of a masked array without masked entries; anything else unchanged.
+
+    Raises:
+        ValueError: masked entries; a tensor would lose the mask.
+    """
+    if np.ma.is_masked(array):
+        raise ValueError(
+            f"Received {name} with {np.ma.count_masked(array)} masked entries, expected an array without masked "
+            "entries, because masks are not used. Drop these rows or fill in the entries."
+        )
+    return np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else array
+
+
+def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
+    """Vectors as float32 with contiguous rows.
+
+    Args:
+        vectors: `(n, dim)`, anything that NumPy converts to numbers.
+        name: name of the argument, for error messages.
+
+    Returns:
+        `(n, dim)` float32; the input itself if it already has this form.
+
+    Raises:
+        ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
+    """
+    array = _as_float32(as_unmasked(vectors, name), name)
+    if np.ndim(vectors) != 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"Received {name} of shape {np.shape(vectors)}, expected (n, dim) with dim > 0. "
+            "Turn one vector v into v[None]; flatten feature maps first."
+        )
+    _require_finite(array, name)
+    return array
+
+
+def _as_float32(array, name):
+    """Anything that NumPy converts to real numbers as float32, rows contiguous; infinite where float32 overflows."""
+    try:
+        array = np.asarray(array)
+        if np.iscomplexobj(array):
+            raise TypeError("complex numbers have no order")
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Received {name} that are not a matrix of numbers ({error}). Pass (n, dim) floats."
+        ) from error
+
+
+def _require_finite(array, name):
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise ValueError(
+            f"Received {name} with a value that is NaN, infinite or too large for float32 (first in row {row}). "
+            "Look for a diverged model or a division by zero."
+        )
+
+
+def require_varied(vectors: np.ndarray) -> None:
+    """Raise a ValueError if all rows of a matrix are the same, but for rounding; one row alone is not an error."""
+    if len(vectors) > 1 and np.ptp(vectors, axis=0).max() <= 1e-6 * np.abs(vectors).max():
+        raise ValueError(
+            "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
+            "its loss, its learning rate, and whether its inputs reach it."
+        )
+
+
+def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:
+    """Integer ids of classes, groups or items as int64.
+
+    Args:
+        ids: `(n,)` or `(n, 1)` integers.
+        name: name of the argument, for error messages.
+        count: the expected n; None for any n of at least 1.
+
+    Returns:
+        `(n,)` int64.
+
+    Raises:
+        ValueError: not integers (floats would merge large ids), wrong shape or length, masked entries, or above int64.
+    """
+    array = np.asarray(as_unmasked(ids, name))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    _require_integers(array, name)
+    _require_one_per_row(array, name, count)
+    if array.size and array.max() > INT64.max:
+        raise ValueError(f"Received {name} up to {array.max()}, expected at most 2**63 - 1. Renumber them.")
+    return array.astype(np.int64)
+
+
+def _require_integers(array, name):
+    if array.size and array.dtype.kind not in "iu":
+        advice = how_to_number(name, array.dtype.name, array.shape)
+        raise ValueError(f"Received {name} of dtype {array.dtype}, expected integers. {advice}")
+
+
+def how_to_number(name: str, dtype: str, shape: Sequence[int | None]) -> str:
+    """The sentence that says how labels of another form become integer ids.
+
+    Args:
+        name: name of the argument.
+        dtype: name of their dtype.
+        shape: their shape.
+    """
+    are_numbers = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
+    if are_numbers and len(shape) == 2 and shape[1] != 1:
+        return f"One-hot rows become ids by np.argmax({name}, axis=1)."
+    whole = f"Convert whole numbers with np.asarray({name}).astype('int64'), or number" if are_numbers else "Number"
+    return f"{whole} them with np.unique({name}, return_inverse=True)[1]."
+
+
+def _require_one_per_row(array, name, count):
+    if count is None and (array.ndim != 1 or not array.size):
+        expected = f"(n,) or (n, 1) with at least one id.{_from_one_hot(name, array)}"
+        raise ValueError(f"Received {name} of shape {array.shape}, expected {expected}")
+    if count is not None and array.shape != (count,):
+        expected = f"({count},): one id per row.{_from_one_hot(name, array)}"
+        raise ValueError(f"Received {name} of shape {array.shape}, expected {expected}")
+
+
+def _from_one_hot(name, array):
+    return f" {how_to_number(name, array.dtype.name, array.shape)}" if array.ndim == 2 else ""
+
+
+def is_labeled_set(data: Any) -> bool:
+    """Whether `data` is a labeled set of `tfdml.datasets`: it has labels, and reads its examples in batches."""
+    return hasattr(data, "labels") and hasattr(data, "batches")
+
+
+def labels_of(data: Any, labels: Any) -> Any:
+    """`labels`, or where they are None those of a labeled set; raises a ValueError for other data without labels."""
+    if labels is None and not is_labeled_set(data):
+        raise ValueError(
+            f"Received data of type {type(data).__name__} without labels, expected a labeled set of tfdml.datasets, or "
+            "data and labels."
+        )
+    return data.labels if labels is None else labels

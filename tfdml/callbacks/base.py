@@ -1,0 +1,149 @@
+"""Base classes of the callbacks, and embeddings that cannot be ranked."""
+
+import copy
+import time
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._core.checks import is_labeled_set, require, require_whole
+
+
+class Callback(keras.callbacks.Callback):
+    """A Keras callback whose copies share the data that it holds.
+
+    Tuners call `copy.deepcopy` once per trial. Data sets, indexes and event files are not copied: a copy might not fit
+    in memory, and the sampler would not read it.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
+        return copy.copy(self)
+
+
+def sample_of_set(data: Any, examples: int) -> np.ndarray:
+    """Ascending row numbers of all examples of a set, or of `examples` of them, drawn at random with a fixed seed.
+
+    Raises:
+        ValueError: data that are not a labeled set, a set without examples, or a number that is not positive.
+    """
+    require_whole("examples", examples, 1)
+    require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
+    require(len(data) > 0, "a set without examples", "at least one")
+    return np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
+
+
+class Refresh(Callback):
+    """Calls `self.refresh(model)` when training begins and after every `every` epochs, except the last one."""
+
+    every = 1
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Refresh, before the first batch is drawn."""
+        self.refresh(self.model)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Refresh every `every` epochs, unless this epoch is the last one."""
+        if (epoch + 1) % self.every == 0 and epoch + 1 < self.params["epochs"]:
+            self.refresh(self.model)
+
+
+class Scheduled(Callback):
+    """Writes the numbers of `_values_after(epoch)` into the logs, as `every` and `share` say.
+
+    Args:
+        every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
+        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
+        prefix: prefix of each name.
+    """
+
+    def __init__(self, *, every: int, share: float | None, prefix: str) -> None:
+        super().__init__()
+        require_whole("every", every, 1)
+        require(share is None or 0 < share < 1, f"share={share!r}", "a number above 0 and below 1, or None")
+        self.every, self.share, self.prefix = every, share, prefix
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Begin to measure time."""
+        self._times = _Times()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Evaluate after the epochs that `every` and `share` select."""
+        if logs is None:
+            return
+        if self._is_due(epoch):
+            with self._times:
+                values = self._values_after(epoch)
+            logs.update({f"{self.prefix}{name}": value for name, value in values.items()})
+        if self.share is not None:
+            logs[f"{self.prefix}time_share"] = self._times.share()
+
+    def _is_due(self, epoch):
+        if not self._times.number or epoch + 1 == self.params.get("epochs"):
+            return True
+        has_time = self.share is None or self._times.share_after_another() <= self.share
+        return (epoch + 1) % self.every == 0 and has_time
+
+    def _values_after(self, epoch: int) -> dict[str, float]:
+        """The numbers of the model in training, without the prefix."""
+        raise NotImplementedError
+
+
+class _Times:
+    """How long the evaluations of a run take; a context in which one of them takes place.
+
+    Attributes:
+        number: number of evaluations so far.
+        taken, previous: seconds of all of them, and of the previous one.
+    """
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.number, self.taken, self.previous = 0, 0.0, 0.0
+
+    def __enter__(self) -> None:
+        self._entered = time.monotonic()
+
+    def __exit__(self, *error: Any) -> None:
+        self.previous = time.monotonic() - self._entered
+        self.taken += self.previous
+        self.number += 1
+
+    def share(self) -> float:
+        """Share of the time since the run began that evaluations took."""
+        return self.taken / max(time.monotonic() - self.start, 1e-9)
+
+    def share_after_another(self) -> float:
+        """The same after one more evaluation that takes as long as the previous one."""
+        return (self.taken + self.previous) / max(time.monotonic() - self.start + self.previous, 1e-9)
+
+
+def trouble_with(embeddings: np.ndarray) -> str | None:
+    """The reason why embeddings cannot be ranked, with likely causes, or None."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        embeddings = np.asarray(embeddings, "float32")
+    broken = 1.0 - np.isfinite(embeddings).all(axis=1).mean()
+    if broken > 0:
+        return (
+            f"{broken:.1%} of the embeddings are not finite. Likely causes: a learning rate that is too high, half "
+            "precision without loss scaling, inputs that are not finite."
+        )
+    if len(embeddings) > 1 and np.ptp(embeddings, axis=0).max() <= 1e-6 * np.abs(embeddings).max():
+        return (
+            "all embeddings are the same: the model has collapsed. Likely causes: averages of BatchNormalization that "
+            "lag during the first hundreds of steps (wait, or lower their momentum to 0.9), a learning rate that is "
+            "too high, inputs that do not reach the output."
+        )
+    return None
+
+
+def variable_not_finite(model: keras.Model) -> str | None:
+    """The path of the first variable of a model or its optimizer with a number that is not finite, or None."""
+    variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
+    return next((variable.path for variable in variables if not _is_finite(variable)), None)
+
+
+def _is_finite(variable):
+    if not keras.backend.is_float_dtype(variable.dtype):
+        return True
+    return bool(keras.ops.convert_to_numpy(keras.ops.all(keras.ops.isfinite(variable))))

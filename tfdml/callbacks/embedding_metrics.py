@@ -1,0 +1,97 @@
+"""Any metrics of the embeddings of a set during training."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._core.checks import require
+from tfdml.callbacks.base import Scheduled, trouble_with
+from tfdml.embedding.in_memory import embedder
+
+
+class Evaluation(Scheduled):
+    """Embed a set after an epoch, and write what a function measures into the logs.
+
+        def clusters(embeddings, part):
+            return tfdml.metrics.clustering(embeddings, part.labels)
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.Evaluation(test, clusters),                      # val_nmi, val_ami, val_f1
+            tfdml.callbacks.Evaluation(train, clusters, prefix="train_", share=0.1)])
+
+    Each number of the result is written under its name with the prefix. It reaches every later callback and the
+    `History`. Several evaluations, of the same or of different sets, work in one `fit`; give them different prefixes
+    where their names are equal. `RetrievalEvaluation` is the one with retrieval metrics.
+
+    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With `share`, epochs
+    between the first and the last are left out while evaluation would take more than this share of the time of `fit`
+    so far, as long as the previous one took. `val_time_share` in the logs of every epoch is the share that it took.
+
+    If embeddings are not finite or all equal, a warning names likely causes, and the numbers are those of random
+    embeddings: chance, which any later epoch improves. (Nothing, or NaN, would stop `ExportBest`, or stay the best
+    value of `EarlyStopping`.)
+
+    Args:
+        data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a part of a
+            large set by `test.take(rows)`.
+        function: function of the embeddings `(examples, dim)` and of `data` that returns a dict of numbers. Text, such
+            as the algorithm of `clustering`, is left out of the logs.
+        model: the network to evaluate, if it is not the model in training but has its layers.
+        every: number of epochs between two evaluations.
+        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
+        batch_size: number of examples embedded at the same time.
+        prefix: prefix of each name.
+
+    Raises:
+        ValueError: an option out of range; a function that is not callable; no examples; at the end of an epoch, a
+            model of several outputs, or a function that does not return a dict of numbers.
+
+    Warns:
+        UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        function: Callable[[np.ndarray, Any], Mapping[str, float]],
+        *,
+        model: keras.Model | None = None,
+        every: int = 1,
+        share: float | None = None,
+        batch_size: int = 256,
+        prefix: str = "val_",
+    ) -> None:
+        super().__init__(every=every, share=share, prefix=prefix)
+        require(callable(function), f"function={function!r}", "a function of embeddings and data")
+        known = not hasattr(data, "element_spec")
+        require(known, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
+        require(len(data) > 0, "a set without examples", "at least one")
+        self.data = data
+        self.function = function
+        self.network = model
+        self._embed = embedder(data, batch_size)
+
+    def evaluate(self, model: keras.Model) -> dict[str, float]:
+        """The numbers of a model, without the prefix."""
+        return self._measured(self._embed(model))
+
+    def _values_after(self, epoch):
+        """The numbers of the model in training, or those of random embeddings."""
+        embeddings = self._embed(self.network or self.model)
+        trouble = trouble_with(embeddings)
+        if trouble is not None:
+            warnings.warn(
+                f"After epoch {epoch + 1} {trouble} The {self.prefix}* metrics are those of random embeddings.",
+                stacklevel=2,
+            )
+            embeddings = np.random.default_rng(0).standard_normal(embeddings.shape, np.float32)
+        return self._measured(embeddings)
+
+    def _measured(self, embeddings):
+        found = self.function(embeddings, self.data)
+        is_flat = isinstance(found, Mapping) and all(np.isscalar(value) for value in found.values())
+        require(is_flat, f"a function that returns {found!r}", "a dict of numbers")
+        return {name: float(value) for name, value in found.items() if not isinstance(value, str)}

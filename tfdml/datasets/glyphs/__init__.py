@@ -1,0 +1,1 @@
+"""Glyphs: characters of many typefaces, drawn when they are first used."""

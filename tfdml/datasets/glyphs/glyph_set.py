@@ -1,0 +1,227 @@
+"""Glyphs: a zero-shot retrieval set of characters that needs no download. See docs/glyphs.md."""
+
+import hashlib
+import os
+import pathlib
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from tfdml._core.checks import require_whole
+from tfdml._core.progress import show_progress
+from tfdml.datasets.array_cache import cache_folder, cached, digest
+from tfdml.datasets.glyphs import distortion, selection, typefaces
+from tfdml.datasets.labeled_set import COLUMN, LabeledSet
+
+VERSION = "v1"  # covers the manifest, the drawing and the distortion
+_MANIFEST = pathlib.Path(__file__).with_name("manifest.npz")
+_CHUNK = 512
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Glyphs(LabeledSet):
+    """One part (train, validation or test) of the glyphs: a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, gray.
+
+    Attributes:
+        code_points: `(n,)` int64, the Unicode code point of the drawing.
+        faces: `(n,)` int64, the typeface, an index into `face_names`.
+        designs: `(n,)` int64, the type design (family) of that typeface, an index into `design_names`.
+        views: `(n,)` int64, the number of the distortion; 0 is the default set.
+        face_names, design_names: tuples of str.
+    """
+
+    code_points: np.ndarray = field(metadata=COLUMN)
+    faces: np.ndarray = field(metadata=COLUMN)
+    designs: np.ndarray = field(metadata=COLUMN)
+    views: np.ndarray = field(metadata=COLUMN)
+    face_names: tuple[str, ...]
+    design_names: tuple[str, ...]
+
+
+def glyphs(
+    *,
+    split: Literal["class", "script"] = "class",
+    validation: bool = False,
+    views: int = 1,
+    fonts: Sequence[str | os.PathLike[str]] | None = None,
+    cache: str | os.PathLike[str] | Literal[False] | None = None,
+) -> tuple[Glyphs, ...]:
+    """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
+
+    A class is a character. An example is that character in one typeface with a small deterministic distortion. The
+    typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
+    for about ten seconds; later calls read the cache.
+
+    Args:
+        split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
+            is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.
+        validation: whether to split a validation part of about every fifth class from the training classes, also by a
+            hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
+        views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
+        fonts: paths of font files to draw instead. Drawings are selected from them by the same rules, and the protocol
+            id names them.
+        cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
+            for no cache. A folder that cannot be written causes a warning.
+
+    Returns:
+        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the
+        characters.
+
+    Raises:
+        ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
+        ValueError: an argument is wrong, a font file is not the expected one, or `fonts` give no class.
+    """
+    if split not in ("class", "script"):
+        raise ValueError(f"Received split={split!r}, expected 'class' or 'script'.")
+    require_whole("views", views, 1)
+    name, face_names, designs, arrays = _default_set(views, cache) if fonts is None else _own_set(fonts, views, cache)
+    if views > 1:
+        name += f"-views{views}"
+    parts = _parts(arrays["classes"], split, validation)
+    for part, rows in parts.items():
+        if not rows.any():
+            raise ValueError(f"The {part} part has no class with split={split!r}. Pass more fonts or another split.")
+    kind = {"class": "class-disjoint", "script": "script-disjoint"}[split]
+    return tuple(
+        _records(arrays, rows, face_names, designs, _protocol(name, kind, part)) for part, rows in parts.items()
+    )
+
+
+def _protocol(name, kind, part):
+    """Protocol id of a part. Numbers are reported on the test part, so its id has no suffix."""
+    return f"{name}/{kind if part == 'test' else f'{kind}-{part}'}/exact-cosine/{VERSION}"
+
+
+def _default_set(views, cache):
+    chosen = selection.load_manifest(_MANIFEST)
+    arrays = cached(
+        _cache_file(cache, "glyphs", chosen, views), lambda: _render(typefaces.wheel_faces(), chosen, views)
+    )
+    return "glyphs", typefaces.WHEEL_FACES, typefaces.WHEEL_DESIGNS, arrays
+
+
+def _own_set(fonts, views, cache):
+    faces = typefaces.file_faces(fonts)
+    fonts_id = hashlib.sha256("".join(f"{f.name} {typefaces.sha256(f.path)}\n" for f in faces).encode()).hexdigest()[:8]
+    name = f"glyphs-{fonts_id}"
+    arrays = cached(_cache_file(cache, name, None, views), lambda: _render(faces, select_glyphs(faces), views))
+    return name, tuple(f.name for f in faces), tuple(f.design for f in faces), arrays
+
+
+def _cache_file(cache, name, chosen, views):
+    folder = cache_folder(cache)
+    if folder is None:
+        return None
+    if chosen is not None:
+        arrays = {"classes": chosen.classes, "code_points": chosen.code_points, "faces": chosen.faces}
+        name += f"-{digest(arrays)[:8]}"
+    return folder / f"{name}-{VERSION}-views{views}.npz"
+
+
+def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
+    """Draws every letter and number of the faces once, and selects by the rules of `tfdml.datasets.glyphs.selection`.
+
+    Args:
+        faces: list of `Face`.
+
+    Returns:
+        `selection.Selection`.
+
+    Raises:
+        ValueError: no letter or number can be drawn, or no class has enough images.
+    """
+    pictures: list[np.ndarray] = []
+    code_points: list[int] = []
+    places: list[int] = []
+    for place, face in enumerate(faces):
+        show_progress("Looking at the fonts", place, len(faces))
+        drawn = _drawn_characters(face)
+        if drawn:
+            pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
+            code_points += drawn
+            places += [place] * len(drawn)
+    show_progress("Looking at the fonts", len(faces), len(faces))
+    if not pictures:
+        raise ValueError(
+            "Received fonts without a letter or number that fits, expected at least one. Pass other fonts."
+        )
+    chosen = selection.select(np.concatenate(pictures).reshape(len(places), -1), code_points, places)
+    if len(chosen.classes) == 0:
+        raise ValueError(
+            f"Received {len(faces)} fonts, in which no character has {selection.IMAGES} different images. "
+            "Pass more fonts."
+        )
+    return chosen
+
+
+def _drawn_characters(face):
+    """Drawings of all letters and numbers of a face that have ink and fit: dict of code point -> `(128, 128)`."""
+    font = typefaces.open_font(face)
+    drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
+    return {c: drawing for c, drawing in drawings if drawing is not None}
+
+
+def _render(faces, chosen, views):
+    """Draws the selected glyphs: dict of arrays, view by view, each view in the order of the selection."""
+    n = len(chosen.classes)
+    fonts = [typefaces.open_font(face) for face in faces]
+    face_ids = np.array([face.id for face in faces])[chosen.faces]
+    images = np.empty((views, n, distortion.SIDE, distortion.SIDE, 1), np.uint8)
+    for start in range(0, n, _CHUNK):
+        show_progress("Drawing the glyphs", start, n)
+        rows = slice(start, start + _CHUNK)
+        drawings = _drawings(fonts, chosen.code_points[rows], chosen.faces[rows])
+        for view in range(views):
+            keys = distortion.image_keys(chosen.code_points[rows], face_ids[rows], view)
+            images[view, rows, :, :, 0] = distortion.distort(drawings, keys)
+    show_progress("Drawing the glyphs", n, n)
+    return {
+        "images": images.reshape(-1, distortion.SIDE, distortion.SIDE, 1),
+        "classes": np.tile(chosen.classes, views),
+        "code_points": np.tile(chosen.code_points, views),
+        "faces": np.tile(chosen.faces, views),
+        "views": np.repeat(np.arange(views, dtype=np.int64), n),
+    }
+
+
+def _drawings(fonts, code_points, faces):
+    masters = [typefaces.draw(fonts[face], c) for c, face in zip(code_points.tolist(), faces.tolist(), strict=True)]
+    return typefaces.reduce(np.stack(masters), 2 * distortion.SIDE)
+
+
+def _parts(classes, split, validation):
+    """Rows of each part, in the order in which parts are returned: dict of name -> `(n,)` bool."""
+    names, place = np.unique(classes, return_inverse=True)
+    held_out = np.array([_is_test(c, split) for c in names.tolist()], bool)[place]
+    if not validation:
+        return {"train": ~held_out, "test": held_out}
+    carved = np.array([zlib.crc32(b"glyphs-validation:%x" % c) % 5 == 0 for c in names.tolist()], bool)[place]
+    return {"train": ~held_out & ~carved, "validation": ~held_out & carved, "test": held_out}
+
+
+def _is_test(code_point, split):
+    if split == "class":
+        return zlib.crc32(b"glyphs:%x" % code_point) % 2 == 1
+    return not unicodedata.name(chr(code_point), "").startswith("LATIN")
+
+
+def _records(arrays, rows, face_names, designs, protocol):
+    classes, labels = np.unique(arrays["classes"][rows], return_inverse=True)
+    design_names = tuple(dict.fromkeys(designs))
+    faces = arrays["faces"][rows]
+    return Glyphs(
+        images=arrays["images"][rows],
+        labels=labels.astype(np.int64),
+        class_names=tuple(map(chr, classes.tolist())),
+        code_points=arrays["code_points"][rows],
+        faces=faces,
+        designs=np.array([design_names.index(design) for design in designs], np.int64)[faces],
+        views=arrays["views"][rows],
+        face_names=face_names,
+        design_names=design_names,
+        protocol=protocol,
+    )

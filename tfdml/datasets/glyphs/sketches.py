@@ -1,0 +1,42 @@
+"""Sketch to product: outlines of glyphs that search the filled glyphs of other type designs."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfdml.datasets.glyphs.glyph_set import Glyphs
+
+
+def sketches(part: Glyphs) -> tuple[Glyphs, Glyphs]:
+    """Queries and gallery of a part of the glyphs, for two towers.
+
+    Queries are the outlines of the type designs with an even number, the gallery is the filled characters of those with
+    an odd number. So no query is the outline of an image of the gallery.
+
+    Args:
+        part: a part of the glyphs; `tfdml.datasets.glyphs` returns them.
+
+    Returns:
+        `(queries, gallery)`, both `Glyphs`; if the part has a protocol, theirs is it and
+        `/outlines-against-other-designs`.
+    """
+    drawn, filled = (part.take(np.flatnonzero(part.designs % 2 == side)) for side in (0, 1))
+    protocol = part.protocol and f"{part.protocol}/outlines-against-other-designs"
+    return replace(drawn, images=outlines(drawn.images), protocol=protocol), replace(filled, protocol=protocol)
+
+
+def outlines(images: Any) -> np.ndarray:
+    """The morphological gradient: the maximum minus the minimum of the 3 x 3 pixels around each pixel.
+
+    Args:
+        images: `(n, height, width, channels)`.
+
+    Returns:
+        The same shape and type. Pixels outside an image are those of its border.
+    """
+    images = np.asarray(images)
+    height, width = images.shape[1:3]
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+    shifted = [padded[:, row : row + height, column : column + width] for row in range(3) for column in range(3)]
+    return np.max(shifted, axis=0) - np.min(shifted, axis=0)

@@ -1,0 +1,209 @@
+"""Random crops for training: functions of an image and a seed, for `sampler.batches(..., augment=)`."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tfdml._core.checks import require
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_TRIES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomCrop:
+    """A crop at a random place, mirrored with probability 1/2.
+
+    All (H - height + 1)(W - width + 1) places in an image of H x W are equally likely.
+
+    Args:
+        size: side of the square crop, or `(height, width)`.
+        mirror: whether half of the crops are mirrored from left to right.
+
+    Returns:
+        A function of an image `(H, W, channels)` and a seed `(2,)`, integers, that returns an image `(height, width,
+        channels)` of the same type. An image smaller than the crop is an error.
+
+    Raises:
+        ValueError: a size below 1.
+    """
+
+    size: int | tuple[int, int]
+    mirror: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self):
+        as_sides("size", self.size)
+
+    def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+        """The crop."""
+        size, bits = as_sides("size", self.size), _bits(seed, 3)
+        image = _as_image(image, size)
+        return _mirrored(_crop(image, _corner(image, size, bits[:2]), size), bits[2], self.mirror)
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomResizedCrop:
+    """A crop of random area and aspect ratio at a random place, resized, and mirrored with probability 1/2.
+
+    Share of the area uniform in `area`; the logarithm of width / height uniform in that of `aspect`; height and width
+    rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none fits, the
+    largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized bilinearly
+    with antialiasing.
+
+    Args:
+        size: side of the square result, or `(height, width)`.
+        area: smallest and largest share of the image's area.
+        aspect: smallest and largest width / height.
+        mirror: whether half of the crops are mirrored from left to right.
+
+    Returns:
+        A function of an image `(any, any, channels)` and a seed `(2,)`, integers, that returns an image `(height,
+        width, channels)` of the same type; integers are rounded.
+
+    Raises:
+        ValueError: a size below 1, shares outside (0, 1], an aspect ratio that is not positive, or bounds in the wrong
+            order.
+
+    Source: Szegedy et al., Going Deeper with Convolutions, CVPR 2015, section 6; the ten draws and the centered crop
+    are those of `torchvision.transforms.RandomResizedCrop`.
+    """
+
+    size: int | tuple[int, int]
+    area: tuple[float, float] = dataclasses.field(default=(0.08, 1.0), kw_only=True)
+    aspect: tuple[float, float] = dataclasses.field(default=(3 / 4, 4 / 3), kw_only=True)
+    mirror: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self):
+        as_sides("size", self.size)
+        require(0 < self.area[0] <= self.area[1] <= 1, f"area={self.area!r}", "0 < smallest <= largest <= 1")
+        require(0 < self.aspect[0] <= self.aspect[1] < math.inf, f"aspect={self.aspect!r}", "0 < smallest <= largest")
+
+    def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+        """The resized crop."""
+        image, bits = _as_image(image), _bits(seed, 2 * _TRIES + 3)
+        corner, sides = self._place(image, bits)
+        return _mirrored(_resized(_crop(image, corner, sides), as_sides("size", self.size)), bits[-1], self.mirror)
+
+    def _place(self, image, bits):
+        """Upper left corner and sides of the crop, int32 `(2,)` each."""
+        import tensorflow as tf
+
+        sides, fits = self._draws(tf.shape(image)[:2], bits[: 2 * _TRIES])
+        random = sides[tf.argmax(fits)]
+        centered = self._centered(tf.shape(image)[:2])
+        chosen = tf.where(tf.reduce_any(fits), random, centered)
+        corner = _corner(image, chosen, bits[2 * _TRIES : 2 * _TRIES + 2])
+        return tf.where(tf.reduce_any(fits), corner, (tf.shape(image)[:2] - centered) // 2), chosen
+
+    def _draws(self, whole, bits):
+        """Sides `(tries, 2)` of random crops, and whether they fit inside the image."""
+        import tensorflow as tf
+
+        area, position = tf.split(_unit(bits), 2)
+        area = (self.area[0] + area * (self.area[1] - self.area[0])) * tf.cast(tf.reduce_prod(whole), tf.float64)
+        low, high = math.log(self.aspect[0]), math.log(self.aspect[1])
+        aspect = tf.exp(low + position * (high - low))
+        sides = tf.cast(tf.round(tf.sqrt(tf.stack([area / aspect, area * aspect], axis=1))), tf.int32)
+        return sides, tf.reduce_all((sides >= 1) & (sides <= whole), axis=1)
+
+    def _centered(self, whole):
+        """Sides of the largest crop of an aspect ratio in `aspect` that is the nearest to the image's."""
+        import tensorflow as tf
+
+        height, width = tf.unstack(tf.cast(whole, tf.float64))
+        sides = tf.stack([tf.minimum(height, width / self.aspect[0]), tf.minimum(width, height * self.aspect[1])])
+        return tf.cast(tf.maximum(tf.round(sides), 1.0), tf.int32)
+
+
+def chain(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
+    """One augmentation after another, each with its own seed, `tf.random.fold_in(seed, place)`.
+
+    Args:
+        *augmentations: functions of an example and a seed.
+
+    Returns:
+        Function of an example and a seed `(2,)`; without augmentations, the example as it is.
+    """
+
+    def augment(example: Any, seed: "tf.Tensor") -> Any:
+        import tensorflow as tf
+
+        for place, part in enumerate(augmentations):
+            example = part(example, tf.random.fold_in(seed, tf.constant(place, tf.int64), alg="philox"))
+        return example
+
+    return augment
+
+
+def as_sides(name: str, value: Any) -> tuple[int, int]:
+    """A side or `(height, width)` as a tuple of two.
+
+    Raises:
+        ValueError: not one or two whole numbers of at least 1.
+    """
+    sides = tuple(value) if isinstance(value, tuple | list) else (value, value)
+    whole = all(isinstance(side, numbers.Integral) and not isinstance(side, bool) for side in sides)
+    require(len(sides) == 2 and whole and min(sides) >= 1, f"{name}={value!r}", "a positive side or (height, width)")
+    return sides
+
+
+def _as_image(image, size=(1, 1)):
+    """The image as a tensor; raises a ValueError for another number of axes, or sides known to be below `size`."""
+    import tensorflow as tf
+
+    image = tf.convert_to_tensor(image)
+    sides = zip(image.shape[:2], size, strict=True) if image.shape.rank == 3 else [(0, 1)]
+    large = all(have is None or have >= need for have, need in sides)
+    require(large, f"an image of shape {image.shape}", f"(height, width, channels) of at least {size[0]} x {size[1]}")
+    return image
+
+
+def _bits(seed, count):
+    """`count` random integers, uniform over int64."""
+    import tensorflow as tf
+
+    return tf.random.stateless_uniform((count,), seed, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+
+
+def _unit(bits):
+    """int64 as float64 in [0, 1], the integers in their order."""
+    import tensorflow as tf
+
+    return tf.cast(bits, tf.float64) * 2.0**-64 + 0.5
+
+
+def _corner(image, size, bits):
+    """The upper left corner of a crop, int32 `(2,)`: all places are equally likely."""
+    import tensorflow as tf
+
+    room = tf.cast(tf.shape(image)[:2] - size, tf.int64)
+    text = ["Received an image of shape ", tf.shape(image), " and a crop of ", size, ", expected an image not smaller."]
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(room >= 0), text)]):
+        return tf.cast(tf.math.floormod(bits, tf.maximum(room, 0) + 1), tf.int32)
+
+
+def _crop(image, corner, size):
+    import tensorflow as tf
+
+    crop = tf.slice(image, tf.concat([corner, [0]], 0), tf.concat([size, [-1]], 0))
+    known = size if isinstance(size, tuple) else (None, None)
+    return tf.ensure_shape(crop, (*known, image.shape[2]))
+
+
+def _resized(image, size):
+    """Resized, of the same type."""
+    import tensorflow as tf
+
+    pixels = tf.image.resize(image, size, antialias=True)
+    return tf.saturate_cast(tf.round(pixels) if image.dtype.is_integer else pixels, image.dtype)
+
+
+def _mirrored(image, bits, mirror):
+    """The image, mirrored if it may be and the bits are negative."""
+    import tensorflow as tf
+
+    return tf.cond(bits < 0, lambda: tf.reverse(image, [1]), lambda: image) if mirror else image

@@ -1,0 +1,208 @@
+"""Decoding of image files to upright RGB pixels, or to an error message."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml.datasets.images import MAX_SCANS, headers
+from tfdml.datasets.images.bytes import between, little, read, size_of, spells, to_bytes
+from tfdml.datasets.images.exif import orientation, upright
+from tfdml.datasets.images.plain import is_plain
+
+_PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
+_BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
+_SCANS = f" scans, expected at most {MAX_SCANS}. Save the JPEG without progressive scans."
+_READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
+# Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
+_FILL = b"\xaa\x55" * 32
+_DCT_METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
+_JPEG = b"\xff\xd8\xff"  # the first bytes
+_PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
+
+
+def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+    """The image; raises an `InvalidArgumentError` with the reason if there is one."""
+    with tf.control_dependencies([tf.debugging.Assert(problem == "", [tf.strings.join(["Received ", problem])])]):
+        return tf.identity(image)
+
+
+_LIMIT = tf.TensorSpec((), tf.int64)
+
+
+def decoded(
+    file: tf.Tensor, max_bytes: int, max_pixels: int, inverse_dct: Literal["accurate", "fast"] = "accurate"
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
+
+    The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
+    palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first frame of an animation
+    is read, and bytes after the image are ignored. A JPEG whose data end early is rejected, even with an end mark.
+
+    Args:
+        file: a string `()`, the content of the file.
+        max_bytes: maximum size of the file.
+        max_pixels: maximum of width times height, checked in the header before anything is decoded.
+        inverse_dct: of a JPEG: "accurate" gives the pixels of Pillow and OpenCV, "fast" TensorFlow's approximation.
+
+    Returns:
+        A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or one
+        black pixel.
+
+    Raises:
+        tf.errors.InvalidArgumentError: TensorFlow's decoder cannot read the file.
+    """
+    file = tf.convert_to_tensor(file)
+    limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
+    whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1], inverse_dct), _no_plain)
+    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _PARSERS[inverse_dct](file, *limits))
+
+
+def _no_plain():
+    return False, _black()
+
+
+def _jpeg(file, inverse_dct):
+    """RGB pixels of a JPEG file."""
+    return tf.io.decode_jpeg(file, channels=3, dct_method=_DCT_METHODS[inverse_dct])
+
+
+def _plain(file, max_pixels, inverse_dct):
+    """Whether a plain JPEG is whole and not too large, and its pixels."""
+    height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
+    image = tf.cond(height * width <= max_pixels, lambda: _jpeg(file, inverse_dct), _black)
+    return (height * width <= max_pixels) & ~_ends_gray(image), image
+
+
+def _black():
+    return tf.zeros((1, 1, 3), tf.uint8)
+
+
+def _decoded(inverse_dct, file, max_bytes, max_pixels):
+    """`decoded` for every file."""
+    size = tf.cast(tf.strings.length(file), tf.int64)
+    data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
+    kind = _kind(data)
+    header = tf.switch_case(kind, [lambda read=read: read(file, data) for read in _READERS])
+    problem = _first_reason(
+        (size > max_bytes, [size, " bytes, expected at most ", max_bytes, ". Send a smaller file."]),
+        (kind == 0, [size, " bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."]),
+        (header.scans > MAX_SCANS, [header.scans, _SCANS]),
+        (tf.minimum(header.width, header.height) < 1, [_BROKEN]),
+        (
+            header.width > max_pixels // tf.maximum(header.height, 1),  # the product may exceed int64
+            [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
+        ),
+    )
+    image = tf.cond(problem == "", lambda: _pixels(header.still, data, inverse_dct), _black)
+    cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame, inverse_dct), lambda: False)
+    problem = tf.where(cut, _BROKEN, problem)
+    return problem, upright(image, orientation(data, header.exif))
+
+
+_PARSERS = {
+    method: tf.function(
+        partial(_decoded, method),
+        input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT],
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
+    for method in _DCT_METHODS
+}
+
+
+def _first_reason(*reasons):
+    """The text of the first `(condition, parts of the text)` whose condition holds; empty if none does."""
+    found = tf.constant("")
+    for condition, parts in reversed(reasons):
+        text = tf.strings.join([part if isinstance(part, str) else tf.strings.as_string(part) for part in parts])
+        found = tf.where(condition, text, found)
+    return found
+
+
+def _kind(data):
+    """Index into `_READERS` by the first bytes of the file, int32; a space stands for any byte."""
+    starts = (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")
+    table = np.array([list(start.ljust(12)) for start in starts])
+    same = tf.reduce_all((read(data, 0, 12) == table) | (table == ord(" ")), axis=1)
+    return tf.reduce_sum(tf.cast(same, tf.int32) * tf.range(1, 1 + len(starts)))
+
+
+def _pixels(still, data, inverse_dct):
+    """RGB pixels of one image."""
+    return tf.cond(spells(data, 0, _JPEG), lambda: _jpeg(still, inverse_dct), lambda: _pixels_of_others(still, data))
+
+
+def _pixels_of_others(still, data):
+    """RGB pixels of an image that is not a JPEG."""
+
+    def decode(channels):
+        image = tf.io.decode_image(still, channels=channels, expand_animations=False)
+        image.set_shape((None, None, None))
+        return image[..., :3]
+
+    webp = spells(data, 0, b"RIFF")  # TensorFlow does not drop the alpha of a WebP when asked for three channels.
+    image = tf.cond(webp, lambda: decode(0), lambda: decode(3))
+    indexed = spells(data, 0, b"BM") & (little(data, 28, 2) == 8)  # TensorFlow reads palette indexes as gray.
+    return tf.cond(indexed, lambda: tf.gather(_bmp_palette(data), tf.cast(image[..., 0], tf.int32)), lambda: image)
+
+
+def _bmp_palette(data):
+    blue_green_red = tf.reshape(read(data, 14 + little(data, 14, 4), 4 * 256), (256, 4))
+    return tf.cast(blue_green_red[:, 2::-1], tf.uint8)
+
+
+def _is_cut(image, file, data, frame, inverse_dct):
+    """Whether the data of a JPEG end before its image is complete.
+
+    libjpeg fills the missing part before an end mark with gray. To tell it from gray in the image, the file is decoded
+    again with bytes inserted before the end mark: they change the image only if the decoder still expects data. Images
+    that do not end in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
+    """
+
+    def changes():
+        end = headers.jpeg_end(*headers.jpeg_markers(data, frame))
+        padded = tf.strings.join([between(file, 0, end), _PADDING, between(file, end, size_of(data))])
+        return tf.reduce_any(_jpeg(padded, inverse_dct) != image)
+
+    return tf.cond((frame >= 0) & _ends_gray(image), changes, lambda: False)
+
+
+def _ends_gray(image):
+    """Whether the last pixel is what libjpeg fills in for missing data: of RGB and gray; CMYK; YCCK."""
+    return tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))
+
+
+def load_batch(
+    load: Callable[..., tuple[tf.Tensor, tf.Tensor]], parts: tuple[tf.Tensor, ...], shape: tuple[int, int, int]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Images of a batch of files, and the reasons why some of them have none.
+
+    In a graph only a dataset can skip elements that raise an error: a dataset of all rows runs here and leaves out the
+    rows that failed.
+
+    Args:
+        load: function of one row of `parts` that returns a reason, a string `()` that is empty if there is none, and
+            uint8 pixels of `shape`.
+        parts: the files `(batch,)`, and other tensors of the same number of rows.
+        shape: shape of an image.
+
+    Returns:
+        uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`.
+    """
+    batch = tf.size(parts[0], out_type=tf.int64)
+
+    def one(row):
+        return row, *load(*(part[row] for part in parts))
+
+    rows = tf.data.Dataset.range(batch).map(one, num_parallel_calls=_PARALLEL_FILES).ignore_errors()
+    # The batch is never empty, even if every row fails.
+    last = tf.data.Dataset.from_tensors((batch, "", tf.zeros(shape, tf.uint8)))
+    done, problems, images = rows.concatenate(last).batch(batch + 1).get_single_element()
+    black = tf.zeros((batch + 1, *shape), tf.uint8)
+    return (
+        tf.tensor_scatter_nd_update(black, done[:, None], images)[:-1],
+        tf.tensor_scatter_nd_update(tf.fill([batch + 1], _BROKEN), done[:, None], problems)[:-1],
+    )

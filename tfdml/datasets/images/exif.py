@@ -1,0 +1,52 @@
+"""Orientation of a photograph: the Exif tag 0x0112, and the corresponding rotation.
+
+Source: CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2.
+"""
+
+import tensorflow as tf
+
+from tfdml.datasets.images.bytes import big, little, read_at, size_of, spells
+
+_ORIENTATION, _SHORT, _ENTRY = 0x0112, 3, 12
+# For each value 0 to 8: first swap the axes, then reverse the order of rows, then of columns.
+_SWAP = (False, False, False, False, False, True, True, True, True)
+_REVERSE_ROWS = (False, False, False, True, True, False, False, True, True)
+_REVERSE_COLUMNS = (False, False, True, True, False, False, True, True, False)
+
+
+def orientation(data: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """The orientation, 1 to 8, int64; 1 if there is none or it cannot be read.
+
+    Args:
+        data: bytes from `to_bytes`.
+        start: position of the TIFF header in an Exif block, negative for none.
+    """
+    return tf.cond(start < 0, lambda: tf.constant(1, tf.int64), lambda: _tag(data, start))
+
+
+def _tag(data, start):
+    order = spells(data, start, b"MM\x00*")
+    known = order | spells(data, start, b"II*\x00")
+
+    def number(place, count):
+        return tf.where(order, big(data, place, count), little(data, place, count))
+
+    first = start + number(start + 4, 4)
+    count = tf.where(known, tf.minimum(number(first, 2), (size_of(data) - first) // _ENTRY), 0)
+    entries = first + 2 + _ENTRY * tf.range(tf.maximum(count, 0))
+    heads = read_at(data, entries[:, None] + tf.range(4, dtype=tf.int64))
+    heads = tf.where(order, heads[:, 0::2] * 256 + heads[:, 1::2], heads[:, 0::2] + heads[:, 1::2] * 256)
+    ours = tf.where(tf.reduce_all(heads == [_ORIENTATION, _SHORT], axis=1), entries, size_of(data))
+    value = number(tf.reduce_min(tf.concat([ours, size_of(data)[None]], 0)) + 8, 2)
+    return tf.where((value >= 1) & (value <= 8), value, 1)
+
+
+def upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """An image `(height, width, channels)` rotated according to its orientation."""
+
+    def rotated():
+        swapped = tf.cond(tf.gather(_SWAP, orientation), lambda: tf.transpose(image, (1, 0, 2)), lambda: image)
+        reverse = tf.stack([tf.gather(_REVERSE_ROWS, orientation), tf.gather(_REVERSE_COLUMNS, orientation)])
+        return tf.reverse(swapped, tf.where(reverse)[:, 0])
+
+    return tf.cond(orientation == 1, lambda: image, rotated)

@@ -1,0 +1,211 @@
+"""Headers of image files by format, and the part of the file that holds the image.
+
+The first frame of an animation is cut out before it is decoded: TensorFlow 2.20 decodes all frames of a GIF to return
+the first one, and writes out of bounds for an animated WebP.
+
+Sources: W3C, PNG (third edition), sections 5 and 11; CompuServe, GIF89a; Microsoft, BITMAPINFOHEADER; RFC 9649 (WebP);
+ITU-T T.81 (JPEG), annex B.
+"""
+
+import typing
+
+import tensorflow as tf
+
+from tfdml.datasets.images import MAX_SCANS
+from tfdml.datasets.images.bytes import between, big, little, read, read_at, size_of, spells
+
+_NOT_FOUND = 2**62  # position of a block that has not been found
+_MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
+_MAX_SEGMENT = 2**16 + 2  # bytes of a segment of a JPEG with its marker
+_BLOCKS_PER_STEP = 64  # number of blocks of equal length that are skipped in one step
+_BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
+
+
+class Header(typing.NamedTuple):
+    """Contents of a header.
+
+    Attributes:
+        width, height: pixels, int64; 0 if the header cannot be read.
+        still: string, the bytes to decode.
+        exif: position of the TIFF header in the Exif block, int64; -1 for none.
+        frame: position of the frame header of a JPEG, int64; -1 for none.
+        scans: number of scans of a JPEG before its end mark, int64; 0 for other files.
+    """
+
+    width: tf.Tensor
+    height: tf.Tensor
+    still: tf.Tensor
+    exif: tf.Tensor
+    frame: tf.Tensor
+    scans: tf.Tensor
+
+
+def _header(width, height, still, exif=-1, frame=-1, scans=0):
+    width, height, exif, frame, scans = (tf.cast(value, tf.int64) for value in (width, height, exif, frame, scans))
+    return Header(width, height, still, exif, frame, scans)
+
+
+def unknown(file, data):
+    """A file of a format that is not read."""
+    return _header(0, 0, file)
+
+
+def _walk(condition, step, *start):
+    """`tf.while_loop` over int64 numbers, with at most `_MAX_BLOCKS` steps."""
+    return tf.while_loop(condition, step, [tf.cast(value, tf.int64) for value in start], maximum_iterations=_MAX_BLOCKS)
+
+
+def png(file, data):
+    """IHDR comes first. An eXIf chunk is read if it precedes the image data."""
+
+    def step(place, exif):
+        length, name = big(data, place, 4), place + 4
+        exif = tf.where(spells(data, name, b"eXIf"), place + 8, exif)
+        last = (exif >= 0) | spells(data, name, b"IDAT")
+        return tf.where(last, size_of(data), place + 12 + length), exif
+
+    _, exif = _walk(lambda place, exif: place < size_of(data), step, 8, -1)
+    first = tf.cast(spells(data, 8, b"\x00\x00\x00\rIHDR"), tf.int64)
+    return _header(big(data, 16, 4) * first, big(data, 20, 4) * first, file, exif)
+
+
+def jpeg(file, data):
+    """libjpeg reads the size and also decodes the image, so size and image always agree."""
+
+    def step(place, exif, frame):
+        head = read(data, place, 10)
+        marker, length = head[1], head[2] * 256 + head[3]
+        is_exif = (marker == 0xE1) & tf.reduce_all(head[4:] == list(b"Exif\x00\x00")) & (exif < 0)
+        is_frame = (marker >= 0xC0) & (marker <= 0xCF) & (marker != 0xC4) & (marker != 0xC8) & (marker != 0xCC)
+        last = (head[0] != 0xFF) | is_frame | (marker == 0xDA) | (marker == 0xD9)
+        # Any marker may be preceded by fill bytes of 0xFF.
+        after = place + tf.where(marker == 0xFF, tf.ones_like(place), 2 + length)
+        frame = tf.where(is_frame & (head[0] == 0xFF), place, frame)
+        return tf.where(last, size_of(data), after), tf.where(is_exif, place + 10, exif), frame
+
+    _, exif, frame = _walk(lambda place, exif, frame: place < size_of(data), step, 2, -1, -1)
+    height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
+    scans, end_is_plain = _scans(data, frame)
+    whole = tf.cast((frame < 0) | (_are_all(data, frame, scans[:MAX_SCANS]) & end_is_plain), tf.int64)
+    return _header(width * whole, height * whole, file, exif, frame, tf.size(scans))
+
+
+def jpeg_markers(data, frame):
+    """Positions and codes of the markers after the frame header of a JPEG, with restarts and 0xFF in the data."""
+    frame = tf.maximum(frame, 0)
+    places = frame + tf.where(data[frame:-1] == 0xFF)[:, 0]
+    return places, tf.gather(data, places + 1)
+
+
+def jpeg_end(places, codes):
+    """Position of the first end mark (EOI); 0 if there is none."""
+    return tf.concat([places[codes == 0xD9], [0]], 0)[0]
+
+
+def _scans(data, frame):
+    """Positions of the scans before the first end mark, and whether this is the one where decoders end.
+
+    An end mark inside a segment, which decoders skip, would hide the scans after it. Where the frame header is not
+    found, the scans of the whole file are counted.
+    """
+    places, codes = jpeg_markers(data, frame)
+    end = tf.where(frame < 0, size_of(data), jpeg_end(places, codes))
+    is_segment = (codes >= 0xC0) & ((codes < 0xD0) | (codes > 0xD9)) & (codes < 0xFF)
+    near = places[is_segment & (places < end) & (places > end - _MAX_SEGMENT)]
+    lengths = read_at(data, near + 2) * 256 + read_at(data, near + 3)
+    return places[(codes == 0xDA) & (places < end)], tf.reduce_all(near + 2 + lengths <= end)
+
+
+def _are_all(data, frame, scans):
+    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0).
+
+    One scan may hold all of them; in a progressive file the last scans may be missing.
+    """
+    heads = read_at(data, scans[:, None] + tf.range(16, dtype=tf.int64))
+    components = heads[:, 4]
+    first, last, bits = (tf.gather(heads, 5 + 2 * components + k, axis=1, batch_dims=1) for k in range(3))
+    sent = tf.where(bits % 16 == 0, components * (last - first + 1), 0)
+    return tf.reduce_sum(sent) >= 64 * read_at(data, frame + 9)
+
+
+def gif(file, data):
+    """The size of the first frame, which is decoded without the surrounding screen.
+
+    A GIF is a list of blocks, extensions and frames, each with a chain of smaller blocks. A single loop visits both, so
+    that the number of its steps is bounded.
+    """
+
+    def step(place, chain, frame, end):
+        mark = read(data, place, 1)[0]
+        extension, image = (chain == _BETWEEN) & (mark == 0x21), (chain == _BETWEEN) & (mark == 0x2C)
+        head = tf.where(image, 11 + _color_table(read(data, place + 9, 1)[0]), 2)
+        after = place + tf.where(chain == _BETWEEN, head, _run_of_blocks(data, place, mark))
+        whole = (chain == _FRAME) & (mark == 0)
+        last = whole | ((chain == _BETWEEN) & ~extension & ~image)
+        frame, end = tf.where(image, place, frame), tf.where(whole, after, end)
+        chain = tf.where(mark == 0, tf.zeros_like(chain), chain)
+        chain = tf.where(image, chain + _FRAME, tf.where(extension, chain + _EXTENSION, chain))
+        return tf.where(last, size_of(data), after), chain, frame, end
+
+    begin = 13 + _color_table(read(data, 10, 1)[0])
+    _, _, frame, end = _walk(lambda place, *_: place < size_of(data), step, begin, _BETWEEN, 0, 0)
+    whole = tf.cast((end > 0) & (end <= size_of(data)), tf.int64)
+    still = tf.strings.join([between(file, 0, end * whole), b";"])
+    return _header(little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole, still)
+
+
+def _color_table(flags):
+    return tf.where(flags >= 128, 3 * 2 ** (flags % 8 + 1), 0)
+
+
+def _run_of_blocks(data, place, length):
+    """Bytes in the run of blocks of one length, usually 255, from `place`; 1 for the empty block that ends a chain."""
+    ahead = place + (length + 1) * tf.range(_BLOCKS_PER_STEP, dtype=tf.int64)
+    same = tf.cast(read_at(data, ahead) == length, tf.int64)
+    return tf.where(length == 0, tf.ones_like(length), (length + 1) * tf.reduce_sum(tf.math.cumprod(same)))
+
+
+def bmp(file, data):
+    """Uncompressed, with 8, 24 or 32 bits; the file is cut after its rows, since TensorFlow rejects further bytes."""
+    begin, width, height = little(data, 10, 4), little(data, 18, 4), little(data, 22, 4)
+    height = tf.minimum(height, 2**32 - height)  # negative if the rows are stored from top to bottom
+    bits, compression = little(data, 28, 2), little(data, 30, 4)
+    row = (bits // 8 * width + 3) // 4 * 4
+    known = ((bits == 8) | (bits == 24) | (bits == 32)) & ((compression == 0) | (compression == 3))
+    whole = tf.cast(known & (height <= (size_of(data) - begin) // tf.maximum(row, 1)), tf.int64)
+    return _header(width * whole, height * whole, between(file, 0, (begin + row * height) * whole))
+
+
+def webp(file, data):
+    """The first frame is copied to a separate file, without the surrounding canvas."""
+
+    def step(place, frame, exif):
+        length = little(data, place + 4, 4)
+        image = spells(data, place, b"VP8 ") | spells(data, place, b"VP8L")
+        into_frame = spells(data, place, b"ANMF") & (frame == _NOT_FOUND)
+        after = place + 8 + tf.where(into_frame, tf.constant(16, tf.int64), length + length % 2)
+        exif = tf.where(spells(data, place, b"EXIF"), place + 8, exif)
+        return after, tf.where(image, tf.minimum(frame, place), frame), exif
+
+    riff = 8 + little(data, 4, 4)
+    _, frame, exif = _walk(lambda place, frame, exif: place < riff, step, 12, _NOT_FOUND, -1)
+    length = little(data, frame + 4, 4)
+    end = frame + 8 + length + length % 2
+    width, height = _webp_size(data, frame)
+    whole = tf.cast((end <= riff) & (riff <= size_of(data)), tf.int64)
+    stream = between(file, frame * whole, end * whole)
+    still = tf.strings.join([b"RIFF", _four_bytes((end - frame) * whole + 4), b"WEBP", stream])
+    return _header(width * whole, height * whole, still, tf.where(spells(data, exif, b"Exif"), exif + 6, exif))
+
+
+def _webp_size(data, frame):
+    """Width and height of a lossy or a lossless bitstream, in 14 bits each."""
+    lossy, sizes = little(data, frame + 14, 4), little(data, frame + 9, 4)
+    width = tf.where(spells(data, frame, b"VP8 "), lossy % 2**14, sizes % 2**14 + 1)
+    return width, tf.where(spells(data, frame, b"VP8 "), lossy // 2**16 % 2**14, sizes // 2**14 % 2**14 + 1)
+
+
+def _four_bytes(number):
+    """A number as a string of four bytes, the least significant byte first."""
+    digits = number // [1, 2**8, 2**16, 2**24] % 256
+    return tf.strings.reduce_join(tf.gather([bytes([k]) for k in range(256)], digits))

@@ -1,0 +1,341 @@
+"""Labeled sets: what every function of `tfdml.datasets` returns, and what samplers, callbacks and metrics take."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_ids, require_whole
+from tfdml._core.memory_maps import is_on_disk, rows_on_disk
+from tfdml.datasets import splits
+from tfdml.datasets.cache import cached, fingerprint
+from tfdml.datasets.integrity import Verification, broken, verify
+from tfdml.datasets.readers.text import require_utf8
+from tfdml.datasets.summary import Description, describe
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabeledSet:
+    """Examples with their classes: image files, an array of images, or a source. Row i of every column is example i.
+
+    Samplers, evaluation, refresh callbacks and `tfdml.models.embed` take a set as it is:
+
+        sampler.batches(train)
+        tfdml.callbacks.RetrievalEvaluation(test)
+
+    Attributes:
+        labels: `(n,)` int64, an index into `class_names`.
+        class_names: tuple of str.
+        paths: `(n,)` str, image files; or None.
+        images: `(n, height, width, channels)`, an array or a memory map; or None.
+        source: object with `len(source)` and `source[row]`, such as a reader of records; or None.
+        boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
+        groups: `(n,)` int64, such as the camera or the sequence of an image; None without groups.
+        load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
+            attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
+        skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
+        protocol: the id under which numbers measured on this set are reported; None for data of your own.
+
+    Raises:
+        ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
+            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes; a path or a class
+            name that is not UTF-8.
+    """
+
+    labels: np.ndarray = field(metadata=COLUMN)
+    class_names: tuple[str, ...]
+    paths: np.ndarray | None = field(default=None, metadata=COLUMN)
+    images: np.ndarray | None = field(default=None, metadata=COLUMN)
+    source: Any = field(default=None, metadata=COLUMN)
+    boxes: np.ndarray | None = field(default=None, metadata=COLUMN)
+    groups: np.ndarray | None = field(default=None, metadata=COLUMN)
+    load: Callable[..., Any] | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+    protocol: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise the errors of the class."""
+        given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
+        require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
+        require_utf8("class_names", self.class_names)
+        labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
+        for name in _columns(self):
+            if len(getattr(self, name)) != len(labels):
+                raise ValueError(
+                    f"Received {len(getattr(self, name))} {name} and {len(labels)} labels, expected the same number."
+                )
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.class_names):
+            raise ValueError(
+                f"Received labels from {labels.min()} to {labels.max()} and {len(self.class_names)} class names, "
+                "expected indices into the names."
+            )
+        if self.paths is not None and self.load is None:
+            raise ValueError("Received paths without load, expected a function that reads a file: Preprocessing(...).")
+        if getattr(self.load, "boxes", False) and (self.boxes is None or self.source is not None):
+            raise ValueError(
+                f"Received a load that takes boxes, and {'no boxes' if self.boxes is None else 'a source'}, expected "
+                "paths or images with boxes. Pass boxes, or a load with boxes=False."
+            )
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.labels)
+
+    @property
+    def keys(self) -> Any:
+        """What `load` takes, example by example: paths, images or the source, with boxes where `load` takes them."""
+        keys = next(part for part in (self.paths, self.images, self.source) if part is not None)
+        return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
+
+    def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
+        """All examples once, in order, loaded in parallel.
+
+        Args:
+            batch_size: number of examples in a batch; the last batch may be shorter.
+
+        Returns:
+            A finite `tf.data.Dataset` of `(examples, labels)`.
+
+        Raises:
+            ValueError: no examples, or a batch size below 1.
+            tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
+        """
+        from tfdml.datasets import loading as _loading
+
+        self._require_batches(batch_size)
+        return _loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+
+    def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
+        """The examples that can be loaded, in order, in batches that do not depend on `start`.
+
+        A batch lacks those of its examples that cannot be loaded; a batch without any, or whose examples differ in
+        shape, is left out. `broken` gives the reasons.
+
+        Args:
+            batch_size: number of rows of a batch.
+            start: number of the first row, a multiple of `batch_size`.
+
+        Returns:
+            A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
+
+        Raises:
+            ValueError: no examples, or a batch size below 1.
+        """
+        from tfdml.datasets import loading as _loading
+
+        self._require_batches(batch_size)
+        return _loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
+
+    def examples(self) -> np.ndarray:
+        """All examples as one array `(n, ...)`, loaded as `batches` loads them: `set.take(rows).examples()` for some.
+
+        Raises:
+            ValueError: no examples.
+        """
+        if self.images is not None and self.load is None:
+            return np.asarray(self.images)
+        return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
+
+    def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
+        """The set of some examples, with the same classes.
+
+        Args:
+            rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.
+
+        Returns:
+            The set without a protocol: its numbers are not those of the whole set.
+        """
+        rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
+        return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
+
+    def classes(self, names: npt.ArrayLike) -> Self:
+        """The set of some classes; its labels are dense again, in the order of `class_names`.
+
+        Args:
+            names: class names, or numbers: indices into `class_names`.
+
+        Raises:
+            ValueError: an unknown class.
+        """
+        wanted = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
+        part = self.take(np.isin(self.labels, wanted))
+        return replace(
+            part,
+            labels=np.searchsorted(wanted, part.labels),
+            class_names=tuple(self.class_names[number] for number in wanted),
+        )
+
+    def split(
+        self, validation: float = 0.2, *, by: Literal["class", "image", "group"] = "class", seed: int = 0
+    ) -> tuple[Self, Self]:
+        """A training and a validation part, drawn at random.
+
+        * `by="class"`: no class is in both parts, as in retrieval of unseen classes; labels are dense in each part, and
+          `class_names` are those of the part.
+        * `by="image"`: each class is split, and both parts have all `class_names`. A class of c images gives the
+          validation part `validation * c` images, rounded at random up or down, and keeps at least one for training.
+          Images of a sequence may come into both parts; to prevent it, split by group.
+        * `by="group"`: no group is in both parts, and both parts have all `class_names`. A class whose groups are all
+          in the validation part has no image for training.
+
+        The draw depends on the seed and the class names (or group ids) only: another order of the classes, or more
+        examples of other classes, give the same parts. With `by="image"` it also depends on the order inside a class.
+
+        Args:
+            validation: share of the classes, images or groups in the validation part; both parts get at least one.
+            by: what is drawn.
+            seed: whole number.
+
+        Returns:
+            `(train, validation)`, without a protocol, each in the order of the set.
+
+        Raises:
+            ValueError: a share outside (0, 1), an unknown `by`, one class or one group only, no groups, or a validation
+                part without examples.
+        """
+        rows = splits.split(self, validation, by=by, seed=seed)
+        train, held_out = self.take(rows[0]), self.take(rows[1])
+        if by != "class":
+            return train, held_out
+        return train.classes(np.unique(train.labels)), held_out.classes(np.unique(held_out.labels))
+
+    def describe(self) -> Description:
+        """Counts, class sizes, groups and skipped files as a record that prints as a table and a histogram."""
+        return describe(self)
+
+    def verify(self, workers: int | None = None) -> Verification:
+        """Loads all examples, and lists those to leave out.
+
+            found = photos.verify()
+            print(found)
+            photos = photos.take(found.kept)
+
+        A row is listed, with the reason, if
+
+        * its file is missing or empty, or `load` fails on it: what is kept can be loaded in training;
+        * it loads to another shape than most;
+        * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
+          class, or anywhere in another class. In the latter case all rows with this content are listed, because it is
+          not known which label is right;
+        * its box is empty, or exceeds the upright image by more than one pixel. The image sizes of a source are not
+          known.
+
+        Progress is shown on a terminal.
+
+        Args:
+            workers: number of threads; None for the number of cores.
+
+        Returns:
+            `Verification` with `problems` and `kept`.
+
+        Raises:
+            ValueError: `workers` below 1.
+        """
+        return verify(self, workers)
+
+    def broken(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
+        """The examples that cannot be loaded, as `(row, name, reason)`; `verify` also looks for duplicates and boxes.
+
+        Args:
+            workers: number of threads; None for the number of cores.
+
+        Raises:
+            ValueError: `workers` below 1.
+        """
+        return broken(self, workers)
+
+    def fingerprint(self) -> str:
+        """A checksum that tells this set from others without loading it, for results that depend on it.
+
+        It depends on the labels and class names; on the paths, sizes and modification times of files; on the shape and
+        type of images in memory, and on a few of them; on the boxes; and on the settings of `load`, or its name if it
+        is a plain function. Of a source, only the number of rows is known.
+        """
+        return fingerprint(self)
+
+    def cached(self, folder: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> Self:
+        """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
+
+            train = train.cached("cache/train", load=view.uncropped)
+
+        The file takes `examples * height * width * channels` bytes of disk for uint8 images, and no main memory:
+        samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
+
+        If the folder has a cache of this set, it is used. A cache is reused if paths, sizes and modification times of
+        all files, boxes and settings of `load` are the same, some examples, loaded again, are equal, and all of its
+        files have the checksums in `SHA256SUMS`. Any other cache, also a damaged one, is replaced, with a warning.
+        The checksums are compared in this call only: the file is read once, at 1 to 2 GB per second of a core and not
+        faster than the disk. The folder is written in one step, also if several processes do it.
+
+        Args:
+            folder: a new folder, or one that holds a cache. Each part of a data set needs its own.
+            load: what is applied before the examples are written; None for the set's `load`. It must give the same
+                example every time: random augmentation belongs to the sampler.
+
+        Returns:
+            The set with a memory map as `images`, the same labels, names and groups, and without `paths`, `source`,
+            `load` and `boxes`, which refer to the original images.
+
+        Raises:
+            FileExistsError: a folder with other files, which stay as they are; the first one is named.
+            ValueError: a set without examples, or examples that are not arrays of numbers.
+            OSError: a missing file, a folder that cannot be written, or too little space on the disk.
+            tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
+        """
+        return cached(self, folder, load)
+
+    def _require_batches(self, batch_size):
+        require_whole("batch_size", batch_size, 1)
+        if not len(self):
+            raise ValueError("Received a set without examples, expected at least one. Check the rows or classes taken.")
+
+    def _class_number(self, name):
+        if isinstance(name, str) and name in self.class_names:
+            return self.class_names.index(name)
+        if isinstance(name, int) and 0 <= name < len(self.class_names):
+            return name
+        raise ValueError(f"Received the class {name!r}, expected a name, or a number below {len(self.class_names)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of a source."""
+
+    source: Any
+    rows: np.ndarray
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, row):
+        return self.source[int(self.rows[row])]
+
+    def __getitems__(self, rows):
+        rows = self.rows[rows].tolist()
+        many = getattr(self.source, "__getitems__", None)
+        return many(rows) if many else [self.source[row] for row in rows]
+
+
+def _columns(part):
+    """Names of the columns that a set has."""
+    names = [each.name for each in fields(part) if each.metadata.get("column")]
+    return [name for name in names if getattr(part, name) is not None]
+
+
+def _rows_of(values, rows):
+    if is_on_disk(values):
+        return rows_on_disk(values, rows)
+    if hasattr(values, "__array__"):
+        return values[rows]
+    return _Rows(values.source, values.rows[rows]) if isinstance(values, _Rows) else _Rows(values, rows)

@@ -1,0 +1,1 @@
+"""Photo patches: views of keypoints in photographs that wheels contain."""

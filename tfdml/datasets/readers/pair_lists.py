@@ -1,0 +1,123 @@
+"""Lists of pairs for verification, in the format of Labeled Faces in the Wild."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfdml._core.checks import require
+from tfdml.datasets.readers.text import read_utf8
+
+_FORM = """
+10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow
+Abel_Pacheco<tab>1<tab>4                          a matched pair: name, number, number
+Abdel_Madi_Shabneh<tab>1<tab>Dean_Barker<tab>1    a mismatched pair: name, number, name, number"""
+
+
+@dataclass(frozen=True, eq=False)
+class PairList:
+    """Pairs of images, and the fold of each pair.
+
+    Each image occurs once in `names`, so that it is embedded once:
+
+        x = embeddings_of([root / name for name in pairs.names])
+        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+
+    Attributes:
+        names: `(images,)` str, sorted paths below the folder of the images.
+        first, second: `(pairs,)` int64, the images of each pair, as indices into `names`.
+        same: `(pairs,)` booleans, whether both images show the same person.
+        folds: `(pairs,)` int64, from 0; None for a list without folds.
+    """
+
+    names: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    same: np.ndarray
+    folds: np.ndarray | None
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.same)
+
+
+def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
+    """The pairs of Labeled Faces in the Wild, in the order of the list.
+
+    * `pairs.txt`, View 2: the first line holds the number of folds and the number n of matched pairs per fold. For each
+      fold n lines of matched pairs follow, then n lines of mismatched pairs.
+    * `pairsDevTrain.txt` and `pairsDevTest.txt`, View 1: the first line holds n alone, and there are no folds.
+
+    A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. Images are not opened. Keep all pairs,
+    also those in which a detector finds no face: the folds of the protocol hold them.
+
+    Args:
+        path: the list.
+
+    Returns:
+        `PairList` with 6,000 pairs of 7,701 images for the original `pairs.txt`.
+
+    Raises:
+        ValueError: a list of another form or not in UTF-8, a name with a slash, or missing or additional pairs; the
+            error names the line.
+        OSError: the list cannot be read.
+
+    Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
+    Massachusetts, 2007.
+    """
+    header, *lines = [line.split() for line in read_utf8(path).splitlines()] or [[]]
+    while lines and not lines[-1]:
+        lines.pop()
+    folds, matched = _counts(path, header)
+    _require_all_pairs(path, len(lines), folds or 1, matched)
+    same = np.tile(np.repeat([True, False], matched), folds or 1)
+    read = {True: _matched, False: _mismatched}
+    pairs = [
+        read[kind](path, number, line) for number, (kind, line) in enumerate(zip(same.tolist(), lines, strict=True), 2)
+    ]
+    names, places = np.unique(np.array(pairs), return_inverse=True)
+    first, second = places.reshape(-1, 2).T
+    return PairList(names, first, second, same, np.repeat(np.arange(folds), 2 * matched) if folds else None)
+
+
+def _counts(path, header):
+    """Numbers of folds, None without folds, and of matched pairs per fold, from the first line."""
+    numbers = [int(word) for word in header if word.isdecimal()]
+    right = len(numbers) == len(header) in (1, 2) and min(numbers) > 0
+    _require_form(path, 1, header, right, "the numbers of folds and of matched pairs per fold, or the latter alone")
+    return numbers if len(numbers) == 2 else (None, numbers[0])
+
+
+def _require_all_pairs(path, lines, folds, matched):
+    expected = 2 * folds * matched
+    require(
+        lines == expected,
+        f"{str(path)!r} with {lines:,} pairs",
+        f"{expected:,}, which is {folds} times {matched:,} matched and {matched:,} mismatched pairs by its first line. "
+        "The list is incomplete, or folds are missing",
+    )
+
+
+def _matched(path, number, line):
+    right = len(line) == 3 and _is_image(*line[:2]) and _is_image(line[0], line[2])
+    _require_form(path, number, line, right, "a matched pair: name, number, number")
+    return [_name(line[0], line[1]), _name(line[0], line[2])]
+
+
+def _mismatched(path, number, line):
+    right = len(line) == 4 and _is_image(*line[:2]) and _is_image(*line[2:]) and line[0] != line[2]
+    _require_form(path, number, line, right, "a mismatched pair: name, number, another name, number")
+    return [_name(line[0], line[1]), _name(line[2], line[3])]
+
+
+def _require_form(path, number, line, right, expected):
+    require(right, f"line {number} of {str(path)!r}: {' '.join(line)!r}", f"{expected}, as in{_FORM}\n")
+
+
+def _is_image(person, number):
+    """Whether the two words name an image; a slash would lead to another folder."""
+    return number.isdecimal() and "/" not in person and person != ".."
+
+
+def _name(person, number):
+    return f"{person}/{person}_{int(number):04}.jpg"

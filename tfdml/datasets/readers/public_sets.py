@@ -1,0 +1,288 @@
+"""The four retrieval benchmarks of the papers, from their original files."""
+
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdml.datasets.labeled_set import LabeledSet
+from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.readers.text import read_utf8
+
+Loader = Callable[..., Any]
+
+# Images and classes of each part.
+COUNTS = {
+    "cub200-2011": {"train": (5_864, 100), "test": (5_924, 100)},
+    "cars196": {"train": (8_054, 98), "test": (8_131, 98)},
+    "sop": {"train": (59_551, 11_318), "test": (60_502, 11_316)},
+    "in-shop": {"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
+}
+_SPLITS = {"cub200-2011": "100-100", "cars196": "98-98", "sop": "11318-11316", "in-shop": "3997-3985"}
+
+_CUB_TREE = """
+CUB_200_2011/
+    images.txt  image_class_labels.txt  classes.txt  bounding_boxes.txt
+    images/001.Black_footed_Albatross/Black_Footed_Albatross_0001_796111.jpg ..."""
+_CARS_TREE = """
+cars196/
+    cars_annos.mat
+    car_ims/000001.jpg ...
+or
+    devkit/cars_meta.mat  devkit/cars_train_annos.mat  cars_test_annos_withlabels.mat
+    cars_train/00001.jpg ...  cars_test/00001.jpg ..."""
+_SOP_TREE = """
+Stanford_Online_Products/
+    Ebay_train.txt  Ebay_test.txt
+    bicycle_final/111085122871_0.JPG ..."""
+_IN_SHOP_TREE = """
+In-shop/
+    Eval/list_eval_partition.txt  Anno/list_bbox_inshop.txt
+    Img/img/WOMEN/Dresses/id_00000002/02_1_front.jpg ..."""
+
+
+def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet]:
+    """CUB-200-2011: birds; classes 1 to 100 for training, 101 to 200 for testing, with a box around each bird.
+
+    Args:
+        root: the folder `CUB_200_2011` of the original archive.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
+
+    Returns:
+        `(train, test)` with 5,864 and 5,924 images of 100 classes each.
+
+    Raises:
+        ValueError: a missing file, a damaged list, or other numbers of images or classes.
+
+    Source: Wah, Branson, Welinder, Perona, Belongie, The Caltech-UCSD Birds-200-2011 Dataset, 2011. Its terms allow
+    non-commercial research and education.
+    """
+    rows = _lists(root, _CUB_TREE, "images.txt", "image_class_labels.txt", "bounding_boxes.txt")
+    files, classes, boxes = (_columns(table, columns) for table, columns in zip(rows, (2, 2, 5), strict=True))
+    _require_same_ids(root, files, classes, boxes)
+    names = {int(number): name for number, name in _columns(_lists(root, _CUB_TREE, "classes.txt")[0], 2)}
+    x, y, width, height = np.array([row[1:] for row in boxes], dtype=np.float64).T
+    corners = np.stack([x, y, x + width, y + height], axis=1)
+    labels = np.array([int(label) for _, label in classes])
+    return _halves(
+        "cub200-2011",
+        load=load,
+        paths=_existing(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
+        classes=labels,
+        boxes=corners,
+        is_train=labels <= 100,
+        name_of=names.__getitem__,
+    )
+
+
+def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet]:
+    """Cars196: classes 1 to 98 for training, 99 to 196 for testing, with a box around each car.
+
+    Both forms of the original files are read: the combined one (`car_ims`, `cars_annos.mat`) and that of the
+    competition (`cars_train`, `cars_test`, `devkit`, `cars_test_annos_withlabels.mat`), whose two folders are joined.
+
+    Args:
+        root: the folder of these files.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
+
+    Returns:
+        `(train, test)` with 8,054 and 8,131 images of 98 classes each.
+
+    Raises:
+        ImportError: scipy, which reads the lists, is not installed.
+        ValueError: a missing file, or other numbers of images or classes.
+
+    Source: Krause, Stark, Deng, Fei-Fei, 3D Object Representations for Fine-Grained Categorization, 3dRR 2013.
+    """
+    folder = pathlib.Path(root)
+    if (folder / "cars_annos.mat").is_file():
+        rows, names = _mat(folder, "cars_annos.mat", "annotations"), _mat(folder, "cars_annos.mat", "class_names")
+        files = [_text(row["relative_im_path"]) for row in rows]
+    else:
+        parts = {"cars_train": "devkit/cars_train_annos.mat", "cars_test": "cars_test_annos_withlabels.mat"}
+        found = {name: _mat(folder, file, "annotations") for name, file in parts.items()}
+        rows, names = np.concatenate(list(found.values())), _mat(folder, "devkit/cars_meta.mat", "class_names")
+        files = [f"{name}/{_text(row['fname'])}" for name, part in found.items() for row in part]
+    corners = [[float(np.ravel(row[f"bbox_{side}"])[0]) for side in ("x1", "y1", "x2", "y2")] for row in rows]
+    labels = np.array([int(np.ravel(row["class"])[0]) for row in rows])
+    return _halves(
+        "cars196",
+        load=load,
+        paths=_existing(root, _CARS_TREE, files),
+        classes=labels,
+        boxes=np.array(corners),
+        is_train=labels <= 98,
+        name_of=lambda number: _text(names[number - 1]),
+    )
+
+
+def stanford_online_products(
+    root: str | os.PathLike[str], *, load: Loader | None = None
+) -> tuple[LabeledSet, LabeledSet]:
+    """Stanford Online Products: `Ebay_train.txt` for training, `Ebay_test.txt` for testing, without a common class.
+
+    Args:
+        root: the folder `Stanford_Online_Products` of the original archive.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
+
+    Returns:
+        `(train, test)` with 59,551 images of 11,318 classes and 60,502 images of 11,316 classes.
+
+    Raises:
+        ValueError: a missing file, a damaged list, or other numbers of images or classes.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
+    """
+    lists = [_columns(rows[1:], 4) for rows in _lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
+    rows = [row for part in lists for row in part]
+    return _halves(
+        "sop",
+        load=load,
+        paths=_existing(root, _SOP_TREE, [path for *_, path in rows]),
+        classes=np.array([int(label) for _, label, _, _ in rows]),
+        boxes=None,
+        is_train=np.repeat([True, False], [len(part) for part in lists]),
+        name_of=str,
+    )
+
+
+def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet, LabeledSet]:
+    """In-Shop Clothes Retrieval: items for training, and other items with query and gallery images.
+
+    The boxes belong to the 256 x 256 images of the original archive. Query and gallery share their labels, and no
+    image: measure them with `tfdml.metrics.retrieval(..., gallery=...)`.
+
+    Args:
+        root: the folder with `Eval`, `Anno` and `Img`.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
+
+    Returns:
+        `(train, query, gallery)` with 25,882 images of 3,997 items, 14,218 and 12,612 images of 3,985 items.
+
+    Raises:
+        ValueError: a missing file, a damaged list, an unknown status, or other numbers of images or items.
+
+    Source: Liu, Luo, Qiu, Wang, Tang, DeepFashion, CVPR 2016. Its terms allow non-commercial research and education.
+    """
+    partition, bounds = _lists(root, _IN_SHOP_TREE, "Eval/list_eval_partition.txt", "Anno/list_bbox_inshop.txt")
+    rows, boxes = _columns(partition[2:], 3), {row[0]: row[3:] for row in _columns(bounds[2:], 7)}
+    unknown = {status for *_, status in rows} - {"train", "query", "gallery"}
+    if unknown:
+        raise ValueError(f"Received status {unknown.pop()!r} of an image, expected train, query or gallery.")
+    missing = [file for file, *_ in rows if file not in boxes]
+    if missing:
+        raise ValueError(f"Received no box of {missing[0]} in list_bbox_inshop.txt, expected one per image.")
+    paths = _existing(root, _IN_SHOP_TREE, [f"Img/{file}" for file, *_ in rows])
+    items, statuses = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
+    corners = np.array([boxes[file] for file, *_ in rows], dtype=np.float64)
+    tested = np.unique(items[statuses != "train"])
+    return tuple(
+        _part(
+            "in-shop",
+            part,
+            load=load,
+            paths=paths[kept],
+            classes=items[kept],
+            boxes=corners[kept],
+            known=np.unique(items[kept]) if part == "train" else tested,
+        )
+        for part, kept in ((part, statuses == part) for part in ("train", "query", "gallery"))
+    )
+
+
+def _halves(name, *, load, paths, classes, boxes, is_train, name_of):
+    """The training and the test part; `is_train` is `(n,)` bool."""
+    kept = {"train": is_train, "test": ~is_train}
+    return tuple(
+        _part(
+            name,
+            part,
+            load=load,
+            paths=paths[rows],
+            classes=classes[rows],
+            boxes=None if boxes is None else boxes[rows],
+            known=np.unique(classes[rows]),
+            name_of=name_of,
+        )
+        for part, rows in kept.items()
+    )
+
+
+def _part(name, part, *, load, paths, classes, boxes, known, name_of=str):
+    """One part, its labels dense by the order of `known`, if it has the published numbers of images and classes."""
+    found, expected = (len(paths), len(np.unique(classes))), COUNTS[name][part]
+    if found != expected:
+        raise ValueError(
+            f"Received {found[0]:,} images of {found[1]:,} classes in the {part} part of {name}, expected "
+            f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set."
+        )
+    image = "full-image" if name != "in-shop" else "query-gallery"
+    split = _SPLITS[name] + ("-train" if part == "train" else "")
+    return LabeledSet(
+        paths=paths,
+        labels=np.searchsorted(known, classes).astype(np.int64),
+        class_names=tuple(name_of(label) for label in known.tolist()),
+        boxes=boxes,
+        load=load or Preprocessing(size=224),
+        protocol=f"{name}/{split}/{image}/v1",
+    )
+
+
+def _lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[list[str]]:
+    """The lines of text files."""
+    for name in names:
+        if not pathlib.Path(root, name).is_file():
+            raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
+    return [read_utf8(pathlib.Path(root, name)).splitlines() for name in names]
+
+
+def _columns(lines: Iterable[str], number: int) -> list[list[str]]:
+    """The words of each line that is not blank."""
+    rows = [line.split() for line in lines if line.strip()]
+    for row in rows:
+        if len(row) != number:
+            raise ValueError(f"Received a line of {len(row)} columns ({' '.join(row)!r}), expected {number}.")
+    return rows
+
+
+def _require_same_ids(root, *tables):
+    ids = [[row[0] for row in table] for table in tables]
+    if any(other != ids[0] for other in ids):
+        raise ValueError(f"Received root={os.fspath(root)!r} with lists of different images, expected one line each.")
+
+
+def _existing(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
+    """Paths below root, all of which are files; each folder is listed once."""
+    folder = pathlib.Path(root)
+    outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
+    if outside:
+        raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
+    there = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
+    missing = [file for file in files if os.path.basename(file) not in there[os.path.dirname(file)]]
+    if missing:
+        raise ValueError(
+            f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "
+            f"missing). Expected these files:{tree}"
+        )
+    return np.array([str(folder / file) for file in files])
+
+
+def _names(folder):
+    return os.listdir(folder) if folder.is_dir() else []
+
+
+def _mat(folder, name, variable):
+    from scipy.io import loadmat
+
+    if not (folder / name).is_file():
+        raise ValueError(f"Received root={str(folder)!r}, which has no {name}. Expected these files:{_CARS_TREE}")
+    return np.ravel(loadmat(folder / name)[variable])
+
+
+def _text(cell):
+    """The text in a cell of a MATLAB file, which nests arrays."""
+    while isinstance(cell, np.ndarray):
+        cell = np.ravel(cell)[0]
+    return str(cell)

@@ -1,0 +1,11 @@
+"""Embeddings of sets of any size, in memory and in files."""
+
+from tfdml.embedding.files import Embeddings, read_embeddings
+from tfdml.embedding.in_memory import embed
+from tfdml.embedding.to_disk import write_embeddings
+
+__all__ = ["Embeddings", "embed", "read_embeddings", "write_embeddings"]
+
+
+def __dir__():
+    return __all__

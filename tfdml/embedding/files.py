@@ -1,0 +1,259 @@
+"""Files of embeddings: a Parquet file, or a folder of `.npy` and `.csv` files."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfdml._core.atomic import as_writable_path, read_whole, require_replaceable
+from tfdml._core.checks import is_labeled_set, require
+from tfdml._core.checksums import SUMS, require_checksums, write_checksums
+from tfdml._core.json_files import parsed_json
+from tfdml._core.memory_maps import map_array
+from tfdml.embedding.in_memory import Problem
+
+_EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
+
+Parts = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Embeddings:
+    """Embeddings that `write_embeddings` wrote. Row i of every column is embedding i.
+
+    Attributes:
+        embeddings: `(n, dim)` float32; a memory map where they are in a folder.
+        rows: `(n,)` int64, row numbers in the set that was embedded.
+        paths: `(n,)` str, the files; None where the set has none.
+        labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
+        class_names: tuple of str, sorted; empty without labels.
+        skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
+    """
+
+    embeddings: np.ndarray
+    rows: np.ndarray
+    paths: np.ndarray | None
+    labels: np.ndarray | None
+    class_names: tuple[str, ...]
+    skipped: tuple[Problem, ...]
+
+    def __len__(self) -> int:
+        """Number of embeddings."""
+        return len(self.rows)
+
+
+def read_embeddings(path: str | os.PathLike) -> Embeddings:
+    """Read what `write_embeddings` wrote.
+
+    Raises:
+        FileNotFoundError: there are no embeddings at `path`.
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
+            at 1 to 2 GB per second of a core. Folders of earlier versions have none; their lengths are compared. In a
+            Parquet file, columns have checksums, and `skipped` has none.
+    """
+    path = Path(path).expanduser()
+    if path.suffix == ".parquet" and path.is_file():
+        return _read_parquet(path)
+    return read_whole(path, _read_folder)
+
+
+def as_target(path: str | os.PathLike) -> Path:
+    """A place where embeddings can be written without loss of other files.
+
+    Raises:
+        FileExistsError, ImportError, OSError, ValueError: see `write_embeddings`.
+    """
+    target = as_writable_path(path)
+    if target.suffix == ".parquet":
+        require_replaceable(target)
+        _require_embeddings(target)
+        return target
+    known = target.suffix not in (".npy", ".npz", ".csv", ".tsv")
+    require(known, f"path={str(path)!r}", "a .parquet file, or a folder for .npy and .csv files")
+    require_replaceable(target, listed_files)
+    return target
+
+
+def _require_embeddings(path):
+    """Raise a FileExistsError if a Parquet file is there that `write_embeddings` has not written."""
+    arrow, parquet = _arrow()
+    try:
+        schema = parquet.read_schema(path) if path.exists() else None
+    except (OSError, arrow.ArrowInvalid):
+        schema = arrow.schema([])
+    if schema is not None and not _are_embeddings(schema):
+        raise FileExistsError(
+            f"Received path={str(path)!r}, a file other than embeddings, expected a new name or earlier embeddings. "
+            "Choose another path, or move the file."
+        )
+
+
+def _are_embeddings(schema):
+    """Whether the schema of a Parquet file is one that `write_embeddings` writes."""
+    types = {"row": "int64", "path": "string", "label": "string"}
+    vectors = [field.type for field in schema if field.name == "embedding"]
+    others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
+    is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
+    return b"skipped" in (schema.metadata or {}) and "row" in schema.names and others and is_matrix
+
+
+def listed_files(folder: Path) -> frozenset[str]:
+    """Names of the files of embeddings in a folder; empty where its tables are not those of embeddings."""
+    headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
+    is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
+    return frozenset({_EMBEDDINGS, *headers, SUMS}) if is_ours else frozenset()
+
+
+def _begins(path, columns):
+    """Whether the first line of a table names a `row` and only these columns."""
+    try:
+        with _opened(path, "r") as file:
+            names = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    return names[:1] == ["row"] and set(names) <= set(columns)
+
+
+def write(path: Path, data: Any, parts: Parts, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
+    """Write embeddings to a new Parquet file or folder.
+
+    Args:
+        path: a name that ends in `.parquet`, or a folder.
+        data: the set, which has the columns.
+        parts: embeddings `(kept, dim)` and rows `(kept,)`, one after the other.
+        shape: number and dim of the embeddings of all parts.
+        skipped: examples that could not be loaded.
+    """
+    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, parts, shape, skipped)
+
+
+def _columns(data, rows):
+    """The columns that describe some examples: name -> list."""
+    found = {"row": rows.tolist()}
+    if getattr(data, "paths", None) is not None:
+        found["path"] = data.paths[rows].tolist()
+    if is_labeled_set(data):
+        found["label"] = [data.class_names[label] for label in data.labels[rows]]
+    return found
+
+
+def _write_folder(folder, data, parts, shape, skipped):
+    folder.mkdir()
+    form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
+    with (folder / _EMBEDDINGS).open("wb") as file, _opened(folder / _EXAMPLES, "w") as text:
+        np.lib.format.write_array_header_1_0(file, form)
+        lines = csv.writer(text)
+        lines.writerow(_columns(data, np.arange(0)))
+        for embeddings, rows in parts:
+            file.write(np.ascontiguousarray(embeddings).data)
+            lines.writerows(zip(*_columns(data, rows).values(), strict=True))
+    with _opened(folder / _SKIPPED, "w") as text:
+        csv.writer(text).writerows([("row", "name", "reason"), *skipped])
+    write_checksums(folder)
+
+
+def _opened(path, mode):
+    return path.open(mode, newline="", encoding="utf-8")
+
+
+def _read_folder(folder):
+    if not (folder / _EMBEDDINGS).is_file():
+        raise FileNotFoundError(
+            f"Received path={str(folder)!r}, expected embeddings that write_embeddings wrote: a .parquet file, or a "
+            f"folder with {_EMBEDDINGS}."
+        )
+    if (folder / SUMS).is_file():
+        require_checksums(folder)
+    try:
+        return _embeddings(*_read_files(folder))
+    except (KeyError, OverflowError, TypeError, ValueError, csv.Error) as error:
+        received = f"Received path={str(folder)!r} with files that cannot be read ({error})"
+        raise ValueError(f"{received}, expected embeddings as they were written. Copy or write them again.") from error
+
+
+def _read_files(folder):
+    """The embeddings of a folder, its columns by name, and the lines of the examples that were skipped."""
+    names, *lines = _read_lines(folder / _EXAMPLES)
+    _, *skipped = _read_lines(folder / _SKIPPED)
+    columns = dict(zip(names, zip(*lines, strict=True), strict=True))
+    return map_array(folder / _EMBEDDINGS), columns, skipped
+
+
+def _read_lines(path):
+    """The lines of a table, all of them whole."""
+    with _opened(path, "r") as file:
+        text = file.read()
+    require(text.endswith("\n"), f"{path.name} whose last line has no end", "the file as it was written")
+    return csv.reader(io.StringIO(text, newline=""), strict=True)
+
+
+def _write_parquet(path, data, parts, shape, skipped):
+    arrow, parquet = _arrow()
+    kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
+    fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
+    schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
+    schema = schema.with_metadata({"skipped": json.dumps(skipped)})
+    with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
+        for embeddings, rows in parts:
+            vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
+            file.write_table(
+                arrow.table([*map(arrow.array, _columns(data, rows).values()), vectors], schema=file.schema)
+            )
+
+
+def _read_parquet(path):
+    arrow, parquet = _arrow()
+    try:
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        raise ValueError(
+            f"Received path={str(path)!r}, which is not a Parquet file: {error}. Write it again."
+        ) from error
+    names = file.schema_arrow.names
+    received = f"path={str(path)!r}, a Parquet file with the columns {', '.join(names)}"
+    require(_are_embeddings(file.schema_arrow), received, "a file that write_embeddings wrote")
+    try:
+        return _embeddings(*_read_columns(file))
+    except (arrow.ArrowException, KeyError, OSError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"Received path={str(path)!r}, which is damaged ({error}). Write it again.") from error
+
+
+def _read_columns(file):
+    """The embeddings of a Parquet file, its other columns by name, and the examples that were skipped."""
+    columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
+    require(not any(None in column for column in columns.values()), "empty cells", "a value in each")
+    vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
+    shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
+    skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
+    return np.concatenate(vectors).reshape(shape), columns, skipped
+
+
+def _arrow():
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError("A Parquet file is written and read by pyarrow: pip install tfdml[tables].") from error
+    return pyarrow, parquet
+
+
+def _embeddings(embeddings, columns, skipped):
+    shape = (len(columns["row"]), *embeddings.shape[1:2])
+    is_matrix = embeddings.dtype == np.float32 and embeddings.ndim == 2 and embeddings.shape == shape
+    require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
+    names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
+    return Embeddings(
+        embeddings=embeddings,
+        rows=np.array(columns["row"], np.int64),
+        paths=np.array(columns["path"]) if "path" in columns else None,
+        labels=labels.astype(np.int64) if "label" in columns else None,
+        class_names=tuple(names.tolist()),
+        skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
+    )

@@ -1,0 +1,169 @@
+"""Embeddings of a whole set, computed one batch at a time."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.progress import show_progress
+
+_BATCHES_PER_BLOCK = 16
+
+Problem = tuple[int, str, str]
+
+
+def embed(model: keras.Model, data: Any, *, batch_size: int = 256) -> np.ndarray:
+    """Embeddings of all examples of a set.
+
+    Args:
+        model: model of one output `(batch, dim)`.
+        data: a labeled set of `tfdml.datasets`, an array `(examples, ...)`, or anything else with a length that takes
+            an array of row numbers in brackets and returns these examples: a memory map, an HDF5 dataset.
+        batch_size: number of examples embedded at the same time.
+
+    Returns:
+        `(examples, dim)`, in the order of the set.
+
+    Raises:
+        ValueError: no examples, a batch size below 1, or a model of other outputs.
+    """
+    return embedder(data, batch_size)(model)
+
+
+def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[keras.Model], np.ndarray]:
+    """Function of a model that embeds the same rows of a set each time.
+
+    The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
+
+    Args:
+        data, batch_size: as for `embed`.
+        rows: row numbers; None for all.
+
+    Returns:
+        Function of a model that returns `(rows, dim)` embeddings.
+
+    Raises:
+        ValueError: a batch size below 1; when called, the errors of `embed`.
+    """
+    require_whole("batch_size", batch_size, 1)
+    if is_labeled_set(data):
+        dataset = functools.cache(lambda: (data if rows is None else data.take(rows)).batches(batch_size))
+        return lambda model: embed_batches(model, dataset())[0]
+    numbers = np.arange(len(data)) if rows is None else rows
+    batches = [numbers[start : start + batch_size] for start in range(0, len(numbers), batch_size)]
+    return lambda model: embed_batches(model, ((data[batch], batch) for batch in batches))[0]
+
+
+def embed_blocks(
+    model: keras.Model, data: Any, batch_size: int, start: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Embed a set, and leave out the rows of a labeled set that cannot be loaded. Progress is shown on a terminal.
+
+    Args:
+        model, data, batch_size: as for `embed`.
+        start: row to begin with, a multiple of `rows_per_block(batch_size)`.
+
+    Yields:
+        Embeddings `(kept, dim)` float32 and row numbers `(kept,)` of 16 batches; nothing where no row can be loaded.
+
+    Raises:
+        ValueError: an embedding that is not finite; the errors of `embed`.
+    """
+    size = rows_per_block(batch_size)
+    for _, batches in groupby(_loadable(data, batch_size, start), lambda batch: int(batch[1][0]) // size):
+        embeddings, rows = embed_batches(model, batches)
+        _require_finite(embeddings, rows)
+        show_progress("examples embedded", int(rows[-1]) + 1, len(data))
+        yield np.asarray(embeddings, np.float32), rows
+
+
+def embed_loadable(
+    model: keras.Model, data: Any, batch_size: int
+) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
+    """Embeddings `(kept, dim)` and rows `(kept,)` of the examples that can be loaded, and the others with reasons."""
+    blocks = list(embed_blocks(model, data, batch_size))
+    rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
+    skipped = problems(data, rows)
+    return np.concatenate([embeddings for embeddings, _ in blocks]), rows, skipped
+
+
+def rows_per_block(batch_size: int) -> int:
+    """Number of rows of the blocks of `embed_blocks`."""
+    require_whole("batch_size", batch_size, 1)
+    return batch_size * _BATCHES_PER_BLOCK
+
+
+def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
+    """Row, name and reason of the rows that are not among `rows`, those that were embedded.
+
+    Raises:
+        ValueError: there are none that were embedded.
+    """
+    missing = np.setdiff1d(np.arange(len(data)), rows)
+    if not len(missing):
+        return ()
+    reasons = {int(missing[row]): reason for row, _, reason in data.take(missing).broken()}
+    names = data.paths if data.paths is not None else np.arange(len(data))
+    other = "not loaded: another shape than the rest of its batch, or a temporary error"
+    skipped = tuple((row, str(names[row]), reasons.get(row, other)) for row in missing.tolist())
+    received = f"{len(data)} examples, none of which can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
+    require(len(rows) > 0, received, "at least one. Check the files and the load of the set")
+    return skipped
+
+
+def _loadable(data, batch_size, start):
+    """Batches `(examples, rows)`."""
+    if is_labeled_set(data):
+        return iter(data.loadable(batch_size, start))
+    parts = [np.arange(i, min(i + batch_size, len(data))) for i in range(start, len(data), batch_size)]
+    return ((data[part], part) for part in parts)
+
+
+def _require_finite(embeddings, rows):
+    finite = np.isfinite(embeddings).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"Received a model that gives row {rows[finite.argmin()]} an embedding that is not finite, expected "
+            "numbers. Look for a diverged model, or for examples with NaN."
+        )
+
+
+def embed_batches(model: keras.Model, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Embed a set, one batch at a time.
+
+    Args:
+        model: model of one output `(batch, dim)`.
+        batches: examples of a batch, and one label (or row number) per example.
+
+    Returns:
+        `(examples, dim)` embeddings and `(examples,)` labels, in the order of the batches.
+
+    Raises:
+        ValueError: no batch, or a model of other outputs.
+    """
+    parts = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
+    if not parts:
+        raise ValueError("Received a set without examples, expected at least one. Check its filters and files.")
+    embeddings, labels = zip(*parts, strict=True)
+    return np.concatenate(embeddings), np.concatenate(labels).reshape(-1)
+
+
+def _embed_batch(model, x, size):
+    """Embeddings `(size, dim)` of one batch.
+
+    On several replicas `predict_on_batch` gives the whole batch to each replica and returns the rows of all of them.
+    """
+    if keras.backend.backend() != "tensorflow":
+        x = keras.tree.map_structure(np.asarray, x)  # other backends do not take the tensors of a tf.data set
+    found = model.predict_on_batch(x)
+    if getattr(found, "ndim", None) != 2:
+        shapes = keras.tree.map_structure(np.shape, found)
+        raise ValueError(
+            f"Received a model of outputs {shapes}, expected one (batch, dim). Pass the part of it that embeds: "
+            "keras.Model(model.input, model.output[...]), or one of model.towers."
+        )
+    return found[:size]

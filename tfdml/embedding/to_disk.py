@@ -1,0 +1,159 @@
+"""Embeddings of a set of any size, written in parts that survive a kill."""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import require
+from tfdml._core.json_files import read_json
+from tfdml.embedding import files as embedding_files
+from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
+
+_RUN = "run.json"
+
+
+def write_embeddings(
+    model: keras.Model, data: Any, path: str | os.PathLike, *, batch_size: int = 256
+) -> tuple[Problem, ...]:
+    """Embed a set of any size to disk.
+
+        skipped = write_embeddings(model, photos, "photos.parquet")
+        found = read_embeddings("photos.parquet")
+
+    * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
+      class) and `embedding`. Any other path becomes a folder of `embeddings.npy`, which can be mapped into memory,
+      `examples.csv` with the columns `row`, `path` and `label`, and `skipped.csv`. A column that the set does not have
+      is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
+    * Examples that cannot be loaded are left out and returned with the reason.
+    * Every 16 batches are written to the folder `path + ".unfinished"`. If the process is killed, the same call resumes
+      there. The batches are those of a run without interruption, and so are the embeddings. At the end, the parts are
+      put together, `path` appears or is replaced in one step, and the folder is removed.
+    * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
+
+    Progress is shown on a terminal.
+
+    Args:
+        model: model of one output `(batch, dim)`: a Keras model, or the result of `tfdml.export.load`.
+        data: as for `tfdml.models.embed`.
+        path: `.parquet` file or folder to write. Earlier embeddings are replaced.
+        batch_size: number of examples embedded at the same time.
+
+    Returns:
+        `(row, name, reason)` of each example that could not be loaded.
+
+    Raises:
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        OSError: `path` cannot be written.
+        FileExistsError: a Parquet file at `path` that is something else, or a folder with a file that is not part of
+            embeddings, which is named.
+        ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
+            unfinished folder of another set, model or batch size.
+    """
+    target, size = embedding_files.as_target(path), rows_per_block(batch_size)
+    require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
+    folder = target.with_name(f"{target.name}.unfinished")
+    parts = _Parts(folder)
+    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    _begin(parts, run)
+    for embeddings, rows in embed_blocks(model, data, batch_size, start=parts.rows_done(size)):
+        parts.write(embeddings, rows, number=int(rows[0]) // size)
+    rows = parts.rows()
+    skipped = problems(data, rows)
+    listed = None if target.suffix == ".parquet" else embedding_files.listed_files
+    with atomic_write(target, listed) as new:
+        embedding_files.write(new, data, parts, (len(rows), parts.dim()), skipped)
+    parts.remove()
+    return skipped
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The parts of a run in a folder, of which one is in memory at a time: embeddings and rows."""
+
+    folder: Path
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for file in self.files():
+            yield _read_part(file)
+
+    def files(self) -> list[Path]:
+        """The parts, in the order of their rows."""
+        return sorted(self.folder.glob("[0-9]*.npz"))
+
+    def write(self, embeddings: np.ndarray, rows: np.ndarray, number: int) -> None:
+        with atomic_write(self.folder / f"{number:09}.npz") as new:
+            np.savez(new, embeddings=embeddings, rows=rows)
+
+    def remove(self) -> None:
+        """Remove the parts, and the folder if nothing else is in it."""
+        for file in [*self.files(), self.folder / _RUN]:
+            file.unlink()
+        with contextlib.suppress(OSError):  # a user's file is in it
+            self.folder.rmdir()
+
+    def rows_done(self, size: int) -> int:
+        """Number of rows before the first block that is missing."""
+        files = self.files()
+        return (int(files[-1].stem) + 1) * size if files else 0
+
+    def rows(self) -> np.ndarray:
+        """The rows that were embedded."""
+        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self)])
+
+    def dim(self) -> int:
+        """Numbers of an embedding."""
+        return next(iter(self))[0].shape[1]
+
+
+def _read_part(file):
+    """Embeddings `(kept, dim)` and rows `(kept,)` of a part."""
+    try:
+        with file.open("rb") as content, np.load(content, allow_pickle=False) as saved:
+            embeddings, rows = saved["embeddings"], saved["rows"]
+        is_part = rows.dtype == np.int64 and rows.ndim == 1 and embeddings.shape == (len(rows), *embeddings.shape[1:2])
+        require(is_part and embeddings.ndim == 2, "other arrays", "embeddings and their rows")
+    except Exception as error:  # Each damage fails in its own way.
+        received = f"Received {str(file)!r}, a part of an unfinished run that is damaged ({error})"
+        raise ValueError(f"{received}. Remove its folder to start over.") from error
+    return embeddings, rows
+
+
+def _begin(parts, run):
+    """Make the folder of the parts, or check that its parts are those of the same run."""
+    file = parts.folder / _RUN
+    if not parts.folder.exists() or (file.is_file() and not parts.files()):
+        with atomic_write(parts.folder, lambda folder: {_RUN}) as new:
+            new.mkdir()
+            (new / _RUN).write_text(json.dumps(run))
+    found = read_json(file) if file.is_file() else {}
+    other = [name for name in run if found.get(name) != run[name]]
+    received = f"an unfinished run in {str(parts.folder)!r} with another {' and another '.join(other)}"
+    require(not other, received, "the same. Finish that run, or remove the folder to start over")
+
+
+def _set_fingerprint(data):
+    """What tells a set, or an array, from others."""
+    if hasattr(data, "fingerprint"):
+        return data.fingerprint()
+    some = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
+    return hashlib.sha256(f"{len(data)} {some.dtype} {some.shape}".encode() + some.tobytes()).hexdigest()
+
+
+def _model_fingerprint(model):
+    """What tells a model from others: its own fingerprint, or the checksum of its weights."""
+    if hasattr(model, "fingerprint"):
+        return model.fingerprint
+    checksum = hashlib.sha256()
+    for weights in model.get_weights():
+        checksum.update(f"{weights.dtype} {weights.shape}".encode())
+        checksum.update(np.ascontiguousarray(weights).tobytes())
+    return checksum.hexdigest()

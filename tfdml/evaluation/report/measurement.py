@@ -1,0 +1,117 @@
+"""`evaluate`: all that is measured on a model and a set."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdml import metrics
+from tfdml._core.checks import require, require_seed, require_whole
+from tfdml._core.environment import environment
+from tfdml.evaluation.report.curves import drawn_queries, precision_recall_curve, recall_curve, similarity_histograms
+from tfdml.evaluation.report.error_analysis import (
+    Neighbors,
+    confusions,
+    hardest_queries,
+    label_suspects,
+    near_duplicates,
+)
+from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.records import Evaluation, Measured
+from tfdml.metrics.retrieval.default_ranks import default_ranks
+
+
+def evaluate(
+    model: Any,
+    data: Any,
+    *,
+    gallery: Any = None,
+    gallery_embeddings: Any = None,
+    k: int | Sequence[int] | None = None,
+    shown: int = 20,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> Evaluation:
+    """Retrieval of a set: metrics with intervals, curves, and the examples to look at.
+
+        found = tfdml.evaluate(model, test)
+        print(found)
+        found.save("test.json")
+        found.html("test.html")
+
+    Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine. The metrics
+    are those of `tfdml.metrics.retrieval`; docs/evaluation.md explains each part.
+
+    Args:
+        model: a Keras model of one output `(batch, dim)`, a model of two towers with `gallery`, or the embeddings
+            `(examples, dim)` themselves.
+        data: a labeled set of `tfdml.datasets`; with embeddings also `(examples,)` integer class ids.
+        gallery: the same, to search in; None to search in `data`.
+        gallery_embeddings: `(items, dim)`, with embeddings and `gallery`.
+        k: ranks of recall@k; None for those of 1, 2, 4 and 8 that a query has candidates for.
+        shown: number of hardest queries, confusions, near-duplicates and label suspects to keep, each.
+        batch_size: number of examples embedded at the same time.
+        seed: seed of the bootstrap, of the pairs in the histograms and of the queries in the precision-recall curve.
+
+    Returns:
+        `Evaluation`. It has the protocol of the set; `own-data/leave-one-out/exact-cosine/v1` where that is None, with
+        `query-gallery` in place of `leave-one-out` with a gallery.
+
+    Raises:
+        ValueError: embeddings that are not finite or all the same; labels that do not fit; a k above the size of the
+            gallery; no query with a relevant item, or only queries of one class; a gallery with other class names; an
+            option out of range.
+    """
+    require_whole("shown", shown, 0)
+    require_seed(seed)
+    queries, items = sides_of(model, data, gallery, gallery_embeddings, batch_size)
+    candidates = len(items.labels) - (queries is items)
+    values = values_per_query(queries, items, default_ranks(candidates) if k is None else k)
+    ranks = np.rint(1 / values["mrr"])
+    counted = ~np.isnan(ranks)
+    drawn = drawn_queries(ranks, seed)
+    neighbors = Neighbors(queries, items)
+    suspects, number = label_suspects(neighbors, shown)
+    return Evaluation(
+        protocol=_protocol(queries, items),
+        metrics={name: measured(value, queries.labels, seed) for name, value in values.items()},
+        queries=int(counted.sum()),
+        skipped=int((~counted).sum()),
+        items=len(items.labels),
+        classes=len(np.unique(queries.labels[counted])),
+        recall=recall_curve(ranks, candidates),
+        precision_recall=precision_recall_curve(queries, items, drawn),
+        curve_queries=len(drawn),
+        similarities=similarity_histograms(queries, items, seed),
+        hardest=hardest_queries(neighbors, ranks, shown),
+        confusions=confusions(neighbors, ranks, shown),
+        near_duplicates=near_duplicates(neighbors, shown),
+        label_suspects=suspects,
+        suspects=number,
+        seed=seed,
+        environment=environment(),
+        sets=(queries.data, items.data),
+    )
+
+
+def values_per_query(queries, items, k, *, metric="cosine"):
+    """Metrics per query: dict of `(queries,)`, with NaN for a query without a relevant item."""
+    other = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
+    options = {"metric": metric, "full_map": False, "per_query": True}
+    values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, **options)
+    require(
+        not np.isnan(values["mrr"]).all(),
+        f"{len(queries.labels)} queries without a relevant item",
+        "labels that are the same ids in queries and gallery, and classes of two examples",
+    )
+    return values
+
+
+def measured(values, labels, seed):
+    """The mean of values per query, NaN left out, as a `Measured`."""
+    return Measured(float(np.nanmean(values)), *metrics.bootstrap(values, labels, seed=seed))
+
+
+def _protocol(queries, items):
+    given = getattr(queries.data, "protocol", None)
+    return given or f"own-data/{'leave-one-out' if queries is items else 'query-gallery'}/exact-cosine/v1"

@@ -1,0 +1,200 @@
+"""The page of an evaluation: one HTML file that needs no other file, no script and no network."""
+
+import base64
+from html import escape
+from importlib.resources import files
+
+from tfdml.evaluation.report.figures import DARK, LIGHT, draw_precision_recall, draw_recall, draw_similarities, svg
+from tfdml.evaluation.report.thumbnails import thumbnails
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style>
+{style}</style>
+</head>
+"""
+
+
+def page(evaluation):
+    """The text of the page of an `Evaluation`."""
+    style = files("tfdml.evaluation.report").joinpath("page.css").read_text(encoding="utf-8")
+    sections = _sections(evaluation, _pictures(evaluation))
+    links = "".join(f'<li><a href="#{name}">{head}</a></li>' for name, (head, _) in sections.items())
+    parts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
+    return (
+        _HEAD.format(title=f"Evaluation: {escape(evaluation.protocol)}", style=style)
+        + f"<body>\n<header>\n<h1>Evaluation</h1>\n{_terms(evaluation.summary)}"
+        + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(parts)}</main>\n'
+        + "</body>\n</html>\n"
+    )
+
+
+def _sections(evaluation, pictures):
+    """Heading and content of each section, by its name in links."""
+    return {
+        "metrics": ("Metrics", _metrics(evaluation)),
+        "curves": ("Curves", _curves(evaluation)),
+        "hardest": ("Hardest queries", _hardest(evaluation, pictures)),
+        "confusions": ("Classes most confused", _confusions(evaluation)),
+        "duplicates": ("Near-duplicates", _duplicates(evaluation, pictures)),
+        "suspects": ("Suspected label errors", _suspects(evaluation, pictures)),
+        "conditions": ("Conditions", _terms({"seed": str(evaluation.seed), **evaluation.environment})),
+    }
+
+
+def _metrics(evaluation):
+    rows = [
+        (name, f"{100 * value:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
+        for name, (value, low, high) in evaluation.metrics.items()
+    ]
+    return _table("Means over the queries, in %", ("metric", "value", "95% interval over classes"), rows)
+
+
+def _curves(evaluation):
+    figures = (
+        (draw_recall, "Recall@k over k: share of the queries with a correct item among the first k.", _recall_text),
+        (draw_precision_recall, "Interpolated precision over recall, a mean over queries.", _precision_text),
+        (
+            draw_similarities,
+            "Similarities of positive and negative pairs: less overlap is better.",
+            _pairs_text,
+        ),
+    )
+    return '<div class="figures">' + "".join(_figure(evaluation, *each) for each in figures) + "</div>\n"
+
+
+def _recall_text(evaluation):
+    x, y = evaluation.recall
+    return ", ".join(f"{100 * y[i]:.1f}% at k = {x[i]:,.0f}" for i in (0, len(x) // 2, -1)) + "."
+
+
+def _precision_text(evaluation):
+    y = evaluation.precision_recall.y
+    shares = ", ".join(f"{100 * y[len(y) * i // 4]:.1f}% at recall {25 * i}%" for i in range(1, 4))
+    return f"{evaluation.curve_queries:,} queries: {shares}."
+
+
+def _pairs_text(evaluation):
+    edges, *counts = evaluation.similarities
+    centers = (edges[1:] + edges[:-1]) / 2
+    means = [f"{count @ centers / max(1, count.sum()):.2f}" for count in counts]
+    return f"Means: {means[0]} of {counts[0].sum():,} positive pairs, {means[1]} of {counts[1].sum():,} negative pairs."
+
+
+def _figure(evaluation, draw, caption, describe):
+    """A figure in two versions, of which the browser shows the one for its colors."""
+    light, dark = (_svg_uri(svg(draw, evaluation, theme)) for theme in (LIGHT, DARK))
+    return (
+        f'<figure><picture><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
+        f'<img src="{light}" alt="{caption}"></picture>'
+        f"<figcaption>{caption} {describe(evaluation)}</figcaption></figure>\n"
+    )
+
+
+def _svg_uri(text):
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _hardest(evaluation, pictures):
+    rows = [
+        _row(f"first correct at rank {found.rank:,}", found.query, found.neighbors, pictures)
+        for found in evaluation.hardest
+    ]
+    return _rows("Queries whose first correct item ranks last, each with its nearest neighbors.", rows)
+
+
+def _confusions(evaluation):
+    rows = [
+        (found.class_name, found.other, f"{found.errors:,} of {found.queries:,}", f"{found.errors / found.queries:.0%}")
+        for found in evaluation.confusions
+    ]
+    caption = "Queries of a class whose first neighbor has another class"
+    return _table(caption, ("class", "taken for", "queries", "share"), rows)
+
+
+def _duplicates(evaluation, pictures):
+    rows = [
+        _row("same class" if found.neighbor.relevant else "other class", found.query, [found.neighbor], pictures)
+        for found in evaluation.near_duplicates
+    ]
+    text = (
+        "The nearest pairs. The similarity of exact copies is 1; if their classes differ, one of the labels is wrong."
+    )
+    return _rows(text, rows, "pairs")
+
+
+def _suspects(evaluation, pictures):
+    rows = [
+        _row(f"{found.agreeing} neighbors agree on {found.suggested}", found.query, found.neighbors, pictures)
+        for found in evaluation.label_suspects
+    ]
+    return _rows(f"{evaluation.suspects:,} queries whose first three neighbors or more agree on another class.", rows)
+
+
+def _rows(text, rows, kind="queries"):
+    shown = f'<ol class="{kind}">\n{"".join(rows)}</ol>\n' if rows else "<p>None.</p>\n"
+    return f"<p>{escape(text)}</p>\n{shown}"
+
+
+def _row(note, query, neighbors, pictures):
+    """A query with its neighbors, an item of a list."""
+    tiles = "".join(_neighbor_tile(each, pictures[1]) for each in neighbors)
+    first = _tile("query", query, f"<b>{escape(query.class_name)}</b><br>{escape(note)}", pictures[0])
+    return f'<li><div class="tiles">{first}{tiles}</div></li>\n'
+
+
+def _neighbor_tile(neighbor, pictures):
+    kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
+    name = escape(neighbor.example.class_name)
+    caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
+    return _tile(kind, neighbor.example, caption, pictures)
+
+
+def _tile(kind, example, caption, pictures):
+    """An example with a caption; its name stands in for a picture."""
+    name = escape(example.name)
+    picture = f'<span class="name">{name}</span>'
+    if example.row in pictures:
+        alt = f"{escape(example.class_name)}, {name}"
+        picture = f'<img src="{pictures[example.row]}" alt="{alt}" title="{name}">'
+    return f'<figure class="{kind}">{picture}<figcaption>{caption}</figcaption></figure>'
+
+
+def _pictures(evaluation):
+    """Pictures of the queries and of the neighbors on the page: two dicts of row to data URI."""
+    queries, neighbors = set(), set()
+    for found in (*evaluation.hardest, *evaluation.label_suspects, *evaluation.near_duplicates):
+        queries.add(found.query.row)
+        listed = found.neighbors if hasattr(found, "neighbors") else [found.neighbor]
+        neighbors.update(each.example.row for each in listed)
+    data, gallery = evaluation.sets
+    if data is gallery:
+        return (thumbnails(data, queries | neighbors),) * 2
+    return thumbnails(data, queries), thumbnails(gallery, neighbors)
+
+
+def _terms(terms):
+    """A list of names and texts."""
+    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>\n" for name, text in terms.items())
+    return f"<dl>\n{lines}</dl>\n"
+
+
+def _table(caption, heads, rows):
+    """A table; the first cell of a row is its head."""
+    if not rows:
+        return "<p>None.</p>\n"
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>\n'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="table"><table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{lines}</tbody>\n</table></div>\n"
+    )

@@ -1,0 +1,87 @@
+"""Queries and gallery of an evaluation: embeddings, labels, and the sets that they come from."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml import models
+from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, require
+from tfdml.search.scores import l2_normalize
+
+
+class Side(NamedTuple):
+    """Queries or gallery.
+
+    Attributes:
+        vectors: `(n, dim)` float32 embeddings.
+        unit: the same, of norm 1.
+        labels: `(n,)` int64.
+        data: the labeled set, or None.
+    """
+
+    vectors: np.ndarray
+    unit: np.ndarray
+    labels: np.ndarray
+    data: Any
+
+    def class_name(self, label):
+        """The name of a class; its id as text without a labeled set."""
+        return str(label) if self.data is None else self.data.class_names[label]
+
+    def name(self, row):
+        """The file of an example; the row as text for other sets."""
+        return str(row) if getattr(self.data, "paths", None) is None else str(self.data.paths[row])
+
+
+def sides_of(model, data, gallery, gallery_embeddings, batch_size):
+    """The two `Side`s of an evaluation, twice the same one without a gallery; see `tfdml.evaluate`."""
+    if not hasattr(model, "predict_on_batch"):
+        require(
+            (gallery is None) == (gallery_embeddings is None),
+            f"{'no gallery' if gallery is None else 'a gallery'} and "
+            f"{'no gallery_embeddings' if gallery_embeddings is None else 'gallery_embeddings'}",
+            "both or neither",
+        )
+        return _both(_side(model, data, "embeddings"), gallery, gallery_embeddings)
+    require(gallery_embeddings is None, "a model and gallery_embeddings", "a model that embeds the gallery, or arrays")
+    towers = getattr(model, "towers", None)
+    require(towers is None or gallery is not None, "a model of two towers without gallery=", "queries and a gallery")
+    query, item = towers or (model, model)
+    return _both(_embedded(query, data, batch_size), gallery, _vectors(item, gallery, batch_size))
+
+
+def _both(queries, gallery, gallery_embeddings):
+    if gallery is None:
+        return queries, queries
+    items = _side(gallery_embeddings, gallery, "gallery_embeddings")
+    names = [side.data.class_names for side in (queries, items) if side.data is not None]
+    require(
+        len({tuple(each) for each in names}) < 2,
+        "queries and a gallery with other class names",
+        "the same names, to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)",
+    )
+    return queries, items
+
+
+def _embedded(model, data, batch_size):
+    return _side(_vectors(model, data, batch_size), data, "embeddings")
+
+
+def _vectors(model, data, batch_size):
+    """Embeddings of a labeled set by a model; None for no set."""
+    if data is None:
+        return None
+    require(
+        is_labeled_set(data),
+        f"a model and data of type {type(data).__name__}",
+        "a labeled set of tfdml.datasets, such as LabeledSet(images=, labels=, class_names=)",
+    )
+    return models.embed(model, data, batch_size=batch_size)
+
+
+def _side(embeddings, data, name):
+    """A `Side` from embeddings and a labeled set or an array of labels."""
+    vectors = as_vectors(embeddings, name)
+    labeled = is_labeled_set(data)
+    labels = as_ids(data.labels if labeled else data, "labels", len(vectors))
+    return Side(vectors, l2_normalize(vectors), labels, data if labeled else None)

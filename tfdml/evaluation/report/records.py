@@ -1,0 +1,209 @@
+"""What an evaluation has found: a record that prints as a table and is written as JSON and as a page."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml._core.atomic import atomic_write
+
+
+class Measured(NamedTuple):
+    """A mean over queries, and its 95% bootstrap interval over classes."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Curve(NamedTuple):
+    """Points of a curve: two float arrays `(points,)`."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+class Similarities(NamedTuple):
+    """Number of pairs in each bin of cosine similarity.
+
+    Attributes:
+        edges: `(bins + 1,)` similarities from -1 to 1.
+        positive: `(bins,)` counts of pairs of one class.
+        negative: `(bins,)` counts of pairs of two classes.
+    """
+
+    edges: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+
+
+class Example(NamedTuple):
+    """An example of a set: its row, its file (the row as text for other sets), and the name of its class."""
+
+    row: int
+    name: str
+    class_name: str
+
+
+class Neighbor(NamedTuple):
+    """An item of the gallery, its cosine similarity to the query, and whether it has the class of the query."""
+
+    example: Example
+    similarity: float
+    relevant: bool
+
+
+class HardQuery(NamedTuple):
+    """A query, the rank of its first relevant item, and its nearest neighbors."""
+
+    query: Example
+    rank: int
+    neighbors: tuple[Neighbor, ...]
+
+
+class Confusion(NamedTuple):
+    """Queries of a class whose first neighbor has another class: their number, and the number of queries."""
+
+    class_name: str
+    other: str
+    errors: int
+    queries: int
+
+
+class NearDuplicate(NamedTuple):
+    """A query and its nearest neighbor, where they are nearer than almost all others."""
+
+    query: Example
+    neighbor: Neighbor
+
+
+class LabelSuspect(NamedTuple):
+    """A query whose first `agreeing` neighbors all have the class `suggested`, which is not its own."""
+
+    query: Example
+    suggested: str
+    agreeing: int
+    neighbors: tuple[Neighbor, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation:
+    """Retrieval of a labeled set; it prints as a table. `tfdml.evaluate` makes it; docs/evaluation.md explains it.
+
+    Attributes:
+        protocol: the id to report with every number.
+        metrics: `Measured` by name: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, `mrr`.
+        queries: number of queries in the means.
+        skipped: number of queries without a relevant item.
+        items: number of items in the gallery.
+        classes: number of classes of the queries in the means.
+        recall: `Curve` of Recall@k over k, up to the size of the gallery.
+        precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
+        curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.
+        similarities: `Similarities` of positive and negative pairs.
+        hardest: the queries whose first relevant item ranks last, hardest first.
+        confusions: the pairs of classes with the largest numbers of wrong first neighbors.
+        near_duplicates: the nearest pairs of a query and an item, nearest first.
+        label_suspects: queries whose first neighbors agree on another class, most neighbors first.
+        suspects: number of all label suspects, of which `label_suspects` are the first.
+        seed: seed of the bootstrap and of what is drawn at random.
+        environment: hardware and versions, as `tfdml.environment`.
+        sets: the labeled sets of queries and of items, from which `html` loads pictures; None for labels alone.
+    """
+
+    protocol: str
+    metrics: Mapping[str, Measured]
+    queries: int
+    skipped: int
+    items: int
+    classes: int
+    recall: Curve
+    precision_recall: Curve
+    curve_queries: int
+    similarities: Similarities
+    hardest: tuple[HardQuery, ...]
+    confusions: tuple[Confusion, ...]
+    near_duplicates: tuple[NearDuplicate, ...]
+    label_suspects: tuple[LabelSuspect, ...]
+    suspects: int
+    seed: int
+    environment: Mapping[str, str]
+    sets: tuple[Any, Any] = field(metadata={"saved": False})
+
+    def __str__(self) -> str:
+        lines = [f"{'%':14}{'value':>7}  95% interval over classes"]
+        for name, (value, low, high) in self.metrics.items():
+            lines.append(f"{name:14}{100 * value:7.1f}  {100 * low:.1f} to {100 * high:.1f}")
+        return "\n".join([*(f"{name:14}{text}" for name, text in self.summary.items()), "", *lines])
+
+    __repr__ = __str__
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """The protocol and the sizes of the sets, as text."""
+        return {
+            "protocol": self.protocol,
+            "queries": f"{self.queries:,} of {self.classes:,} classes",
+            "skipped": f"{self.skipped:,} without a relevant item",
+            "gallery": f"{self.items:,} items",
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """All attributes but the sets as dicts, lists, numbers and text, as in the file that `save` writes."""
+        saved = [each.name for each in fields(self) if each.metadata.get("saved", True)]
+        return {name: plain(getattr(self, name)) for name in saved}
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write all attributes but the sets as JSON, in one step.
+
+        Args:
+            path: the file to write; an older file is replaced.
+
+        Returns:
+            `pathlib.Path` of the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with atomic_write(path) as new:
+            new.write_text(json.dumps(self.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return Path(path).expanduser()
+
+    def html(self, path: str | os.PathLike) -> Path:
+        """Write one page with tables, curves and pictures, in one step. It needs no other file and no network.
+
+        Only the examples on the page are loaded, with the `load` of the set. Examples that are not images of 1, 3 or 4
+        channels, and sets of embeddings alone, are shown by name.
+
+        Args:
+            path: the file to write; an older file is replaced.
+
+        Returns:
+            `pathlib.Path` of the file.
+
+        Raises:
+            ImportError: matplotlib or Pillow is not installed.
+            OSError: the file cannot be written.
+            tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
+        """
+        from tfdml.evaluation.report.page import page
+
+        text = page(self)
+        with atomic_write(path) as new:
+            new.write_text(text, encoding="utf-8")
+        return Path(path).expanduser()
+
+
+def plain(value):
+    """A value as JSON holds it."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    return [plain(part) for part in value] if isinstance(value, tuple) else value

@@ -1,0 +1,1 @@
+"""Nearest-neighbor search inside a TensorFlow graph."""

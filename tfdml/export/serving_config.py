@@ -1,0 +1,93 @@
+"""Versions of models in a folder, and the files with which TensorFlow Serving serves them."""
+
+import os
+import shlex
+from pathlib import Path
+
+import tensorflow as tf
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import require, require_whole
+
+_MODEL = """  config {{
+    name: "{name}"
+    base_path: "/models/{name}"
+    model_platform: "tensorflow"
+  }}
+"""
+_BATCHING = """max_batch_size {{ value: {max_batch_size} }}
+batch_timeout_micros {{ value: {timeout} }}
+max_enqueued_batches {{ value: 100 }}
+"""
+
+
+def next_version(path: str | os.PathLike) -> Path:
+    """The folder of the next version of a model: `path/1`, and after it `path/2`.
+
+        tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
+
+    A running TensorFlow Serving loads the new version and then unloads the old one. It never sees a part of a model,
+    since the folder appears under its number once it is complete.
+
+    Args:
+        path: folder of the model, whose name is that of the model on the server. It need not exist.
+
+    Returns:
+        `path` / one more than the highest version; a `pathlib.Path`. Nothing is created.
+    """
+    return Path(path) / str(max(_versions(Path(path)), default=0) + 1)
+
+
+def newest_version(path: str | os.PathLike) -> Path:
+    """The folder of the highest version of a model: `path/2` beside `path/1`; `path` itself if it has no versions."""
+    path = Path(path).expanduser()
+    return path / str(max(_versions(path), default=""))
+
+
+def server_files(folder: str | os.PathLike, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
+    """Write `models.config` and `batching.config` for TensorFlow Serving.
+
+    All models `folder/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
+
+    Args:
+        folder: folder of the models.
+        max_batch_size: most images that the server answers together.
+        batch_timeout_ms: longest wait of a request for others, in milliseconds.
+
+    Returns:
+        A command that serves them by Docker on this machine alone, with gRPC on port 8500 and REST on port 8501; it is
+        also the first line of `models.config`.
+
+    Raises:
+        ValueError: no model is in the folder, or a number is out of range.
+        OSError: the folder cannot be written.
+    """
+    folder = Path(folder).expanduser().absolute()
+    require_whole("max_batch_size", max_batch_size, 1)
+    require(batch_timeout_ms >= 0, f"batch_timeout_ms={batch_timeout_ms}", "0 or more milliseconds")
+    names = sorted(place.name for place in folder.glob("*") if _versions(place))
+    require(bool(names), f"folder={str(folder)!r} without a model NAME/VERSION", "models saved at next_version(...)")
+    command = _command(folder)
+    models = "".join(_MODEL.format(name=name) for name in names)
+    _write(folder / "models.config", f"# {command}\nmodel_config_list {{\n{models}}}\n")
+    batching = _BATCHING.format(max_batch_size=max_batch_size, timeout=round(1000 * batch_timeout_ms))
+    _write(folder / "batching.config", batching)
+    return command
+
+
+def _versions(path):
+    """Numbers of the versions of a model."""
+    found = path.glob("*/saved_model.pb")
+    return [int(place.parent.name) for place in found if place.parent.name.isdecimal()]
+
+
+def _command(folder):
+    ports = "-p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501"
+    options = "--model_config_file=/models/models.config --enable_batching --batching_parameters_file="
+    mount = shlex.quote(f"{folder}:/models:ro")
+    return f"docker run --rm {ports} -v {mount} tensorflow/serving:{tf.__version__} {options}/models/batching.config"
+
+
+def _write(path, text):
+    with atomic_write(path) as partial:
+        partial.write_text(text)

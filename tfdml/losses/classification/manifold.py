@@ -1,0 +1,101 @@
+"""The manifold loss: similarities along the graph of a batch and its proxies."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxies import ProxyLoss
+from tfdml.losses.reductions import count, require_shared_references, softplus_sum_exp, weighted_mean
+from tfdml.pairs import Pairs, cosine, normalized
+from tfdml.pairs.base import Tensor
+
+# Temperature of the similarities in the graph.
+_TEMPERATURE = 0.5
+
+
+def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_weight: float = 1.0) -> Tensor:
+    """Manifold loss, one value per anchor: a random walk from the anchor reaches its own proxy more than others.
+
+    log(1 + sum_n exp(F_an - F_ap + margin)) + context_weight log(1 + sum_n exp(c_an - c_ap + margin))
+    F = (1 - alpha) (I - alpha D^-1/2 S D^-1/2)^-1,  S_ij = exp(max(0, s_ij) / 0.5) for i != j
+
+    over the negatives n whose exponent is not negative. The nodes of the graph are all anchors and all references, s is
+    their cosine similarity, D the diagonal matrix of the row sums of S, and c_ar the cosine of rows a and r of F, the
+    contexts of the two nodes. With several positives, F_ap and c_ap are their means.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share.
+        alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
+        margin: how much larger the similarity to the positive must be.
+        context_weight: weight of the term of contexts, lambda_C.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Time grows with (A + R)^3, memory with (A + R)^2.
+
+    Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
+    """
+    require_shared_references(pairs, "the manifold loss")
+    number = ops.shape(pairs.positive)[0]
+    walks = _walks(normalized(pairs), alpha)
+    intrinsic = _violations(walks[:number, number:], pairs, margin)
+    rows = normalized(pairs._replace(anchors=walks[:number], references=walks[number:]))
+    return intrinsic + context_weight * _violations(cosine(rows), pairs, margin)
+
+
+def _walks(pairs, alpha):
+    """The similarities F of all anchors and references, `(A + R, A + R)`."""
+    nodes = ops.concatenate([pairs.anchors, pairs.others], axis=0)
+    itself = ops.eye(ops.shape(nodes)[0], dtype=nodes.dtype)
+    s = cosine(pairs._replace(anchors=nodes, references=None))
+    s = (1.0 - itself) * ops.exp(ops.relu(s) / _TEMPERATURE)
+    scale = ops.rsqrt(ops.sum(s, axis=1))
+    system = itself - alpha * scale[:, None] * s * scale
+    # TensorFlow raises an error for NaN, which the loss reports by its value.
+    return (1.0 - alpha) * ops.inv(ops.where(ops.isfinite(system), system, itself))
+
+
+def _violations(similarity, pairs, margin):
+    """log(1 + sum_n exp(s_an - s_ap + margin)) of each anchor, over the terms with an exponent of 0 or more."""
+    own = weighted_mean(similarity, pairs.positive)[:, None]
+    exponents = similarity - own + margin
+    violating = pairs.drop(negative=(exponents < 0) | (count(pairs.positive)[:, None] == 0))
+    return softplus_sum_exp(exponents, violating.negative)
+
+
+@serializable
+class ManifoldLoss(ProxyLoss):
+    """Manifold loss: see `tfdml.losses.manifold` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.ManifoldLoss(classes=50)  # trained with an EmbeddingModel
+
+    Args:
+        alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
+        margin: how much larger the similarity to the positive must be, 0 or more.
+        context_weight: weight of the term of contexts, 0 or more.
+        classes: number of classes, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | None = None,
+        per_class: int = 1,
+        alpha: float = 0.8,
+        margin: float = 5e-4,
+        context_weight: float = 1.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(0 < alpha < 1, f"alpha={alpha}", "a share between 0 and 1")
+        require(margin >= 0, f"margin={margin}", "0 or more")
+        require(context_weight >= 0, f"context_weight={context_weight}", "0 or more")
+        settings = {"alpha": alpha, "margin": margin, "context_weight": context_weight}
+        super().__init__(manifold, classes=classes, per_class=per_class, **settings, **options)

@@ -1,0 +1,1 @@
+"""Losses of clusters and class centers."""

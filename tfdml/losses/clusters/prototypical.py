@@ -1,0 +1,117 @@
+"""Losses on distances to class centers estimated from the batch."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import (
+    batch_mean_per_anchor,
+    count,
+    log_sum_exp,
+    require_same_rows,
+    require_shared_references,
+)
+from tfdml.pairs import Pairs, squared
+from tfdml.pairs.base import Tensor
+
+
+def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
+    """Coupled clusters loss, one value per anchor: the anchor must be nearer to its class center than any negative.
+
+    max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
+
+    c is the mean of the anchor and its positives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). Only
+            whether a weight is 0 matters.
+        margin: how much nearer the anchor must be, in squared distance.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the
+    paper holds constant.
+    """
+    require_shared_references(pairs, "the coupled clusters loss")
+    anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.others))
+    members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
+    centers = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
+    to_references = squared(pairs._replace(anchors=centers, references=references))
+    nearest_negative = ops.min(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
+    to_center = ops.sum(ops.square(anchors - centers), axis=1)
+    return ops.where(count(members) > 0, ops.maximum(to_center - nearest_negative + margin, 0.0) / 2, 0.0)
+
+
+def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
+    """Prototypical loss: cross-entropy of a softmax over distances from each query to the class centers.
+
+    (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
+
+    The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
+    queries. With the factor A / Q, the mean over the A anchors is the paper's loss.
+
+    Args:
+        pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 give a nearly flat softmax,
+            because their squared distances are at most 4; multiply them by a scale. Rows that are positive to each
+            other form a class, so `match` must be an equivalence relation. Only whether a weight is 0 matters.
+        shots: support examples of each class.
+
+    Returns:
+        `(A,)`. Support rows and batches without queries give 0.
+
+    Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
+    """
+    require_same_rows(pairs, "the prototypical loss")
+    rows = ops.arange(ops.shape(pairs.positive)[0])
+    member = (pairs.positive > 0) | (rows[:, None] == rows)
+    earlier = ops.sum(ops.cast(member & (rows[:, None] > rows), "int32"), axis=1)
+    support = ops.cast(member & (earlier < shots), pairs.positive.dtype)
+    x = ops.cast(pairs.anchors, support.dtype)
+    centers = ops.matmul(support, x) / count(support)[:, None]
+    # The first row of each class represents its center.
+    is_first = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
+    d = squared(pairs._replace(anchors=x, references=centers))
+    own, against_all = ops.diagonal(d), log_sum_exp(-d, is_first)
+    is_query = ops.cast(earlier >= shots, support.dtype)
+    return batch_mean_per_anchor(is_query * (own + against_all), ops.sum(is_query))
+
+
+@serializable
+class CoupledClustersLoss(PairLoss):
+    """Coupled clusters loss: see `tfdml.losses.coupled_clusters` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CoupledClustersLoss(margin=0.2)
+
+    Args:
+        margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:
+        require(margin >= 0, f"margin={margin}", "a squared distance of 0 or more")
+        super().__init__(coupled_clusters, margin=margin, **options)
+
+
+@serializable
+class PrototypicalLoss(PairLoss):
+    """Prototypical loss: see `tfdml.losses.prototypical` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.PrototypicalLoss(shots=5)
+
+    Args:
+        shots: support examples of each class in the batch, at least 1.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, shots: int = 1, **options: Unpack[PairOptions]) -> None:
+        require(shots >= 1, f"shots={shots}", "at least 1")
+        super().__init__(prototypical, shots=shots, **options)

@@ -1,0 +1,1 @@
+"""Losses of pairs: independent pairs, lifted structures, softmax over a batch, and regularizers."""

@@ -1,0 +1,391 @@
+"""Contrastive losses: each pair contributes independently; positives are pulled and negatives pushed up to a margin."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Unpack
+
+import keras
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import Settings, serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import mean_over_pairs
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.class_values import known_counts, look_up
+
+
+def contrastive(
+    pairs: Pairs, *, positive_margin: float = 0.0, negative_margin: float = 1.0, distance: Distance = "euclidean"
+) -> Tensor:
+    """Contrastive loss, one value per anchor: positives are pulled within one margin, negatives pushed beyond another.
+
+    (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        positive_margin: positive pairs closer than this have zero loss.
+        negative_margin: negative pairs farther apart than this have zero loss.
+        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), "snr", or a
+            function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0; duplicates of another class have a loss of negative_margin^2 with
+        gradient 0.
+
+    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
+    its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
+    Contrastive Loss.
+    """
+    losses = contrastive_pair_losses(
+        pairs, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance
+    )
+    return mean_over_pairs(losses, pairs)
+
+
+def contrastive_pair_losses(
+    pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance
+) -> Tensor:
+    """The loss of each pair in `contrastive`, `(A, R)`, as a positive or a negative pair."""
+    d = distance_function(distance)(pairs)
+    violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
+    return ops.square(ops.maximum(violation, 0.0))
+
+
+def weighted_contrastive(
+    pairs: Pairs,
+    *,
+    g: Callable[[Tensor], Tensor],
+    h: Callable[[Tensor], Tensor],
+    eta: float | Callable[[Pairs], Tensor] = 1.0,
+    distance: Distance = "euclidean",
+) -> Tensor:
+    """Weighted contrastive loss, one value per anchor.
+
+    (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are.
+        g: increasing function of an array of distances, the loss of a positive pair.
+        h: decreasing function of an array of distances, the loss of a negative pair.
+        eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
+    """
+    return mean_over_pairs(weighted_pair_losses(pairs, g=g, h=h, eta=eta, distance=distance), pairs)
+
+
+def weighted_pair_losses(
+    pairs: Pairs,
+    *,
+    g: Callable[[Tensor], Tensor],
+    h: Callable[[Tensor], Tensor],
+    eta: float | Callable[[Pairs], Tensor],
+    distance: Distance,
+) -> Tensor:
+    """The loss of each pair in `weighted_contrastive`, `(A, R)`, as a positive or a negative pair.
+
+    The loss of a negative includes its weight eta.
+    """
+    d = distance_function(distance)(pairs)
+    weight = eta(pairs) if callable(eta) else eta
+    return ops.where(pairs.positive > 0, g(d), weight * h(d))
+
+
+def balanced_contrastive(
+    pairs: Pairs,
+    *,
+    class_counts: Mapping[int, int] | ArrayLike,
+    negatives_per_positive: float = 256.0,
+    margin: float = 1.0,
+    distance: Distance = "euclidean",
+) -> Tensor:
+    """Balanced contrastive loss, one value per anchor: negatives are reweighted to a fixed number per positive pair.
+
+    (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
+    eta_an = lambda / (L - 1) * (N_a - 1) / N_n
+
+    N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
+    classes, lambda the number of negatives per positive.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references with integer class ids, used as they are.
+        class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
+        negatives_per_positive: lambda.
+        margin: negative pairs farther apart than this have zero loss.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0. Inside a compiled function, where no error can be raised, a class
+        without a count makes the loss NaN.
+
+    Raises:
+        ValueError: a label that `class_counts` does not cover, where labels can be read; labels that are not class ids.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
+    denominator; 15 and the derivation have N_n.
+    """
+    losses = balanced_pair_losses(
+        pairs,
+        class_counts=class_counts,
+        negatives_per_positive=negatives_per_positive,
+        margin=margin,
+        distance=distance,
+    )
+    return mean_over_pairs(losses, pairs)
+
+
+def balanced_pair_losses(
+    pairs: Pairs,
+    *,
+    class_counts: Mapping[int, int] | ArrayLike,
+    negatives_per_positive: float,
+    margin: float,
+    distance: Distance,
+) -> Tensor:
+    """The loss of each pair in `balanced_contrastive`, `(A, R)`. The loss of a negative includes its weight eta."""
+    ids, counts = known_counts(class_counts)
+    counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
+    anchor_counts, reference_counts = (
+        look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
+    )
+    eta = negatives_per_positive / max(len(ids) - 1, 1) * (anchor_counts[:, None] - 1.0) / reference_counts
+    return weighted_pair_losses(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=distance)
+
+
+def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
+    """Contrastive loss on cosine similarities, one value per anchor.
+
+    (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        threshold: negative pairs less similar than this have zero loss, in [-1, 1].
+
+    Returns:
+        `(A,)`, down to -1 where positives coincide. An anchor without pairs gives 0.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
+    """
+    return mean_over_pairs(cosine_contrastive_pair_losses(pairs, threshold=threshold), pairs)
+
+
+def cosine_contrastive_pair_losses(pairs: Pairs, *, threshold: float) -> Tensor:
+    """The loss of each pair in `cosine_contrastive`, `(A, R)`: negative for a positive of positive similarity."""
+    s = cosine(pairs)
+    return ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0))
+
+
+def cosine_regression(pairs: Pairs) -> Tensor:
+    """Regression of cosine similarities to 1 and 0, one value per anchor.
+
+    (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
+    """
+    return mean_over_pairs(cosine_regression_pair_losses(pairs), pairs)
+
+
+def cosine_regression_pair_losses(pairs: Pairs) -> Tensor:
+    """The loss of each pair in `cosine_regression`, `(A, R)`, as a positive or a negative pair."""
+    s = cosine(pairs)
+    return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2
+
+
+@serializable
+def square(d: Tensor) -> Tensor:
+    """g(d) = d^2, the loss of a positive pair in the contrastive loss."""
+    return ops.square(d)
+
+
+@serializable
+@dataclass(frozen=True)
+class HingeSquared(Settings):
+    """h(d) = max(0, margin - d)^2, the loss of a negative pair in the contrastive loss.
+
+    Args:
+        margin: negative pairs farther apart than this have zero loss, above 0.
+    """
+
+    margin: float = 1.0
+
+    def __post_init__(self):
+        require(self.margin > 0, f"margin={self.margin}", "a distance above 0")
+
+    def __call__(self, d: Tensor) -> Tensor:
+        """The loss of a negative pair at each distance."""
+        return ops.square(ops.maximum(self.margin - d, 0.0))
+
+
+_HINGE = HingeSquared(margin=1.0)
+
+
+@serializable
+class ContrastiveLoss(PairLoss):
+    """Contrastive loss: see `tfdml.losses.contrastive` for the formula and its source.
+
+    Example:
+
+        model.compile(optimizer="adam", loss=tfdml.losses.ContrastiveLoss(negative_margin=0.5))
+
+    Args:
+        positive_margin: positive pairs closer than this have zero loss; 0 or more.
+        negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        positive_margin: float = 0.0,
+        negative_margin: float = 1.0,
+        distance: Distance = "euclidean",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(positive_margin >= 0, f"positive_margin={positive_margin}", "a distance of 0 or more")
+        require(
+            negative_margin > positive_margin,
+            f"negative_margin={negative_margin}",
+            f"a distance above positive_margin={positive_margin}",
+        )
+        distance_function(distance)
+        super().__init__(
+            contrastive, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance, **options
+        )
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return contrastive_pair_losses(pairs, **self.settings)
+
+
+@serializable
+class WeightedContrastiveLoss(PairLoss):
+    """Weighted contrastive loss: see `tfdml.losses.weighted_contrastive` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.WeightedContrastiveLoss(h=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
+
+    Args:
+        g: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
+        h: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
+            Your own functions are saved with the loss if they are registered with Keras.
+        eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        g: Callable[[Tensor], Tensor] = square,
+        h: Callable[[Tensor], Tensor] = _HINGE,
+        eta: float | Callable[[Pairs], Tensor] = 1.0,
+        distance: Distance = "euclidean",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        for option, value in {"g": g, "h": h}.items():
+            require(callable(value), f"{option}={value!r}", "a function of distances")
+        require(callable(eta) or eta >= 0, f"eta={eta}", "a number of 0 or more, or a function of Pairs")
+        distance_function(distance)
+        super().__init__(weighted_contrastive, g=g, h=h, eta=eta, distance=distance, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return weighted_pair_losses(pairs, **self.settings)
+
+
+@serializable
+class BalancedContrastiveLoss(PairLoss):
+    """Balanced contrastive loss: see `tfdml.losses.balanced_contrastive` for the formula and its source.
+
+    Example:
+
+        counts = numpy.bincount(train_labels)
+        loss = tfdml.losses.BalancedContrastiveLoss(class_counts=counts, negatives_per_positive=256)
+
+    Args:
+        class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
+        negatives_per_positive: lambda, above 0; 256 in the paper.
+        margin: negative pairs farther apart than this have zero loss, above 0.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        class_counts: Mapping[int, int] | ArrayLike,
+        negatives_per_positive: float = 256.0,
+        margin: float = 1.0,
+        distance: Distance = "euclidean",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        ids, counts = known_counts(class_counts)
+        require(len(ids) > 0, f"class_counts={class_counts!r}", "a count above 0 for each class")
+        require(negatives_per_positive > 0, f"negatives_per_positive={negatives_per_positive}", "a number above 0")
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        super().__init__(
+            balanced_contrastive,
+            class_counts={str(label): int(count) for label, count in zip(ids, counts, strict=True)},
+            negatives_per_positive=negatives_per_positive,
+            margin=margin,
+            distance=distance,
+            **options,
+        )
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return balanced_pair_losses(pairs, **self.settings)
+
+
+@serializable
+class CosineContrastiveLoss(PairLoss):
+    """Contrastive loss on cosine similarities: see `tfdml.losses.cosine_contrastive` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
+
+    Args:
+        threshold: negative pairs less similar than this have zero loss, in [-1, 1].
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, threshold: float = 0.5, **options: Unpack[PairOptions]) -> None:
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(cosine_contrastive, threshold=threshold, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return cosine_contrastive_pair_losses(pairs, **self.settings)
+
+
+@serializable
+class CosineRegressionLoss(PairLoss):
+    """Regression of cosine similarities to 1 and 0: see `tfdml.losses.cosine_regression`.
+
+    Args:
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, **options: Unpack[PairOptions]) -> None:
+        super().__init__(cosine_regression, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return cosine_regression_pair_losses(pairs, **self.settings)

@@ -1,0 +1,177 @@
+"""Lifted losses: each positive pair, or all positives of an anchor, against all negatives jointly."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_shared_references
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
+
+
+def lifted_structure(
+    pairs: Pairs, *, margin: float = 1.0, hard: bool = False, squared: bool = True, distance: Distance = "euclidean"
+) -> Tensor:
+    """Lifted structured loss, one value per anchor: each positive pair against all negatives of both of its ends.
+
+    J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
+    (A / (2 P)) sum_p max(0, J_ap)^2
+
+    With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
+    is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
+    anchors is the paper's loss.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
+            Negatives of p are the anchors that have p as a negative.
+        margin: distance up to which negatives count, with a soft threshold.
+        hard: use the nested maximum, which the smooth form bounds from above.
+        squared: square the hinge, as in the paper.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. A positive pair without negatives at either end has zero loss.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
+    eqs. 3 (hard) and 4; without the square, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 7.
+    """
+    require_shared_references(pairs, "the lifted structured loss")
+    d = distance_function(distance)(pairs)
+    if hard:
+        nearness = ops.where(pairs.negative > 0, margin - d, -float("inf"))
+        from_anchor, from_positive = ops.max(nearness, axis=1), ops.max(nearness, axis=0)
+        push = ops.maximum(from_anchor[:, None], from_positive)
+    else:
+        from_anchor, from_positive = (log_sum_exp(margin - d, pairs.negative, axis) for axis in (1, 0))
+        push = _log_add_exp(from_anchor[:, None], from_positive)
+    violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
+    losses = ops.square(violation) / 2 if squared else violation
+    return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), ops.sum(count(pairs.positive)))
+
+
+def _log_add_exp(a, b):
+    """log(e^a + e^b), -inf with gradient 0 where both are -inf."""
+    larger, smaller = ops.maximum(a, b), ops.minimum(a, b)
+    return larger + ops.softplus(ops.where(smaller == -float("inf"), smaller, smaller - larger))
+
+
+def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
+    """Generalized lifted loss, one value per anchor: all of its positives against all of its negatives.
+
+    max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
+
+    With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        margin: how much farther negatives must be.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 8; on similarities, A Unified View of Deep
+    Metric Learning via Gradient Analysis, eq. 9. Its printed signs contradict the weights of eqs. 10 and 11; the signs
+    here agree with them.
+    """
+    d = distance_function(distance)(pairs)
+    return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)
+
+
+def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
+    """Circle loss, one value per anchor: similarities weighted by their distance from the optimum.
+
+    log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
+    w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        margin: relaxation m: positives aim at 1 - m, negatives at m.
+        scale: gamma.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
+    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
+    """
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+    pull = -scale * ops.maximum(1 + margin - fixed, 0.0) * (s - (1 - margin))
+    push = scale * ops.maximum(fixed + margin, 0.0) * (s - margin)
+    return ops.softplus(log_sum_exp(pull, pairs.positive) + log_sum_exp(push, pairs.negative))
+
+
+@serializable
+class LiftedStructureLoss(PairLoss):
+    """Lifted structured loss: see `tfdml.losses.lifted_structure` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.LiftedStructureLoss(margin=1.0)
+
+    Args:
+        margin: distance up to which negatives count, above 0.
+        hard: use the nested maximum instead of its smooth upper bound.
+        squared: square the hinge, as in the paper.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 1.0,
+        hard: bool = False,
+        squared: bool = True,
+        distance: Distance = "euclidean",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        super().__init__(lifted_structure, margin=margin, hard=hard, squared=squared, distance=distance, **options)
+
+
+@serializable
+class GeneralizedLiftedLoss(PairLoss):
+    """Generalized lifted loss: see `tfdml.losses.generalized_lifted` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.GeneralizedLiftedLoss(distance="cosine")
+
+    Args:
+        margin: how much farther negatives must be, 0 or more.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, margin: float = 1.0, distance: Distance = "euclidean", **options: Unpack[PairOptions]
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        distance_function(distance)
+        super().__init__(generalized_lifted, margin=margin, distance=distance, **options)
+
+
+@serializable
+class CircleLoss(PairLoss):
+    """Circle loss: see `tfdml.losses.circle` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CircleLoss(margin=0.4, scale=80.0)
+
+    Args:
+        margin: relaxation, in [0, 1].
+        scale: above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:
+        require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(circle, margin=margin, scale=scale, **options)

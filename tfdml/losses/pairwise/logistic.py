@@ -1,0 +1,120 @@
+"""Logistic losses: each pair is classified independently as positive or negative."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import mean_over_pairs, weighted_mean
+from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs.base import Distance, Tensor
+
+
+def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
+    """Distance-based logistic loss, one value per anchor: cross-entropy of the probability that a pair is positive.
+
+    (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+        margin: distance around which the probability drops; P(0) = 1.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0. The loss of coincident negatives is infinite; it is capped at about
+        41, with gradient 0.
+
+    Source: Vo, Hays, Localizing and Orienting Street Views Using Overhead Imagery, ECCV 2016, eqs. 4 and 5.
+    """
+    return mean_over_pairs(distance_logistic_pair_losses(pairs, margin=margin, distance=distance), pairs)
+
+
+def distance_logistic_pair_losses(pairs: Pairs, *, margin: float, distance: Distance) -> Tensor:
+    """The loss of each pair in `distance_logistic`, `(A, R)`, as a positive or a negative pair."""
+    d = distance_function(distance)(pairs)
+    pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
+    push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
+    return ops.where(pairs.positive > 0, pull, push)
+
+
+def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:
+    """Binomial deviance loss, one value per anchor.
+
+    mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        alpha: sharpness on positives.
+        beta: sharpness on negatives.
+        threshold: similarity that separates positives from negatives, in [-1, 1].
+
+    Returns:
+        `(A,)`. An anchor with neither positives nor negatives gives 0.
+
+    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpness
+    parameters and means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
+    """
+    losses = binomial_pair_losses(pairs, alpha=alpha, beta=beta, threshold=threshold)
+    return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
+
+
+def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: float) -> Tensor:
+    """The loss of each pair in `binomial_deviance`, `(A, R)`, as a positive or a negative pair."""
+    s = cosine(pairs)
+    return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
+
+
+@serializable
+class DistanceLogisticLoss(PairLoss):
+    """Distance-based logistic loss: see `tfdml.losses.distance_logistic` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.DistanceLogisticLoss(margin=1.0)
+
+    Args:
+        margin: distance around which the probability of a match falls, above 0.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, margin: float = 1.0, distance: Distance = "euclidean", **options: Unpack[PairOptions]
+    ) -> None:
+        require(margin > 0, f"margin={margin}", "a distance above 0")
+        distance_function(distance)
+        super().__init__(distance_logistic, margin=margin, distance=distance, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return distance_logistic_pair_losses(pairs, **self.settings)
+
+
+@serializable
+class BinomialDevianceLoss(PairLoss):
+    """Binomial deviance loss: see `tfdml.losses.binomial_deviance` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.BinomialDevianceLoss(alpha=2.0, beta=50.0, threshold=0.5)
+
+    Args:
+        alpha: sharpness on positives, above 0.
+        beta: sharpness on negatives, above 0.
+        threshold: cosine similarity that separates positives from negatives, in [-1, 1].
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[PairOptions]
+    ) -> None:
+        require(alpha > 0, f"alpha={alpha}", "a number above 0")
+        require(beta > 0, f"beta={beta}", "a number above 0")
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`."""
+        return binomial_pair_losses(pairs, **self.settings)

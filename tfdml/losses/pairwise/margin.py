@@ -1,0 +1,116 @@
+"""The margin loss: pairs against a boundary, fixed or learned."""
+
+from collections.abc import Callable
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.layers.boundaries import same_class
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import batch_mean_per_anchor, count, require_normalize
+from tfdml.pairs import Pairs, distance_function, normalized
+from tfdml.pairs.base import Distance, Tensor
+
+
+def margin_loss(
+    pairs: Pairs,
+    *,
+    margin: float = 0.2,
+    boundary: float | Callable[[Pairs], Tensor] = 1.2,
+    nu: float = 0.0,
+    distance: Distance = "euclidean",
+    normalize: str = "active",
+) -> Tensor:
+    """Margin loss, one value per anchor: positives must be nearer than a boundary, negatives farther, by a margin.
+
+    (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
+
+    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch with a nonzero loss, or of
+    all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
+        margin: how far each pair must be from the boundary.
+        boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that returns
+            one for each anchor.
+        nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
+            share of active positives minus that of active negatives among the N pairs.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
+
+    Returns:
+        `(A,)`. An anchor without pairs, or every anchor if no pair has a nonzero loss, gives nu beta_a.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With
+    `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
+    of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
+    """
+    beta = _boundaries(boundary, pairs)
+    losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
+    weights = pairs.positive + pairs.negative
+    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
+    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), ops.sum(count(terms, pairs.counts)))
+    return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
+
+
+def margin_pair_losses(
+    pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
+) -> Tensor:
+    """The loss of each pair in `margin_loss`, `(A, R)`, as a positive or a negative pair."""
+    d = distance_function(distance)(normalized(pairs))
+    beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
+    return ops.maximum(margin + ops.where(pairs.positive > 0, d - beta, beta - d), 0.0)
+
+
+def _boundaries(boundary, pairs):
+    """The boundary of each anchor as a column, or the number that all of them share."""
+    return boundary(pairs)[:, None] if callable(boundary) else boundary
+
+
+@serializable
+class MarginLoss(PairLoss):
+    """Margin loss: see `tfdml.losses.margin_loss` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.losses.Boundaries(class_ids=train_labels))
+
+    Args:
+        margin: how far each pair must be from the boundary, 0 or more.
+        boundary: the distance that separates positives from negatives: a number in [0, 2], or `Boundaries`, which
+            `EmbeddingModel` trains and keeps in its files.
+        nu: regularization weight of a learned boundary, 0 or more.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`, of embeddings scaled to norm 1.
+        normalize: "active" (the default) or "all".
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        boundary: float | Callable[[Pairs], Tensor] = 1.2,
+        nu: float = 0.0,
+        distance: Distance = "euclidean",
+        normalize: str = "active",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        if not callable(boundary):
+            require(0 <= boundary <= 2, f"boundary={boundary}", "a distance in [0, 2], or Boundaries that are learned")
+            require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.losses.Boundaries(...)")
+        require(nu >= 0, f"nu={nu}", "0 or more")
+        require_normalize(normalize)
+        distance_function(distance)
+        if getattr(boundary, "examples", 0):
+            options["match"] = options.get("match") or same_class
+        super().__init__(
+            margin_loss, margin=margin, boundary=boundary, nu=nu, distance=distance, normalize=normalize, **options
+        )
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`, without the term nu * beta."""
+        options = {option: self.settings[option] for option in ("margin", "boundary", "distance")}
+        return margin_pair_losses(pairs, **options)

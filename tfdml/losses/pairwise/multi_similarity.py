@@ -1,0 +1,93 @@
+"""Multi-similarity loss, and RAW: the same loss with valid-triplet mining."""
+
+from typing import Unpack
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import softplus_sum_exp
+from tfdml.miners import ValidTriplets
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Miner, Tensor
+
+
+def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:
+    """Multi-similarity loss, one value per anchor.
+
+    (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        alpha: sharpness on positives.
+        beta: sharpness on negatives.
+        threshold: similarity that separates positives from negatives, in [-1, 1].
+
+    Returns:
+        `(A,)`. An anchor with neither positives nor negatives gives 0.
+
+    Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
+    CVPR 2019, eq. 15. The threshold of 0.5 is that of A Unified View of Deep Metric Learning via Gradient Analysis,
+    section 6.
+    """
+    s = cosine(pairs)
+    pull = softplus_sum_exp(-alpha * (s - threshold), pairs.positive) / alpha
+    push = softplus_sum_exp(beta * (s - threshold), pairs.negative) / beta
+    return pull + push
+
+
+@serializable
+class MultiSimilarityLoss(PairLoss):
+    """Multi-similarity loss: see `tfdml.losses.multi_similarity` for the formula and its source.
+
+    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` this is the full method of the paper.
+
+    Example:
+
+        loss = tfdml.losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, miner=tfdml.miners.ValidTriplets(margin=0.1))
+
+    Args:
+        alpha: sharpness on positives, above 0.
+        beta: sharpness on negatives, above 0.
+        threshold: cosine similarity that separates positives from negatives, in [-1, 1].
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[PairOptions]
+    ) -> None:
+        require(alpha > 0, f"alpha={alpha}", "a number above 0")
+        require(beta > 0, f"beta={beta}", "a number above 0")
+        require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
+        super().__init__(multi_similarity, alpha=alpha, beta=beta, threshold=threshold, **options)
+
+
+_VALID_TRIPLETS = ValidTriplets(margin=0.1)
+
+
+@serializable
+class RAWLoss(MultiSimilarityLoss):
+    """Relative and absolute weights over valid triplets: the multi-similarity loss with the valid-triplet miner.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 17 with section 5.1 (RAW + VTHM).
+
+    Example:
+
+        loss = tfdml.losses.RAWLoss()
+
+    Args:
+        alpha, beta, threshold: as in `MultiSimilarityLoss`.
+        miner: valid triplets with the paper's margin of 0.1; None for all pairs.
+        **options: `pairing`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(  # type: ignore[misc]  # miner and name have their own defaults here
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        threshold: float = 0.5,
+        miner: Miner | None = _VALID_TRIPLETS,
+        name: str | None = "raw",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        super().__init__(alpha=alpha, beta=beta, threshold=threshold, miner=miner, name=name, **options)

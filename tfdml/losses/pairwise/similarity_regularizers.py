@@ -1,0 +1,136 @@
+"""Regularizers of cosine similarities over a whole batch: variance inside a kind of pair, and consistent thresholds."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import batch_mean_per_anchor, count
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01) -> Tensor:
+    """Intra-pair variance loss: positives are not much less similar than their mean, negatives not much more.
+
+    mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
+
+    m_p and m_n are the mean similarities of the positive and of the negative pairs of the batch.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        positive_epsilon, negative_epsilon: how far from its mean a similarity may be, relative to the mean.
+
+    Returns:
+        `(A,)`, whose mean over anchors is the loss. An anchor without pairs gives 0.
+
+    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019.
+    """
+    s = cosine(pairs)
+    pull = ops.maximum((1.0 - positive_epsilon) * _mean(s, pairs.positive) - s, 0.0)
+    push = ops.maximum(s - (1.0 + negative_epsilon) * _mean(s, pairs.negative), 0.0)
+    return _batch_mean(ops.square(pull), pairs.positive, pairs) + _batch_mean(ops.square(push), pairs.negative, pairs)
+
+
+def threshold_consistency(
+    pairs: Pairs,
+    *,
+    positive_threshold: float = 0.9,
+    negative_threshold: float = 0.5,
+    positive_weight: float = 1.0,
+    negative_weight: float = 1.0,
+) -> Tensor:
+    """Threshold-consistent margin loss: similarities of all classes are on the right sides of two thresholds.
+
+    positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
+
+    over the pairs of the batch on the wrong side: s_ap <= positive_threshold, s_an >= negative_threshold.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        positive_threshold: positives more similar than this are left out.
+        negative_threshold: negatives less similar than this are left out.
+        positive_weight, negative_weight: weights of the two terms.
+
+    Returns:
+        `(A,)`, whose mean over anchors is the loss. An anchor without pairs on the wrong side gives 0.
+
+    Source: Zhang, Xu, Tang, Fang, Wu, Tighe, Xing, Threshold-Consistent Margin Loss for Open-World Deep Metric
+    Learning, ICLR 2024.
+    """
+    s = cosine(pairs)
+    hard = pairs.drop(positive=s > positive_threshold, negative=s < negative_threshold)
+    pull = _batch_mean(positive_threshold - s, hard.positive, pairs)
+    push = _batch_mean(s - negative_threshold, hard.negative, pairs)
+    return positive_weight * pull + negative_weight * push
+
+
+def _mean(values, weights):
+    """The weighted mean over a batch; 0 without pairs."""
+    total = ops.sum(weights)
+    return ops.sum(weights * values) / ops.where(total > 0, total, 1.0)
+
+
+def _batch_mean(values, weights, pairs):
+    """Per-anchor values whose mean over anchors is the mean of `values` over the weighted pairs of the batch."""
+    return batch_mean_per_anchor(ops.sum(weights * values, axis=1), ops.sum(count(weights, pairs.counts)))
+
+
+@serializable
+class IntraPairVarianceLoss(PairLoss):
+    """Intra-pair variance loss: see `tfdml.losses.intra_pair_variance` for the formula and its source.
+
+    Example:
+
+        parts = [tfdml.losses.TupletMarginLoss(), tfdml.losses.IntraPairVarianceLoss()]
+        loss = tfdml.losses.WeightedSumLoss(parts, weights=[1.0, 0.5])
+
+    Args:
+        positive_epsilon, negative_epsilon: allowed relative distance from the mean similarity, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01, **options: Unpack[PairOptions]
+    ) -> None:
+        require(positive_epsilon >= 0, f"positive_epsilon={positive_epsilon}", "0 or more")
+        require(negative_epsilon >= 0, f"negative_epsilon={negative_epsilon}", "0 or more")
+        super().__init__(
+            intra_pair_variance, positive_epsilon=positive_epsilon, negative_epsilon=negative_epsilon, **options
+        )
+
+
+@serializable
+class ThresholdConsistencyLoss(PairLoss):
+    """Threshold-consistent margin loss: see `tfdml.losses.threshold_consistency` for the formula and its source.
+
+    Example:
+
+        parts = [tfdml.losses.SmoothAPLoss(), tfdml.losses.ThresholdConsistencyLoss()]
+        loss = tfdml.losses.WeightedSumLoss(parts)
+
+    Args:
+        positive_threshold: positives more similar than this have zero loss, in [-1, 1].
+        negative_threshold: negatives less similar than this have zero loss, in [-1, 1].
+        positive_weight, negative_weight: weights of the two terms, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        positive_threshold: float = 0.9,
+        negative_threshold: float = 0.5,
+        positive_weight: float = 1.0,
+        negative_weight: float = 1.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        thresholds = {"positive_threshold": positive_threshold, "negative_threshold": negative_threshold}
+        weights = {"positive_weight": positive_weight, "negative_weight": negative_weight}
+        for name, threshold in thresholds.items():
+            require(-1 <= threshold <= 1, f"{name}={threshold}", "a cosine similarity in [-1, 1]")
+        for name, weight in weights.items():
+            require(weight >= 0, f"{name}={weight}", "0 or more")
+        super().__init__(threshold_consistency, **thresholds, **weights, **options)

@@ -1,0 +1,1 @@
+"""Losses of ranked lists and of distributions of similarities."""

@@ -1,0 +1,138 @@
+"""Losses over histograms of similarities: the histogram loss, and average precision by histogram binning (FastAP)."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import broadcast_to_anchors
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
+    """Histogram loss: the probability that a random negative pair is more similar than a random positive pair.
+
+    sum_r h_n[r] sum_{q <= r} h_p[q]
+
+    h_p and h_n are histograms of the similarities of all positive and all negative pairs of the batch, with linear
+    interpolation between the nodes.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        bins: number of intervals between -1 and 1; 200 intervals have a width of 0.01.
+
+    Returns:
+        `(A,)`, the loss of the batch, repeated for every anchor. 0 where the batch has no positive or no negative pair.
+
+    Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
+    """
+    s = cosine(pairs)
+    positive_histogram, negative_histogram = (
+        ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) / ops.maximum(ops.sum(weights), 1e-30)
+        for weights in (pairs.positive, pairs.negative)
+    )
+    return broadcast_to_anchors(ops.sum(negative_histogram * ops.cumsum(positive_histogram)), pairs)
+
+
+def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
+    """FastAP, one value per anchor: 1 minus average precision, computed from a histogram of distances.
+
+    1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
+
+    h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
+    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
+        bins: number of intervals between 0 and 4.
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Cakir, He, Xia, Kulis, Sclaroff, Deep Metric Learning to Rank, CVPR 2019, eqs. 6 to 8.
+    """
+    d = 2.0 - 2.0 * cosine(pairs)
+    h_p, h_n = (soft_histogram(d, weights, bins, 0.0, 4.0) for weights in (pairs.positive, pairs.negative))
+    cumulative_p, cumulative = ops.cumsum(h_p, axis=1), ops.cumsum(h_p + h_n, axis=1)
+    positives = ops.sum(pairs.positive, axis=1)
+    precision = cumulative_p / ops.where(cumulative > 0, cumulative, 1.0)
+    average = ops.sum(h_p * precision, axis=1) / ops.where(positives > 0, positives, 1.0)
+    return ops.where(positives > 0, 1.0 - average, 0.0)
+
+
+def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high: float) -> Tensor:
+    """Histogram of each row on evenly spaced nodes; a value between two nodes is split between them linearly.
+
+    Args:
+        values: `(anchors, references)`; values outside [low, high] count for the nearest node.
+        weights: `(anchors, references)`.
+        bins: number of intervals.
+        low, high: the first and the last node.
+
+    Returns:
+        `(anchors, bins + 1)`. Memory grows with the pairs, not with pairs times bins.
+    """
+    width = (high - low) / bins
+
+    @ops.custom_gradient
+    def histogram_of(values, weights):
+        inside = ops.clip((values - low) / width, 0.0, float(bins))
+        node = ops.clip(ops.cast(inside, "int32"), 0, bins - 1)
+        rows = ops.arange(ops.shape(values)[0], dtype="int32")[:, None]
+
+        def total(parts):
+            places = ops.reshape(node + rows * bins, (-1,))
+            sums = ops.segment_sum(ops.reshape(parts, (-1,)), places, num_segments=ops.shape(values)[0] * bins)
+            return ops.reshape(sums, (-1, bins))
+
+        upper = total(weights * (inside - ops.cast(node, inside.dtype)))
+        lower = total(weights) - upper
+        counts = ops.pad(lower, [[0, 0], [0, 1]]) + ops.pad(upper, [[0, 0], [1, 0]])
+
+        def grad(upstream):
+            step = (upstream[:, 1:] - upstream[:, :-1]) / width
+            moving = (values > low) & (values < high)
+            return ops.where(moving, weights * ops.take_along_axis(step, node, axis=1), 0.0), ops.zeros_like(weights)
+
+        return counts, grad
+
+    return histogram_of(values, weights)
+
+
+@serializable
+class HistogramLoss(PairLoss):
+    """Histogram loss: see `tfdml.losses.histogram` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.HistogramLoss(bins=200)
+
+    Args:
+        bins: number of intervals between cosine similarities -1 and 1, at least 1.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, bins: int = 200, **options: Unpack[PairOptions]) -> None:
+        require(bins >= 1, f"bins={bins}", "at least 1")
+        super().__init__(histogram, bins=bins, **options)
+
+
+@serializable
+class FastAPLoss(PairLoss):
+    """FastAP: see `tfdml.losses.fast_ap` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.FastAPLoss(bins=10)
+
+    Args:
+        bins: number of intervals between squared distances 0 and 4, at least 1.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, bins: int = 10, **options: Unpack[PairOptions]) -> None:
+        require(bins >= 1, f"bins={bins}", "at least 1")
+        super().__init__(fast_ap, bins=bins, **options)

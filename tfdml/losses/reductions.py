@@ -1,0 +1,127 @@
+"""Sums and means over the pairs of each anchor, and checks of pairs that losses share."""
+
+import functools
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
+    """Weighted sum of `values` over the pairs of each anchor, divided by the number of its pairs.
+
+    Args:
+        values: `(anchors, references)` losses of the pairs.
+        pairs: `Pairs`; entries with a nonzero weight are pairs. The divisor is the sum of `counts`, not of weights.
+
+    Returns:
+        `(anchors,)`, 0 for an anchor without pairs.
+    """
+    return weighted_mean(values, pairs.positive + pairs.negative, pairs.counts)
+
+
+def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
+    """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
+    number = count(weights, counts)
+    return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
+
+
+def batch_mean_per_anchor(sums: Tensor, number: Tensor) -> Tensor:
+    """Per-anchor values whose mean over anchors is `sum(sums) / number`, the mean over the terms of the batch.
+
+    Args:
+        sums: `(anchors,)` sums over the terms of each anchor.
+        number: scalar, the number of terms in the batch.
+
+    Returns:
+        `(anchors,)`, 0 where `number` is 0.
+    """
+    anchors = ops.cast(ops.shape(sums)[0], sums.dtype)
+    return sums * (anchors / ops.maximum(ops.cast(number, sums.dtype), 1.0))
+
+
+def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
+    """A loss of the batch as a whole, repeated for every anchor: `(anchors,)`."""
+    return ops.broadcast_to(value, ops.shape(pairs.positive)[:1])
+
+
+def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
+    """The number of pairs in each row, `(anchors,)`, as floats: `counts`, or 1, for each nonzero weight."""
+    return ops.sum(ops.cast(weights > 0, weights.dtype) * (1.0 if counts is None else counts), axis=1)
+
+
+def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
+    """log sum_r w_r exp(score_r), without overflow.
+
+    Args:
+        scores: `(anchors, references)`.
+        weights: `(anchors, references)`, not negative.
+        axis: 1 to sum over references, 0 to sum over anchors.
+
+    Returns:
+        A vector; -inf, with gradient 0, where all weights are 0.
+    """
+    return _log_sum_exp(axis)(scores, weights)
+
+
+@functools.cache
+def _log_sum_exp(axis):
+    """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
+
+    @ops.custom_gradient
+    def log_sum_exp(scores, weights):
+        scores = ops.where(weights > 0, scores, -float("inf"))
+        top = ops.max(scores, axis=axis, keepdims=True)
+        top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
+        exp = ops.exp(scores - top)
+        terms = weights * exp
+        total = ops.sum(terms, axis=axis, keepdims=True)
+        empty = total == 0
+
+        def grad(upstream):
+            share = ops.where(empty, 0.0, ops.expand_dims(upstream, axis) / ops.where(empty, 1.0, total))
+            return terms * share, exp * share
+
+        return ops.squeeze(ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + top), axis), grad
+
+    return log_sum_exp
+
+
+def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
+    """log(1 + sum_r w_r exp(score_r)) for each row, without overflow.
+
+    Args:
+        scores: `(anchors, references)`.
+        weights: `(anchors, references)`, not negative.
+
+    Returns:
+        `(anchors,)`, 0 where all weights are 0.
+    """
+    scores = ops.where(weights > 0, scores, -float("inf"))
+    top = ops.stop_gradient(ops.maximum(ops.max(scores, axis=1), 0.0))
+    return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
+
+
+def require_normalize(normalize: str) -> None:
+    """Raise a ValueError unless `normalize` is valid."""
+    require(normalize in ("all", "active"), f"normalize={normalize!r}", '"all" or "active"')
+
+
+def require_same_rows(pairs: Pairs, what: str) -> None:
+    """Raise a ValueError for a loss that compares references with each other."""
+    require(
+        pairs.within,
+        f"anchors against other references for {what}",
+        "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
+    )
+
+
+def require_shared_references(pairs: Pairs, what: str) -> None:
+    """Raise a ValueError for a loss whose anchors must share their references."""
+    require(
+        len(pairs.others.shape) == 2,
+        f"anchors that do not share references (consecutive pairs) for {what}",
+        "references that all anchors share (pairing=all_pairs)",
+    )

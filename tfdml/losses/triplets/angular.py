@@ -1,0 +1,80 @@
+"""Angular loss: bounds the angle at the negative in the triangle of anchor, positive and negative."""
+
+import math
+from typing import Any, Self, Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import renamed, serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp, require_same_rows
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+
+
+def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
+    """Angular loss, over each positive pair and all negatives of its anchor.
+
+    (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
+
+    Args:
+        pairs: `Pairs` of a batch with itself; embeddings are normalized here, so s is their cosine similarity.
+        angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
+
+    Returns:
+        `(A,)`, the loss of the batch, repeated for every anchor because it also depends on the similarities s_pn. 0
+        where no anchor has both a positive and a negative.
+
+    Time grows with A R K for up to K positives per anchor, memory with A R.
+
+    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, eqs. 5 and 8.
+    """
+    require_same_rows(pairs, "the angular loss")
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+    tangent = math.tan(math.radians(angle_degrees)) ** 2
+    to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
+
+    def add(p, found, value, gradient):
+        logits = to_negative * (fixed + ops.take(fixed, p, axis=0))
+        over_negatives = log_sum_exp(logits, pairs.negative)[:, None]
+        violation = over_negatives - to_positive * at(p, fixed)
+        weight = found[:, None] * at(p, pairs.positive)
+        by_violation = weight * ops.sigmoid(violation)
+        kept = ops.where(pairs.negative > 0, logits - over_negatives, -float("inf"))
+        by_anchor_to_negative = by_violation * to_negative * pairs.negative * ops.exp(kept)
+        by_positive_to_negative = ops.segment_sum(by_anchor_to_negative, p, num_segments=ops.shape(fixed)[0])
+        return (
+            value + ops.sum(weight * ops.softplus(violation)),
+            gradient + by_anchor_to_negative + by_positive_to_negative - put(p, by_violation * to_positive, fixed),
+        )
+
+    value, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[0, 0]), ops.zeros_like(fixed)))
+    return broadcast_to_anchors(
+        with_gradient(value, gradient, s) / ops.maximum(ops.sum(count(pairs.positive)), 1.0), pairs
+    )
+
+
+@serializable
+class AngularLoss(PairLoss):
+    """Angular loss: see `tfdml.losses.angular` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.AngularLoss(angle_degrees=45.0)
+
+    Args:
+        angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, angle_degrees: float = 45.0, **options: Unpack[PairOptions]) -> None:
+        require(0 < angle_degrees < 90, f"angle_degrees={angle_degrees}", "degrees in (0, 90)")
+        super().__init__(angular, angle_degrees=angle_degrees, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes; files of earlier versions have `angle`."""
+        return super().from_config(renamed(config, angle="angle_degrees"))

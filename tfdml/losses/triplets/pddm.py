@@ -1,0 +1,107 @@
+"""PDDM: a learned similarity selects hard quadruplets, and trains together with the embeddings."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.layers.position_dependent import PositionDependentMetric
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import require_same_rows
+from tfdml.pairs import Pairs, normalized
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import nearest
+
+
+def pddm(
+    pairs: Pairs,
+    *,
+    metric: PositionDependentMetric,
+    margin: float = 0.5,
+    distance_margin: float = 1.0,
+    weight: float = 0.5,
+) -> Tensor:
+    """PDDM loss, one value per anchor: hinges on the learned similarity S of a hard quadruplet, and on distances D.
+
+    max(0, margin + S_an - S_ap) + max(0, margin + S_pm - S_ap)
+    + weight (max(0, distance_margin + D_ap - D_an) + max(0, distance_margin + D_ap - D_pm))
+
+    p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
+    p with the largest S; D is the squared distance of embeddings scaled to norm 1.
+
+    Args:
+        pairs: `Pairs` of a batch with itself. Only whether a weight is 0 matters.
+        metric: S, a `tfdml.layers.PositionDependentMetric`.
+        margin: how much more similar positives must be than negatives.
+        distance_margin: how much nearer positives must be than negatives, in squared distances.
+        weight: weight of the distances.
+
+    Returns:
+        `(A,)`. An anchor without a positive or a negative, or whose positive p has no negative, gives 0.
+
+    Time is that of S for all pairs of the batch, without gradient, one row at a time, so that memory does not grow with
+    the number of pairs times the dimension.
+
+    Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
+    per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
+    the optimizer.
+    """
+    require_same_rows(pairs, "the PDDM loss")
+    x = normalized(pairs).anchors
+    p, n, m, found = _quadruplets(_all_similarities(metric, x), pairs)
+    positive, negative, other = (ops.take(x, ops.maximum(rows, 0), axis=0) for rows in (p, n, m))
+    ends = ((x, positive), (x, negative), (positive, other))
+    s_ap, s_an, s_pm = (metric(*both) for both in ends)
+    d_ap, d_an, d_pm = (ops.sum(ops.square(one - another), axis=1) for one, another in ends)
+    values = ops.relu(margin + s_an - s_ap) + ops.relu(margin + s_pm - s_ap)
+    values = values + weight * (ops.relu(distance_margin + d_ap - d_an) + ops.relu(distance_margin + d_ap - d_pm))
+    return ops.where(found, values, 0.0)
+
+
+def _all_similarities(metric, x):
+    """S of every two rows, `(rows, rows)`, without gradient."""
+    fixed = ops.stop_gradient(x)
+    metric(fixed[:1], fixed[:1])  # builds the weights outside of the loop
+    return ops.stop_gradient(ops.map(lambda row: metric(row, fixed), fixed))
+
+
+def _quadruplets(s, pairs):
+    """The rows p, n and m of each anchor, -1 for none, and whether there are all three: each `(A,)`."""
+    p, n = nearest(s, pairs.positive > 0), nearest(-s, pairs.negative > 0)
+    m = ops.take(n, ops.maximum(p, 0))
+    return p, n, m, (p >= 0) & (n >= 0) & (m >= 0)
+
+
+@serializable
+class PDDMLoss(PairLoss):
+    """PDDM loss: see `tfdml.losses.pddm` for the formula and its source.
+
+    Example:
+
+        model.compile("adam", loss=tfdml.losses.PDDMLoss())  # an EmbeddingModel, which trains the metric
+
+    Args:
+        metric: a `tfdml.layers.PositionDependentMetric`; None for one with the default settings.
+        margin: how much more similar positives must be than negatives, 0 or more.
+        distance_margin: how much nearer positives must be than negatives, 0 or more.
+        weight: weight of the distances, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: PositionDependentMetric | None = None,
+        margin: float = 0.5,
+        distance_margin: float = 1.0,
+        weight: float = 0.5,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        metric = PositionDependentMetric() if metric is None else metric
+        require(
+            isinstance(metric, PositionDependentMetric), f"metric={metric!r}", "tfdml.layers.PositionDependentMetric()"
+        )
+        for name, value in (("margin", margin), ("distance_margin", distance_margin), ("weight", weight)):
+            require(value >= 0, f"{name}={value}", "0 or more")
+        super().__init__(pddm, metric=metric, margin=margin, distance_margin=distance_margin, weight=weight, **options)

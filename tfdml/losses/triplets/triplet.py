@@ -1,0 +1,343 @@
+"""Losses over an anchor, a positive and a negative."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require, require_selector_or_none
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import batch_mean_per_anchor, require_normalize, require_same_rows
+from tfdml.miners.negatives import NegativeSelector
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+
+
+def triplet(
+    pairs: Pairs,
+    *,
+    margin: float = 0.2,
+    distance: Distance = "squared",
+    soft: bool = False,
+    ratio: bool = False,
+    swap: bool = False,
+    negatives: NegativeSelector | None = None,
+    normalize: str = "all",
+) -> Tensor:
+    """Triplet loss, one value per anchor: positives nearer than negatives by a margin, over all triplets.
+
+    (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
+
+    With `soft`, the term is log(1 + exp(d_ap - d_an)); with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the
+    number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
+    paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
+            The weight of a triplet is the product of the weights of its two pairs.
+        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+        soft: the soft margin.
+        ratio: the ratio of distances.
+        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is that of the end of (a, p) nearer
+            to it. d_pn has the positive first, as d_an has the anchor, also where the distance is not symmetric. The
+            loss of a triplet counts for the row of the nearer end. The references must be the batch itself, with
+            symmetric weights.
+        negatives: None for all, or a function that selects one negative per positive, such as
+            `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
+            per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
+        normalize: "all" divides by the number of triplets, "active" by the number of those with a nonzero loss.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Time grows with A R K for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
+    Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
+    Learning; soft margin and mean of active triplets, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017;
+    ratio, Serrat, Deep Metric Learning, course slides; swap, Balntas et al., Learning Local Feature Descriptors with
+    Triplets and Shallow Convolutional Neural Networks, BMVC 2016.
+    """
+    if swap:
+        require_same_rows(pairs, "swap=True")
+    d = distance_function(distance)(pairs)
+    fixed = ops.stop_gradient(d)
+    term = _soft if soft else _ratio(margin) if ratio else _hinge(margin)
+    if negatives is None:
+        add = (_all_swapped if swap else _all_triplets)(pairs, fixed, term, normalize)
+    else:
+        add = (_chosen_swapped if swap else _chosen_triplets)(pairs, fixed, term, normalize, negatives(pairs, fixed))
+    zeros, matrix = ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)
+    if not swap:
+        sums, number, gradient = for_each_positive(pairs, add, (zeros, zeros, matrix))
+        return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
+    sums, number, gradient, from_positive = for_each_positive(pairs, add, (zeros, zeros, matrix, matrix))
+    sums = with_gradient(with_gradient(sums, gradient, d), from_positive, ops.transpose(d))
+    return batch_mean_per_anchor(sums, ops.sum(number))
+
+
+def _all_triplets(pairs, d, term, normalize):
+    """The step that adds one positive per anchor with all negatives of the anchor."""
+
+    def add(p, found, sums, number, gradient):
+        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+        total, counted, pull, push = _summed(term(at(p, d), d), weights, normalize)
+        return sums + total, number + counted, gradient + push + put(p, pull, d)
+
+    return add
+
+
+def _all_swapped(pairs, d, term, normalize):
+    """The same with `swap`: the row of a holds the triplets whose negative is nearer to a than to p.
+
+    These are (a, p, n) with d_ap, and (p, a, n) with d_pa. In a tie, each end has its own triplet.
+    """
+    transposed = ops.transpose(d)
+
+    def add(p, found, sums, number, gradient, from_positive):
+        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+        d_pn = ops.take(d, p, axis=0)
+        own, other = weights * ops.cast(d <= d_pn, d.dtype), weights * ops.cast(d < d_pn, d.dtype)
+        total, counted, pull, push = _summed(term(at(p, d), d), own, normalize)
+        other_total, other_counted, other_pull, other_push = _summed(term(at(p, transposed), d), other, normalize)
+        return (
+            sums + total + other_total,
+            number + counted + other_counted,
+            gradient + push + other_push + put(p, pull, d),
+            from_positive + put(p, other_pull, d),
+        )
+
+    return add
+
+
+def _summed(terms, weights, normalize):
+    """Of one positive per anchor and all negatives: loss, number of triplets, slopes by d_ap `(A, 1)` and by d_an."""
+    losses, by_positive, by_negative = terms
+    is_counted = (weights > 0) & (losses > 0) if normalize == "active" else weights > 0
+    pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
+    counted = ops.sum(ops.cast(is_counted, weights.dtype), axis=1)
+    return ops.sum(weights * losses, axis=1), counted, pull, weights * by_negative
+
+
+def _chosen_triplets(pairs, d, term, normalize, choose):
+    """The step that adds one positive per anchor with one chosen negative."""
+
+    def add(p, found, sums, number, gradient):
+        n, found, weights = _chosen(pairs, choose, p, found)
+        losses, by_positive, by_negative = term(at(p, d)[:, 0], at(n, d)[:, 0])
+        rows = ops.arange(ops.shape(d)[0], dtype="int32")
+        slopes = _scattered(rows, [p, n], [weights * by_positive, weights * by_negative], d)
+        return sums + weights * losses, number + _counted(found, losses, normalize), gradient + slopes
+
+    return add
+
+
+def _chosen_swapped(pairs, d, term, normalize, choose):
+    """The same with `swap`: a triplet whose negative is nearer to p is in the row of p."""
+
+    def add(p, found, sums, number, gradient, from_positive):
+        n, found, weights = _chosen(pairs, choose, p, found)
+        d_an, d_pn = at(n, d)[:, 0], at(n, ops.take(d, p, axis=0))[:, 0]
+        losses, by_positive, by_negative = term(at(p, d)[:, 0], ops.minimum(d_an, d_pn))
+        a, nearer = ops.arange(ops.shape(d)[0], dtype="int32"), d_pn < d_an
+        rows, pull, push = ops.where(nearer, p, a), weights * by_positive, weights * by_negative
+        return (
+            sums + ops.segment_sum(weights * losses, rows, num_segments=ops.shape(d)[0]),
+            number + _counted(found, losses, normalize),
+            gradient + _scattered(rows, [p, n], [ops.where(nearer, 0.0, pull), push], d),
+            from_positive + _scattered(rows, [a], [ops.where(nearer, pull, 0.0)], d),
+        )
+
+    return add
+
+
+def _chosen(pairs, choose, p, found):
+    """The negative of each anchor and positive, 1.0 where there is one, and the weight of the triplet: `(A,)` each."""
+    n = _one_column_per_anchor(choose(p), p)
+    found = found * ops.cast(n >= 0, found.dtype)
+    n = ops.maximum(n, 0)
+    return n, found, found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
+
+
+def _counted(found, losses, normalize):
+    return found * ops.cast(losses > 0, found.dtype) if normalize == "active" else found
+
+
+def _one_column_per_anchor(n, p):
+    """The columns that `negatives` chose, if they are one per anchor."""
+    if len(n.shape) != 1 or n.shape[0] != p.shape[0]:
+        raise ValueError(
+            f"Received columns of shape {tuple(n.shape)} from negatives, expected {tuple(p.shape)}: one negative "
+            "for one positive of each anchor."
+        )
+    return n
+
+
+def _scattered(rows, columns, values, matrix):
+    """A matrix of the shape of `matrix` with the sums of the values at (row, column), for each array of columns."""
+    places = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
+    return ops.scatter(places, ops.concatenate(values), ops.shape(matrix))
+
+
+def _hinge(margin):
+    """max(0, d_ap - d_an + margin), and its derivatives by d_ap and by d_an."""
+
+    def term(d_ap, d_an):
+        violation = d_ap + margin - d_an
+        active = ops.cast(violation > 0, violation.dtype)
+        return ops.maximum(violation, 0.0), active, -active
+
+    return term
+
+
+def _soft(d_ap, d_an):
+    """log(1 + exp(d_ap - d_an)), and its derivatives by d_ap and by d_an."""
+    derivative = ops.sigmoid(d_ap - d_an)
+    return ops.softplus(d_ap - d_an), derivative, -derivative
+
+
+def _ratio(margin):
+    """max(0, 1 - d_an / (margin + d_ap)), and its derivatives by d_ap and by d_an."""
+
+    def term(d_ap, d_an):
+        ratio = d_an / (margin + d_ap)
+        active = ops.cast(ratio < 1, ratio.dtype) / (margin + d_ap)
+        return ops.maximum(1.0 - ratio, 0.0), active * ratio, -active
+
+    return term
+
+
+def batch_hard_triplet(
+    pairs: Pairs,
+    *,
+    margin: float = 0.2,
+    distance: Distance = "euclidean",
+    soft: bool = False,
+    swap: bool = False,
+    normalize: str = "all",
+) -> Tensor:
+    """Batch-hard triplet loss, one value per anchor: its farthest positive against its nearest negative.
+
+    max(0, margin + max_p d_ap - min_n d_an)
+
+    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
+            is 0 matters.
+        margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+        soft: the soft margin.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
+            also where the distance is not symmetric. The references must be the batch itself.
+        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
+    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity
+    swapped.
+    """
+    d = distance_function(distance)(pairs)
+    to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
+    to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
+    farthest_positive, nearest_negative = ops.max(to_positives, axis=1), ops.min(to_negatives, axis=1)
+    if swap:
+        require_same_rows(pairs, "swap=True")
+        p, n = ops.argmax(to_positives, axis=1), ops.argmin(to_negatives, axis=1)
+        from_positive = ops.take(ops.reshape(d, (-1,)), p * ops.shape(d)[1] + n)
+        exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
+        nearest_negative = ops.minimum(nearest_negative, ops.where(exists, from_positive, float("inf")))
+    violation = farthest_positive - nearest_negative
+    values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
+    if normalize == "active":
+        return batch_mean_per_anchor(values, ops.sum(ops.cast(values > 0, values.dtype)))
+    return values
+
+
+@serializable
+class TripletLoss(PairLoss):
+    """Triplet loss: see `tfdml.losses.triplet` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.TripletLoss(margin=0.2, negatives=tfdml.miners.semi_hard_negatives)
+
+    Args:
+        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        soft: the soft margin, log(1 + exp(d_ap - d_an)).
+        ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
+        swap: compare with the nearer of anchor and positive.
+        negatives: None for all negatives, or a function that selects one per positive: see `tfdml.miners`.
+        normalize: "all" or "active".
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        distance: Distance = "squared",
+        soft: bool = False,
+        ratio: bool = False,
+        swap: bool = False,
+        negatives: NegativeSelector | None = None,
+        normalize: str = "all",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
+        require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
+        require_selector_or_none("negatives", negatives)
+        require_normalize(normalize)
+        distance_function(distance)
+        super().__init__(
+            triplet,
+            margin=margin,
+            distance=distance,
+            soft=soft,
+            ratio=ratio,
+            swap=swap,
+            negatives=negatives,
+            normalize=normalize,
+            **options,
+        )
+
+
+@serializable
+class BatchHardTripletLoss(PairLoss):
+    """Batch-hard triplet loss: see `tfdml.losses.batch_hard_triplet` for the formula and its source.
+
+    Example:
+
+        model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
+
+    Args:
+        margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        soft: the soft margin, log(1 + exp(d_ap - d_an)).
+        swap: compare with the nearer of anchor and positive.
+        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        distance: Distance = "euclidean",
+        soft: bool = False,
+        swap: bool = False,
+        normalize: str = "all",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        require_normalize(normalize)
+        distance_function(distance)
+        super().__init__(
+            batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options
+        )

@@ -1,0 +1,1 @@
+"""Losses that change or add up other losses."""

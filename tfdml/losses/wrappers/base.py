@@ -1,0 +1,106 @@
+"""Losses that change another loss: their base class, and the columns of embeddings that belong to each learner."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import keras
+
+from tfdml._core.checks import require, require_whole
+from tfdml.losses.base import PAIR_OPTIONS, PairLoss, require_known_options
+from tfdml.pairs import Pairs, normalized
+from tfdml.pairs.base import Tensor
+
+
+class LossOverBase(PairLoss):
+    """Base class: a loss over another loss, whose `pairing`, `miner`, `importance` and `match` it uses.
+
+    Args:
+        function: computes the values, `function(pairs, base=..., **settings)`.
+        base: the other loss.
+        settings: keyword arguments of `function`.
+        options: `name`, `reduction` and `dtype` of `keras.losses.Loss`, as the subclass received them.
+    """
+
+    def __init__(
+        self, function: Callable[..., Tensor], base: PairLoss, settings: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
+        super().__init__(function, base=base, match=base.match, **settings, **options)
+        self.base = base
+
+    def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
+        """The `Pairs` of a batch, built by the base loss."""
+        return self.base.pair(labels, embeddings)
+
+    def reweight(self, pairs: Pairs) -> Pairs:
+        """The pairs, reweighted by the miner and the importance weights of the base loss."""
+        return self.base.reweight(pairs)
+
+    @property
+    def layers(self) -> list[keras.Layer]:
+        """The Keras layers of the base and of the settings."""
+        return [*self.base.layers, *super().layers]
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments, serialized."""
+        return {name: part for name, part in super().get_config().items() if name not in PAIR_OPTIONS}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes.
+
+        Options of pairs, which configs of earlier versions also hold, replace those of the base.
+        """
+        options = {name: config[name] for name in PAIR_OPTIONS if name in config}
+        base = {**config["base"], "config": {**config["base"]["config"], **options}}
+        rest = {name: part for name, part in config.items() if name not in options}
+        return super().from_config({**rest, "base": base})
+
+
+def require_base(base: Any) -> None:
+    """Raise a ValueError unless `base` is a loss over pairs."""
+    require(isinstance(base, PairLoss), f"base={base!r}", "a loss of tfdml.losses, such as MultiSimilarityLoss()")
+
+
+def require_sum_over_pairs(base: Any) -> None:
+    """Raise a ValueError unless `base` is a loss that has a value for each pair."""
+    require(
+        isinstance(base, PairLoss) and hasattr(base, "pair_losses"),
+        f"base={base!r}",
+        "a sum over pairs, such as ContrastiveLoss or MarginLoss, or your own loss with pair_losses(pairs)",
+    )
+
+
+def as_dims(dims: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of columns, one or more, as a tuple.
+
+    Raises:
+        ValueError: no number, or one below 1.
+    """
+    require(len(dims) > 0, f"dims={dims}", "one number of columns or more")
+    for dim in dims:
+        require_whole("dims", dim, 1)
+    return tuple(int(dim) for dim in dims)
+
+
+def columns(pairs: Pairs, start: int, stop: int) -> Pairs:
+    """The same pairs with some columns of the embeddings only."""
+    references = None if pairs.references is None else pairs.references[..., start:stop]
+    return pairs._replace(anchors=pairs.anchors[:, start:stop], references=references)
+
+
+def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
+    """The pairs of each learner of an ensemble: `dims` columns, one learner after the other, scaled to norm 1.
+
+    Raises:
+        ValueError: embeddings with another number of columns.
+    """
+    require(
+        pairs.anchors.shape[1] == sum(dims),
+        f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",
+        f"dimension {sum(dims)}, the learners side by side",
+    )
+    stops = itertools.accumulate(dims)
+    return [normalized(columns(pairs, stop - dim, stop)) for dim, stop in zip(dims, stops, strict=True)]

@@ -1,0 +1,76 @@
+"""Nested embeddings: the first columns of an embedding are an embedding, too."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import LossOptions, PairLoss
+from tfdml.losses.wrappers.base import LossOverBase, as_dims, columns, require_base
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+def matryoshka(
+    pairs: Pairs, *, base: PairLoss, dims: Sequence[int] = (8, 16, 32, 64), weights: Sequence[float] | None = None
+) -> Tensor:
+    """Matryoshka loss, one value per anchor: the base loss of the first columns of the embeddings, for several numbers.
+
+    sum_k weight_k base(a[:dim_k], r[:dim_k])
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        base: any loss over pairs. A loss that does not normalize receives the first columns as they are.
+        dims: numbers of columns.
+        weights: weight of each, None for 1.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives what the base gives, usually 0.
+
+    Raises:
+        ValueError: embeddings with fewer columns than the largest of `dims`.
+
+    Source: Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022, where the base is a softmax with its own
+    classifier per prefix, or one whose columns are shared, as proxies are here.
+    """
+    require(
+        max(dims) <= pairs.anchors.shape[1],
+        f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",
+        "dims up to the dimension of the embeddings",
+    )
+    parts = zip(dims, weights or [1.0] * len(dims), strict=True)
+    return sum(weight * base.values(columns(pairs, 0, dim)) for dim, weight in parts)
+
+
+@serializable
+class MatryoshkaLoss(LossOverBase):
+    """Matryoshka loss: see `tfdml.losses.matryoshka` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.MatryoshkaLoss(tfdml.losses.MultiSimilarityLoss(), dims=(8, 16, 32, 64))
+
+    Args:
+        base: any loss over pairs, also over proxies or a memory. Its `pairing`, `miner`, `importance` and `match` are
+            used; a miner sees all columns.
+        dims: numbers of columns, in ascending order. The last one is usually the dimension of the embeddings.
+        weights: weight of each, above 0; None for 1.
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(
+        self,
+        base: PairLoss,
+        *,
+        dims: Sequence[int] = (8, 16, 32, 64),
+        weights: Sequence[float] | None = None,
+        **options: Unpack[LossOptions],
+    ) -> None:
+        require_base(base)
+        dims = as_dims(dims)
+        require(list(dims) == sorted(set(dims)), f"dims={dims}", "different numbers in ascending order")
+        if weights is not None:
+            weights = tuple(weights)
+            require(len(weights) == len(dims), f"{len(weights)} weights for dims={dims}", "one weight for each")
+            require(min(weights) > 0, f"weights={weights}", "numbers above 0")
+        super().__init__(matryoshka, base, {"dims": dims, "weights": weights}, dict(options))

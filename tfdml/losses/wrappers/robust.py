@@ -1,0 +1,69 @@
+"""Distributionally robust losses: worst-case pair weights over an uncertainty set."""
+
+from collections.abc import Callable
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import LossOptions, PairLoss
+from tfdml.losses.reductions import batch_mean_per_anchor
+from tfdml.losses.wrappers.base import LossOverBase, require_sum_over_pairs
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs], Tensor]) -> Tensor:
+    """Distributionally robust loss, one value per anchor.
+
+    A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
+
+    l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be
+    from uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
+    whose loss is not above 0 are left out.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.
+        uncertainty: function of the losses `(A, R)` and of `pairs` that returns p*, `(A, R)`: `TopK`, `TopKBalanced`,
+            `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own.
+
+    Returns:
+        `(A,)`, whose mean is sum_ij p*_ij l_ij. A batch in which no pair has a loss above 0 gives 0.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eq. 1 and lemma 1. Pairs of an example
+    with itself are left out here.
+    """
+    losses = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
+    p = ops.stop_gradient(uncertainty(ops.stop_gradient(losses), pairs))
+    return batch_mean_per_anchor(ops.sum(p * losses, axis=1), 1.0)
+
+
+@serializable
+class RobustLoss(LossOverBase):
+    """Distributionally robust loss: see `tfdml.losses.robust` for the formula and its source.
+
+    Example:
+
+        base = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+        loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.TopK(160))
+
+    Args:
+        base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
+            `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
+            `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`,
+            `miner`, `importance` and `match` are used.
+        uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own
+            function `(losses, pairs) -> p*`.
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(
+        self, base: PairLoss, *, uncertainty: Callable[[Tensor, Pairs], Tensor], **options: Unpack[LossOptions]
+    ) -> None:
+        require_sum_over_pairs(base)
+        require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
+        nu = base.settings.get("nu", 0.0)
+        require(nu == 0, f"a base loss with nu={nu}", "nu=0: the regularization of boundaries is not a loss of pairs")
+        super().__init__(robust, base, {"uncertainty": uncertainty}, dict(options))

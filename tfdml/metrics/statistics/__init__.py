@@ -1,0 +1,1 @@
+"""Statistics of metrics: confidence intervals, comparisons, values per class."""

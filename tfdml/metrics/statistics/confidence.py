@@ -1,0 +1,153 @@
+"""Confidence intervals of means over queries, and over training seeds."""
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_ids, require
+
+_DRAWS = 1000  # Samples drawn at the same time.
+
+
+def bootstrap(
+    values: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    confidence: float = 0.95,
+    samples: int = 1000,
+    average: str = "micro",
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Confidence interval of a mean over queries, by resampling whole classes.
+
+    Queries of one class share their relevant items, so they are not independent; classes nearly are. Each sample draws
+    C of the C classes with replacement and takes the mean over the queries of the drawn classes. The interval covers
+    the middle `confidence` of these means (percentile bootstrap). With fewer than about 20 classes it is too narrow.
+
+    Args:
+        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
+            excluded.
+        labels: `(queries,)` integer class ids.
+        confidence: share of the samples inside the interval, between 0 and 1.
+        samples: number of samples.
+        average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
+        seed: seed of the random draws; the same seed gives the same interval.
+
+    Returns:
+        `(low, high)`, floats.
+
+    Raises:
+        ValueError: fewer than two classes with values, different lengths, or an option out of range.
+
+    Source: Efron, Bootstrap Methods: Another Look at the Jackknife, 1979; the classes are the sampling units, as in
+    the cluster bootstrap of Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8.
+    """
+    if not 0 < confidence < 1 or samples < 1:
+        raise ValueError(
+            f"Received confidence={confidence} and samples={samples}, expected 0 < confidence < 1 <= samples."
+        )
+    sums, counts = weighted_sums(values, labels, average)
+    means = [sums[draw].sum() / counts[draw].sum() for draw in _draws(len(sums), samples, seed)]
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Mean over training seeds, and half of the width of its confidence interval.
+
+    With n values of mean m and standard deviation s (divisor n - 1), the interval is m - h to m + h,
+
+        h = t s / sqrt(n),
+
+    where t is the (1 + confidence) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. It is the
+    interval of the mean of many more seeds on the same test set. The difference of two methods that were trained with
+    the same seeds is `seed_interval(numpy.subtract(a, b))`.
+
+    Args:
+        values: `(seeds,)` floats, one number per training run, such as its `map@r`.
+        confidence: between 0 and 1.
+
+    Returns:
+        `(m, h)`, floats.
+
+    Raises:
+        ValueError: fewer than two values, values that are not finite, or a confidence out of range.
+        ImportError: SciPy is not installed: `pip install tfdml[evaluation]`.
+
+    Source: Student, The Probable Error of a Mean, Biometrika, 1908.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    right = values.ndim == 1 and len(values) > 1 and bool(np.isfinite(values).all())
+    require(right, f"values {values.tolist()}", "at least two finite numbers, one per training run. Train more seeds")
+    require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")
+    t = _students_t(len(values) - 1, (1 + confidence) / 2)
+    return float(values.mean()), float(t * values.std(ddof=1) / len(values) ** 0.5)
+
+
+def _students_t(degrees, quantile):
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise ImportError("Student's t is computed by SciPy: pip install tfdml[evaluation].") from error
+    return stats.t.ppf(quantile, degrees)
+
+
+def _draws(classes, samples, seed):
+    """Classes of each sample, with replacement: yields `(classes,)` integers."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, samples, _DRAWS):
+        yield from rng.integers(classes, size=(min(_DRAWS, samples - start), classes), dtype=np.int32)
+
+
+def weighted_sums(values, labels, average):
+    """Sum and weight of each class, whose mean is the sum of the sums divided by that of the weights.
+
+    Args:
+        values: `(queries,)` floats, NaN for queries that are excluded.
+        labels: `(queries,)` integers.
+        average: "micro" or "macro".
+
+    Returns:
+        two arrays of `(classes that have values,)`.
+
+    Raises:
+        ValueError: wrong shapes, another average, or fewer than two classes with values.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
+    labels = as_ids(labels, "labels", len(values))
+    require_average(average)
+    sums, counts = class_sums(values, labels)
+    if len(sums) < 2:
+        raise ValueError(f"Received values of {len(sums)} classes, expected at least 2, because classes are resampled.")
+    return (sums, counts) if average == "micro" else (sums / counts, np.ones(len(sums)))
+
+
+def mean_over_queries(values, labels, average):
+    """Mean of the values that are not NaN: over queries ("micro"), or over classes of the class means ("macro").
+
+    Args:
+        values: `(queries,)`, not all of them NaN.
+        labels: `(queries,)` int64.
+        average: "micro" or "macro".
+
+    Returns:
+        a float.
+    """
+    if average == "micro":
+        return float(values[~np.isnan(values)].mean())
+    sums, counts = class_sums(values, labels)
+    return float((sums / counts).mean())
+
+
+def class_sums(values, labels):
+    """Sum and number of the values of each class, without NaN: two arrays of `(classes that have values,)`."""
+    kept = ~np.isnan(values)
+    _, classes = np.unique(labels[kept], return_inverse=True)
+    return np.bincount(classes, weights=values[kept]), np.bincount(classes)
+
+
+def require_average(average):
+    """Raises `ValueError` unless `average` is "micro" or "macro"."""
+    if average not in ("micro", "macro"):
+        raise ValueError(f"Received average={average!r}, expected 'micro' or 'macro'.")

@@ -1,0 +1,64 @@
+"""Metrics per class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_ids, require
+from tfdml.metrics.statistics.confidence import class_sums
+
+
+def per_class(values: Mapping[str, npt.ArrayLike], labels: npt.ArrayLike, *, by: str = "map@r") -> list[dict[str, Any]]:
+    """Table of the mean metrics of each class, the worst class first.
+
+    The mean over the rows is the metric with `average="macro"`. Means of few queries are uncertain: the worst of many
+    classes is partly the one with the worst luck.
+
+    Example:
+
+        values = tfdml.metrics.retrieval(embeddings, labels, per_query=True)
+        for row in tfdml.metrics.per_class(values, labels)[:10]:
+            print(names[row["label"]], row["queries"], row["map@r"])
+
+    Args:
+        values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a query that was
+            skipped.
+        labels: `(queries,)` integer class ids; with `retrieval(..., queries=mask)`, those of the queries.
+        by: the metric that orders the table.
+
+    Returns:
+        A list of dicts, one per class: "label", "queries", the number of queries with values, "skipped", the number
+        without, and the mean of each metric, NaN where all queries were skipped. Classes follow in ascending order of
+        `by` and then of label, those with NaN last.
+
+    Raises:
+        ValueError: different lengths, labels that are not integers, or a metric that is not among the values.
+    """
+    require(by in values, f"by={by!r}", f"one of {', '.join(values)}")
+    labels = as_ids(labels, "labels")
+    columns = {name: np.asarray(column, np.float64) for name, column in values.items()}
+    for name, column in columns.items():
+        require(column.shape == labels.shape, f"{name} of shape {column.shape}", f"{labels.shape}: one value per label")
+    ids, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    queries = np.bincount(codes, weights=~np.isnan(columns[by])).astype(int)
+    means = {name: _class_means(column, codes, len(ids)) for name, column in columns.items()}
+    return [
+        {
+            "label": int(ids[i]),
+            "queries": int(queries[i]),
+            "skipped": int(counts[i] - queries[i]),
+            **{name: float(column[i]) for name, column in means.items()},
+        }
+        for i in np.argsort(means[by], kind="stable")
+    ]
+
+
+def _class_means(values, codes, classes):
+    """Mean of the values of each class that are not NaN: `(classes,)`, NaN without any."""
+    kept = ~np.isnan(values)
+    means = np.full(classes, np.nan)
+    sums, counts = class_sums(values, codes)
+    means[np.unique(codes[kept])] = sums / counts
+    return means

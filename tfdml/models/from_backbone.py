@@ -1,0 +1,140 @@
+"""Any network as an embedding: a backbone with its own input scaling, pooling, a projection, unit norm."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import layers
+
+from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.networks.hub import from_preset
+from tfdml.networks.pooling import pooled
+
+
+def embedding(
+    backbone: str | Callable[..., keras.Model] | keras.Model,
+    *,
+    dim: int | None = 128,
+    pooling: str = "avg",
+    freeze_batch_norm: bool = False,
+    normalize: bool = True,
+    head: Callable[[Any], Any] | None = None,
+    scale: Callable[[Any], Any] | None = None,
+    input_shape: tuple[int, int, int] = (224, 224, 3),
+    weights: str | None = "imagenet",
+) -> EmbeddingModel:
+    """A network that turns images of pixels in [0, 255] into embeddings.
+
+    Example:
+
+        model = tfdml.models.embedding("ResNet50", dim=128, freeze_batch_norm=True)
+
+    Args:
+        backbone: one of:
+
+            * the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is built
+              without its classifier, and its `preprocess_input` becomes part of the model;
+            * a preset of KerasHub, such as "vit_base_patch16_224_imagenet", "hf://...", or the path of its folder: the
+              scale and the offset of its image converter become part of the model;
+            * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
+              tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
+        dim: size of the embedding, by a dense layer; None for the pooled features as they are.
+        pooling: over the places of feature maps, or over tokens: "avg", "max", "avg+max" (their sum), "gem"
+            (generalized mean, with a learned exponent), or "token" (the first token, a transformer's class token).
+        freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as the papers of metric
+            learning have it: their batches hold few images of few classes.
+        normalize: whether embeddings are scaled to norm 1.
+        head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
+        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for that of
+            the network or preset, and for models as they are.
+        input_shape: `(height, width, channels)` of the images; for a model or preset, only the sizes that it leaves
+            open are used.
+        weights: "imagenet" for those that `keras.applications` downloads, or those of the preset; the path of a weights
+            file; or None for random ones. Not used where `backbone` is a model.
+
+    Returns:
+        An `EmbeddingModel` with float32 outputs `(batch, dim)`. Its layers "backbone", "pooling" and "embedding" have
+        these names.
+
+    Raises:
+        ValueError: an unknown network or pooling, an input shape that the network does not take, several inputs or
+            outputs, or features of another rank.
+        ImportError: a preset without KerasHub.
+        OSError: weights that cannot be downloaded; pass the path of a file, or of the folder of a preset.
+    """
+    network, own_scale = _network(backbone, input_shape, weights)
+    network.name = "backbone"
+    inputs = keras.Input(_input_shape(network, input_shape), name="images")
+    features = _features(network, (scale or own_scale)(inputs))
+    if freeze_batch_norm:
+        _freeze_batch_norm(network)
+    x = pooled(features, pooling)
+    if head is not None:
+        x = head(x)
+    elif dim is not None:
+        x = layers.Dense(dim, name="embedding")(x)
+    x = layers.Activation("linear", dtype="float32", name="float32")(x)
+    return EmbeddingModel(inputs, layers.UnitNormalization(dtype="float32", name="unit")(x) if normalize else x)
+
+
+def _network(backbone, input_shape, weights):
+    """The network without its classifier, and the function that scales its input."""
+    if isinstance(backbone, keras.Model):
+        return backbone, lambda images: images
+    build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
+    if isinstance(backbone, str) and not callable(build):
+        return from_preset(backbone, weights)
+    if not callable(build):
+        raise ValueError(
+            f"Received backbone={backbone!r}, expected the name of a network of keras.applications, such as "
+            "'ResNet50', its function, a preset of KerasHub, or a Keras model."
+        )
+    return _application(build, input_shape, weights), importlib.import_module(build.__module__).preprocess_input
+
+
+def _application(build, input_shape, weights):
+    try:
+        return build(include_top=False, weights=weights, input_shape=input_shape)
+    except (ValueError, TypeError):  # an input shape or another option that the network does not take
+        raise
+    except Exception as error:  # Keras raises plain exceptions where a download fails
+        if weights != "imagenet":
+            raise
+        raise OSError(
+            f"The weights of {getattr(build, '__name__', build)} could not be loaded ({error}). Download them "
+            "elsewhere and pass weights='path/to/file.h5', or weights=None for random ones."
+        ) from error
+
+
+def _input_shape(network, input_shape):
+    """The input shape of a network; the given sizes where the network leaves them open."""
+    inputs = getattr(network, "inputs", None) or []
+    if len(inputs) > 1:
+        names = ", ".join(tensor.name for tensor in inputs)
+        raise ValueError(
+            f"Received a backbone with the inputs {names}, expected images alone. Pass the part of it that sees images."
+        )
+    own = inputs[0].shape[1:] if inputs else input_shape
+    if len(own) != len(input_shape):  # not images: vectors, for example
+        return own
+    return tuple(size or given for size, given in zip(own, input_shape, strict=True))
+
+
+def _features(network, images):
+    """The output of the network, whose single input may stand in a dict."""
+    functional = getattr(network, "inputs", None) and not isinstance(network, keras.Sequential)
+    features = network(keras.tree.map_structure(lambda _: images, network.input) if functional else images)
+    if not isinstance(features, keras.KerasTensor):
+        shapes = keras.tree.map_structure(lambda tensor: tensor.shape, features)
+        raise ValueError(
+            f"Received a backbone with several outputs, of shapes {shapes}, expected one. Pass "
+            "keras.Model(backbone.input, backbone.output[...])."
+        )
+    return features
+
+
+def _freeze_batch_norm(network):
+    for layer in network._flatten_layers():
+        if isinstance(layer, layers.BatchNormalization):
+            layer.trainable = False

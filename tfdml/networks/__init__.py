@@ -1,0 +1,13 @@
+"""Architectures: small backbones, the networks of the papers, pooling, ensembles, pretrained weights."""
+
+from tfdml.networks.backbones import plain, residual
+from tfdml.networks.ensembles import attention_branches, ensemble
+from tfdml.networks.inception import bn_inception
+from tfdml.networks.pooling import GeM
+from tfdml.networks.pytorch_weights import load_pytorch_weights
+
+__all__ = ["GeM", "attention_branches", "bn_inception", "ensemble", "load_pytorch_weights", "plain", "residual"]
+
+
+def __dir__():
+    return __all__

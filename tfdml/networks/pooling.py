@@ -1,0 +1,83 @@
+"""Pooling of feature maps to one vector per image."""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor, layers, ops
+
+from tfdml._core.serialization import serializable
+
+
+@serializable
+class GeM(keras.layers.Layer):
+    """Generalized mean pooling: (mean over positions of max(x, epsilon)^p)^(1 / p), with a learned p per network.
+
+    p = 1 is average pooling of positive features, and p to infinity is max pooling.
+
+    Args:
+        p: the exponent at the start, above 0.
+        epsilon: features below it count as it, above 0.
+        **options: as in `keras.layers.Layer`.
+
+    Source: Radenovic, Tolias, Chum, Fine-tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019, eq. 3.
+    """
+
+    def __init__(self, p: float = 3.0, epsilon: float = 1e-6, **options: Any) -> None:
+        super().__init__(**options)
+        if p <= 0 or epsilon <= 0:
+            raise ValueError(f"Received p={p} and epsilon={epsilon}, expected numbers above 0.")
+        self.start, self.epsilon = p, epsilon
+
+    def build(self, input_shape: Any) -> None:
+        """Creates p."""
+        self.p = self.add_weight(shape=(), initializer=keras.initializers.Constant(self.start), name="p")
+
+    def call(self, features: Any) -> Any:
+        """`(batch, height, width, channels)` to `(batch, channels)`, computed in float32."""
+        x = ops.maximum(ops.cast(features, "float32"), self.epsilon)
+        p = ops.cast(self.p, "float32")
+        top = ops.stop_gradient(ops.max(x, axis=(1, 2), keepdims=True))  # the powers of x / top do not overflow
+        mean = ops.mean(ops.power(x / top, p), axis=(1, 2))
+        return ops.cast(top[:, 0, 0] * ops.power(mean, 1.0 / p), self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, for Keras."""
+        return {**super().get_config(), "p": self.start, "epsilon": self.epsilon}
+
+
+def _average_and_maximum(features):
+    return layers.Add(name="pooling")(
+        [layers.GlobalAveragePooling2D()(features), layers.GlobalMaxPooling2D()(features)]
+    )
+
+
+POOLINGS = {
+    "avg": lambda features: layers.GlobalAveragePooling2D(name="pooling")(features),
+    "max": lambda features: layers.GlobalMaxPooling2D(name="pooling")(features),
+    "avg+max": _average_and_maximum,
+    "gem": lambda features: GeM(name="pooling")(features),
+    "token": lambda tokens: layers.Flatten(name="pooling")(tokens[:, :1]),
+}
+
+
+def pooled(features: KerasTensor, pooling: str) -> KerasTensor:
+    """One vector per image of feature maps `(batch, height, width, channels)` or tokens `(batch, tokens, channels)`.
+
+    Vectors stay as they are.
+
+    Raises:
+        ValueError: an unknown pooling, features of another rank, or feature maps for "token".
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(f"Received pooling={pooling!r}, expected one of {', '.join(map(repr, POOLINGS))}.")
+    if len(features.shape) == 2:
+        return features
+    if len(features.shape) not in ((3,) if pooling == "token" else (3, 4)):
+        raise ValueError(
+            f"Received a backbone with features of shape {tuple(features.shape)} and pooling={pooling!r}, expected "
+            "feature maps (batch, height, width, channels), except for 'token', tokens (batch, tokens, channels), or "
+            "vectors (batch, channels)."
+        )
+    if len(features.shape) == 3:  # a map of one column
+        features = layers.Reshape((-1, 1, features.shape[-1]), name="tokens")(features)
+    return POOLINGS[pooling](features)

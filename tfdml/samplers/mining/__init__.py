@@ -1,0 +1,1 @@
+"""Samplers of hard classes, pairs and triplets that a search has found."""

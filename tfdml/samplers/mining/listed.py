@@ -1,0 +1,161 @@
+"""Batches from a list of pairs or triplets, for data without classes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfdml._core.checks import as_ids, is_labeled_set, require
+from tfdml.datasets.loading import on_host
+from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
+from tfdml.samplers.base import Sampler
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ListSampler(Sampler):
+    """Entries of a list: pairs with a label for similar or dissimilar, pairs that are all similar, or triplets.
+
+    The rows of an entry are adjacent: rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor,
+    its positive and its negative. Pass `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone:
+    each row has the label of its entry, which is its place in the list where the list has no labels.
+
+    Example:
+
+        pairs = numpy.array([[0, 4], [0, 7], [2, 3]])  # row numbers of the images
+        entries = tfdml.samplers.UniformSampler(batch_size=2, seed=0)
+        sampler = tfdml.samplers.ListSampler(entries=pairs, labels=[1, 0, 1], sampler=entries)
+        loss = tfdml.losses.ContrastiveLoss(pairing=sampler.pairing)
+        model.fit(sampler.batches(images), steps_per_epoch=200, epochs=10)
+
+    Args:
+        entries: `(n, 2)` or `(n, 3)` row numbers of examples: pairs, or triplets (anchor, positive, negative).
+        labels: `(n,)`, 1 for a similar pair, 0 for a dissimilar one. None for triplets, and for pairs that are all
+            similar: their `pairing` is `tfdml.pairs.even_against_odd`, with the other pairs of a batch as negatives.
+        sampler: the sampler that draws entries, by their labels: `UniformSampler(batch_size=32)`, or
+            `GroupSampler(classes_per_batch=2, examples_per_class=16)` for equal numbers of similar and dissimilar
+            pairs. Batch t is a function of its seed and t.
+
+    Raises:
+        ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.
+    """
+
+    entries: Any = field(repr=False)
+    labels: Any = field(default=None, repr=False)
+    sampler: Sampler
+
+    def __post_init__(self):
+        object.__setattr__(self, "entries", _as_entries(self.entries))
+        require(isinstance(self.sampler, Sampler), f"sampler={self.sampler!r}", "one of tfdml.samplers")
+        if self.labels is not None:
+            require(not self.is_triplets, "labels for triplets", "labels=None: a triplet says what is similar")
+            object.__setattr__(self, "labels", _as_similar(self.labels, len(self.entries)))
+
+    @property
+    def is_triplets(self) -> bool:
+        """Whether entries are triplets, not pairs."""
+        return self.entries.shape[1] == 3
+
+    @property
+    def batch_size(self) -> int:
+        """Rows in a batch: two for each pair, three for each triplet."""
+        return self.sampler.batch_size * self.entries.shape[1]
+
+    @property
+    def seed(self) -> int:
+        """The seed of the sampler that draws entries."""
+        return self.sampler.seed  # type: ignore[attr-defined]
+
+    @property
+    def pairing(self) -> Callable[..., Pairs]:  # type: ignore[override]
+        """The function of `tfdml.pairs` for these entries."""
+        if self.is_triplets:
+            return triplet_rows
+        return even_against_odd if self.labels is None else labeled_pairs
+
+    @property
+    def entry_labels(self) -> np.ndarray:
+        """`(n,)` int64, the label of each entry: that of the list, or the place in the list."""
+        return np.arange(len(self.entries)) if self.labels is None else self.labels
+
+    def prepare(self, labels: npt.ArrayLike) -> tuple[np.ndarray, Any]:
+        """The entries, and what draws them; of `labels`, which may be any integers, only their number matters."""
+        examples = len(as_ids(labels, "labels"))
+        most = self.entries.max()
+        require(most < examples, f"entries up to row {most} for {examples} examples", f"rows 0 to {examples - 1}")
+        return self.entries, self.sampler.prepare(self.entry_labels)
+
+    def block_steps(self, table: tuple[np.ndarray, Any]) -> int:
+        """The block of the sampler that draws entries."""
+        return self.sampler.block_steps(table[1])
+
+    def draw(self, table: tuple[tf.Tensor, Any], steps: tf.Tensor) -> tf.Tensor:
+        """The batches of `steps` as row numbers `(block, batch)`."""
+        entries, inner = table
+        rows = tf.gather(entries, self.sampler.draw(inner, steps))
+        return tf.reshape(rows, (steps.shape[0], self.batch_size))
+
+    def batches(self, data: Any, labels: None = None, *, on_error: str = "error", **options: Any) -> tf.data.Dataset:  # type: ignore[override]
+        """Infinite stream of batches of examples and labels of their entries.
+
+        Args:
+            data: the examples, as in `Sampler.batches`; the labels of a labeled set are not used.
+            labels: None, since entries have their own.
+            on_error: "error" alone: no other example can replace one of an entry.
+            **options: as in `Sampler.batches`.
+
+        Returns:
+            An infinite `tf.data.Dataset` of `(examples, labels)`: examples with `batch` rows, and int64 labels
+            `(batch,)`, the same for the rows of an entry.
+
+        Raises:
+            ValueError: labels, another `on_error`, entries beyond the examples, and the errors of `Sampler.batches`.
+        """
+        require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
+        require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")
+        number = None if is_labeled_set(data) else np.zeros(_length(data), np.int64)
+        examples = super().batches(data, number, **options)
+        stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}
+        entries = self.sampler.index_batches(self.entry_labels, **stream)
+        return tf.data.Dataset.zip(examples, entries).map(_with_labels(on_host(self.entry_labels), self))
+
+
+def _with_labels(entry_labels, sampler):
+    """Function from a batch and its entries to `(examples, labels)`, with the label of its entry for each row."""
+
+    @tf.autograph.experimental.do_not_convert
+    def labeled(batch, places):
+        labels = tf.repeat(tf.gather(entry_labels, places), sampler.entries.shape[1])
+        return batch[0], tf.ensure_shape(labels, (sampler.batch_size,))
+
+    return labeled
+
+
+def _as_entries(entries):
+    """Entries as int64 `(n, 2)` or `(n, 3)`."""
+    entries = np.asarray(entries)
+    if entries.ndim != 2 or entries.shape[1] not in (2, 3) or not len(entries):
+        raise ValueError(
+            f"Received entries of shape {entries.shape}, expected (n, 2) for pairs or (n, 3) for triplets of row "
+            "numbers. Pass labels of pairs as labels=entries[:, 2]."
+        )
+    rows = as_ids(entries.reshape(-1), "entries").reshape(entries.shape)
+    require(rows.min() >= 0, f"entries down to {rows.min()}", "row numbers of examples, 0 or more")
+    return rows
+
+
+def _as_similar(labels, count):
+    """Labels of pairs as int64 `(n,)`, all 0 or 1."""
+    labels = as_ids(labels, "labels", count)
+    wrong = labels[(labels != 0) & (labels != 1)]
+    require(not wrong.size, f"label {wrong[:1]} of a pair", "1 for similar or 0 for dissimilar")
+    return labels
+
+
+def _length(data):
+    """Number of examples in arrays, a tuple or dict of arrays, or a source."""
+    if isinstance(data, tuple | dict):
+        return len(tf.nest.flatten(data)[0])
+    return len(data)

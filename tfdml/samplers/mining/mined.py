@@ -1,0 +1,220 @@
+"""Batches of anchors with their hardest positives and negatives in the training set."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfdml._core.checks import require_metric, require_seed, require_whole
+from tfdml.samplers.base import Sampler
+from tfdml.samplers.class_table import class_table
+from tfdml.samplers.draws import random_bits, sample_without_replacement
+from tfdml.search.hard_pairs import IndexBuilder, hardest_pairs
+
+_BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
+
+
+class MinedPairs(tf.Module):
+    """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
+
+    `refresh` takes the embeddings of the whole set; `tfdml.callbacks.RefreshMinedPairs` calls it during `fit`. Before
+    the first refresh the positives and negatives of each example are uniform draws, with replacement, from the other
+    examples of its class and from all other classes.
+
+    Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
+
+    Example:
+
+        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
+        tf.train.Checkpoint(pairs=pairs).write(path)  # to save them
+
+    Args:
+        labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
+            examples or more.
+        positives, negatives: number of each per example. With few, the pairs are the hardest, but mislabeled examples
+            are prominent; with more, they are easier and more diverse.
+        metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
+        seed: seed of the draws before the first refresh, any whole number of at least 0.
+
+    Attributes:
+        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
+            fewer positives.
+        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
+            have fewer examples.
+        refreshes: variable, int64: number of refreshes so far.
+
+    Raises:
+        ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
+    """
+
+    def __init__(
+        self,
+        labels: npt.ArrayLike,
+        *,
+        positives: int = 5,
+        negatives: int = 5,
+        metric: Literal["cosine", "dot", "euclidean"] = "cosine",
+        seed: int = 0,
+    ):
+        super().__init__()
+        require_whole("positives", positives, 1)
+        require_whole("negatives", negatives, 1)
+        require_whole("seed", seed, 0)
+        require_metric(metric)
+        table = class_table(labels)
+        if len(table.ids) < 2 or table.counts.max() < 2:
+            raise ValueError(
+                f"Received {len(table.rows)} labels of {len(table.ids)} classes, expected two classes or more, one of "
+                "them with two examples or more: there is no triplet."
+            )
+        self.metric = metric
+        self.classes = _classes(labels)
+        random = _random_pairs(table, positives, negatives, np.random.default_rng(seed))
+        with tf.device("CPU:0"):  # The device of `tf.data`.
+            self.positives, self.negatives = (tf.Variable(rows, trainable=False) for rows in random)
+            self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
+
+    def __repr__(self):
+        positives, negatives = self.positives.shape[1], self.negatives.shape[1]
+        return f"<MinedPairs of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
+
+    def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
+        """Find the hardest positives and negatives from embeddings of the whole training set.
+
+        Memory and time are those of `tfdml.search.hardest_pairs`.
+
+        Args:
+            embeddings: `(examples, dim)`, in the order of the labels.
+            search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
+                `(vectors, metric=...)`, such as these classes, that returns an index.
+
+        Raises:
+            ValueError: embeddings that have the wrong number of rows or are not finite, or an unknown search.
+        """
+        if np.shape(embeddings)[:1] != self.classes.shape:
+            raise ValueError(
+                f"Received embeddings of shape {np.shape(embeddings)}, expected ({len(self.classes)}, dim): all "
+                "examples of the training set, in the order of its labels."
+            )
+        positives, negatives = self.positives.shape[1], self.negatives.shape[1]
+        found = hardest_pairs(
+            embeddings, self.classes, positives=positives, negatives=negatives, metric=self.metric, search=search
+        )
+        self.positives.assign(found.positives)
+        self.negatives.assign(found.negatives)
+        self.refreshes.assign_add(1)
+
+    def require_labels(self, labels: npt.ArrayLike) -> None:
+        """Raise a ValueError unless these labels partition the examples into the same classes."""
+        if not np.array_equal(_classes(labels), self.classes):
+            raise ValueError(
+                f"Received {np.size(labels)} labels, which are not those of pairs={self!r}. Make the pairs "
+                "from the same labels, in the same order."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinedSampler(Sampler):
+    """Batches of triplets: each anchor with one of its hardest positives and one of its hardest negatives.
+
+    Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
+    classes of two or more; an example that is alone in its class is drawn only as a negative. The positive and the
+    negative are uniform among those that `pairs` holds for the anchor. An example may occur twice in a batch, in the
+    triplets of two anchors; a loss sees the two rows as a positive pair at distance 0.
+
+    Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
+
+    Batch t is a function of (seed, t) and of the mined pairs when it is drawn. Batches are drawn ahead of the training
+    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
+    later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
+    run, because they are drawn with the pairs of the resumed model.
+
+    Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
+
+    Example:
+
+        pairs = tfdml.samplers.MinedPairs(labels, positives=2, negatives=10)
+        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
+        refresh = tfdml.callbacks.RefreshMinedPairs(pairs, images, labels)
+        model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
+
+    Args:
+        anchors_per_batch: number of anchors; a batch has three times as many rows.
+        pairs: `MinedPairs` of the same labels.
+        seed: any int64.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, "generate triplets offline every n steps".
+    """
+
+    anchors_per_batch: int
+    pairs: MinedPairs
+    seed: int = 0
+
+    def __post_init__(self):
+        require_whole("anchors_per_batch", self.anchors_per_batch, 1)
+        require_seed(self.seed)
+        if not isinstance(self.pairs, MinedPairs):
+            raise ValueError(f"Received pairs={self.pairs!r}, expected tfdml.samplers.MinedPairs(labels).")
+
+    @property
+    def batch_size(self) -> int:
+        """Rows in a batch: three for each anchor."""
+        return 3 * self.anchors_per_batch
+
+    def prepare(self, labels: npt.ArrayLike) -> np.ndarray:
+        """Row numbers `(anchors,)` of the examples that have a positive."""
+        table = class_table(labels)
+        self.pairs.require_labels(labels)
+        anchors = table.rows[np.repeat(table.counts > 1, table.counts)]
+        if self.anchors_per_batch > len(anchors):
+            raise ValueError(
+                f"Received anchors_per_batch={self.anchors_per_batch}, but only {len(anchors)} examples are of classes "
+                "of two or more. Lower it."
+            )
+        return anchors
+
+    def block_steps(self, table: np.ndarray) -> int:
+        """Few steps, so that a refresh takes effect soon."""
+        return min(super().block_steps(table), _BLOCK)
+
+    def draw(self, table: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+        """The batches of `steps` as row numbers `(block, batch)`."""
+        bits = random_bits(self.seed, steps, 3 * self.anchors_per_batch)
+        anchor_bits, positive_bits, negative_bits = tf.split(bits, 3, axis=1)
+        anchor = tf.gather(table, sample_without_replacement(anchor_bits, tf.constant(table.shape[0], tf.int64)))
+        positive = _one_of(tf.gather(self.pairs.positives, anchor), positive_bits)
+        negative = _one_of(tf.gather(self.pairs.negatives, anchor), negative_bits)
+        return tf.reshape(tf.stack([anchor, positive, negative], axis=-1), (steps.shape[0], self.batch_size))
+
+
+def _one_of(kept, bits):
+    """A random one of the rows `(block, anchors, kept)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
+    number = tf.reduce_sum(tf.cast(kept >= 0, tf.int64), axis=-1)
+    return tf.gather(kept, tf.math.floormod(bits, number), batch_dims=2)
+
+
+def _classes(labels):
+    """The class of each example `(examples,)`, as a place in the ascending class ids."""
+    table = class_table(labels)
+    classes = np.empty_like(table.rows)
+    classes[table.rows] = np.repeat(np.arange(len(table.ids)), table.counts)
+    return classes
+
+
+def _random_pairs(table, positives, negatives, generator):
+    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
+
+    Places are in class order. Counted cyclically, the other examples of a class follow an example inside its class, and
+    the examples of other classes follow the last example of the class.
+    """
+    examples = len(table.rows)
+    place = np.arange(examples)[:, None]
+    start, count = (np.repeat(values, table.counts)[:, None] for values in (table.starts, table.counts))
+    steps = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
+    positive = table.rows[start + (place - start + 1 + steps) % count]
+    steps = generator.integers(examples - count, size=(examples, negatives))
+    negative = table.rows[(start + count + steps) % examples]
+    place_of_row = np.argsort(table.rows)
+    return np.where(count > 1, positive, -1)[place_of_row], negative[place_of_row]

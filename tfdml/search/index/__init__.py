@@ -1,0 +1,1 @@
+"""The parts of an index: items, ids, segments, metadata, files."""

@@ -1,0 +1,291 @@
+"""Index folders: written atomically, checked when read."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checksums import is_listable
+from tfdml._core.json_files import parsed_json
+from tfdml._core.memory_maps import map_array
+
+_MANIFEST = "index.json"
+_FORMAT = "tfdml.search/4"
+_ONE_CENTER = "tfdml.search/3"
+_ONE_SEGMENT = "tfdml.search/2"
+_WITHOUT_CHECKSUMS = "tfdml.search/1"
+_DIGITS = 16  # of the checksum in a name
+_PARTS = {"ids", "gallery", "scann", "metadata", "alive", "center"}  # of a segment
+
+
+class Part(NamedTuple):
+    """A file of an index, or a folder of files, which never changes: its checksum is in its name.
+
+    Attributes:
+        name: its name in the index folder.
+        files: size and sha256 of its files, by their path in the index folder.
+    """
+
+    name: str
+    files: dict[str, Any]
+
+
+class Files:
+    """The files of an index that is being written.
+
+    Args:
+        new: the folder to write to.
+        old: the folder of the index that will be replaced, whose files are linked where they stay.
+    """
+
+    def __init__(self, new, old):
+        self.entries = {}
+        self._new, self._old = new, old
+
+    def put(self, part, name, write):
+        """A part of the index, linked where it is in the old folder, else written.
+
+        Args:
+            part: the `Part` if it was written before, else None.
+            name: name without checksum, such as "ids.npy".
+            write: function of the path of a file or folder to write.
+
+        Returns:
+            the `Part`.
+        """
+        if part is None or not self._linked(part):
+            part = self._written(Path(name), write)
+        self.entries |= part.files
+        return part
+
+    def _linked(self, part):
+        try:
+            for name in part.files:
+                (self._new / name).parent.mkdir(exist_ok=True)
+                os.link(self._old / name, self._new / name)
+        except OSError:  # it is not there, or the file system has no links
+            _discard(self._new / part.name)
+            return False
+        return True
+
+    def _written(self, name, write):
+        path = self._new / f"unnamed{name.suffix}"
+        write(path)
+        files = _entries(path)
+        digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:_DIGITS]
+        named = f"{name.stem}-{digest}{name.suffix}"
+        os.replace(path, self._new / named)
+        return Part(named, {named + inner: entry for inner, entry in files.items()})
+
+
+def write_index(folder, write):
+    """Writes an index folder: `index.json`, and the files that `write` puts there.
+
+    All files are written to a hidden folder beside the target, which is renamed at the end. A crash leaves the old
+    index or no index, and possibly the hidden folder, but never a partial index.
+
+    Args:
+        folder: target folder, or a link to it. An empty folder is replaced, and an index without other files in its
+            folder; anything else is left unchanged.
+        write: function of `Files` that puts all files and returns the content of `index.json`; JSON types only.
+
+    Raises:
+        FileExistsError: `folder` holds a file that is not part of an index; it is named.
+        OSError: `folder` cannot be written.
+    """
+    target = Path(folder).expanduser()
+    with atomic_write(target, _listed_files) as unfinished:
+        unfinished.mkdir()
+        files = Files(unfinished, target)
+        manifest = {"format": _FORMAT, **write(files)}
+        (unfinished / _MANIFEST).write_text(_signed({**manifest, "files": files.entries}))
+
+
+def read_manifest(folder):
+    """Reads `index.json` and checks that it and every file it names are unchanged since they were written.
+
+    The files of an index that an older version wrote have no checksums; their sizes are checked.
+
+    Returns:
+        the content of `index.json`, in the present format.
+
+    Raises:
+        FileNotFoundError: no such folder, no index in it, or one of its files is missing.
+        ValueError: a file has changed since it was written, or the index has the format of another version.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / _MANIFEST).is_file():
+        raise FileNotFoundError(f"Received folder={str(folder)!r}, expected one with {_MANIFEST} that save() wrote.")
+    manifest = _parsed(folder)
+    for name, expected in manifest["files"].items():
+        _require_file(folder, name, expected)
+    if manifest["format"] not in (_FORMAT, _ONE_CENTER):
+        return _upgraded(manifest)
+    if not _has_segments(manifest):
+        raise ValueError(_damaged(folder, f"{_MANIFEST} (segments)"))
+    return manifest
+
+
+def _has_segments(manifest):
+    """Whether a manifest has one or more segments, whose parts it lists."""
+    records, center = manifest.get("segments"), manifest.get("center")
+    if not (isinstance(records, list) and records and (center is None or _is_part(manifest, center))):
+        return False
+    return all(isinstance(record, dict) and _is_segment(manifest, record) for record in records)
+
+
+def _is_segment(manifest, record):
+    is_known = record.keys() <= _PARTS and (manifest.get("kind") == "scann" or "scann" not in record)
+    is_whole = "ids" in record and ("gallery" in record) != ("scann" in record)
+    return is_known and is_whole and all(_is_part(manifest, name) for name in record.values())
+
+
+def _is_part(manifest, name):
+    """Whether a manifest lists a file of this name, or files in a folder of this name."""
+    return isinstance(name, str) and any(file == name or file.startswith(f"{name}/") for file in manifest["files"])
+
+
+def _parsed(folder):
+    """The content of `index.json`, as `save` wrote it."""
+    text = (folder / _MANIFEST).read_bytes()
+    try:
+        manifest = parsed_json(text, _MANIFEST)
+    except ValueError as error:
+        raise ValueError(_damaged(folder, _MANIFEST)) from error
+    written = manifest.get("format")
+    if isinstance(written, str) and written not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+        raise ValueError(
+            f"Received an index of format {written!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
+        )
+    signed = manifest.pop("sha256", None) is not None
+    is_whole = signed == (written != _WITHOUT_CHECKSUMS) and (not signed or text == _signed(manifest).encode())
+    has_types = isinstance(written, str) and isinstance(manifest.get("kind"), str)
+    if not (has_types and is_whole and _are_entries(manifest.get("files"))):
+        raise ValueError(_damaged(folder, _MANIFEST))
+    return manifest
+
+
+def _are_entries(files):
+    """Whether files are listed by names inside the folder, with their size, or size and sha256."""
+    return isinstance(files, dict) and all(is_listable(name) and _is_entry(entry) for name, entry in files.items())
+
+
+def _is_entry(entry):
+    size = entry.get("bytes") if isinstance(entry, dict) else entry
+    return type(size) is int and size >= 0
+
+
+def _listed_files(folder):
+    """Names of the files of the index in a folder; empty where `index.json` is missing, damaged or not of an index."""
+    try:
+        return {_MANIFEST, *_parsed(folder)["files"]}
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def _upgraded(manifest):
+    """The manifest of an index of one segment, as older versions wrote it, in the present format.
+
+    It names no files, so that saving writes all of them, with checksums.
+    """
+    vectors = {"gallery": "gallery.npy"} if manifest.get("kind") == "exact" else {"scann": "scann"}
+    center = {"center": "center.npy"} if "center.npy" in manifest["files"] else {}
+    return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center, "files": {}}
+
+
+def part_of(manifest, name):
+    """The `Part` of this name, as its manifest states it; None if it does not."""
+    inside = f"{name}/"
+    files = {file: e for file, e in manifest["files"].items() if file == name or file.startswith(inside)}
+    return Part(name, files) if files else None
+
+
+def read_array(folder, name, dtype, shape, *, mapped=False):
+    """Reads one array of an index folder.
+
+    Args:
+        folder: an index folder.
+        name: name of the file.
+        dtype: expected type, or several.
+        shape: expected shape; None for any length.
+        mapped: whether to memory-map it.
+
+    Raises:
+        ValueError: the array has another type or shape, or holds a value that is not finite.
+    """
+    folder = Path(folder).expanduser()
+    try:
+        array = map_array(folder / name)
+    except (OSError, ValueError) as error:
+        raise ValueError(_damaged(folder, name)) from error
+    types = dtype if isinstance(dtype, tuple) else (dtype,)
+    if (
+        array.dtype.type not in types
+        or array.ndim != len(shape)
+        or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=False))
+    ):
+        raise ValueError(
+            f"{name} in {str(folder)!r} holds {array.dtype} of shape {array.shape}, expected "
+            f"{' or '.join(one.__name__ for one in types)} of shape {shape}. Save the index again."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} in {str(folder)!r} holds a value that is not finite. Save the index again.")
+    return np.asarray(array) if mapped else np.array(array)
+
+
+def checked(folder, manifest, name, valid):
+    """The entry `name` of a manifest.
+
+    Raises:
+        ValueError: the entry is missing, or `valid(entry)` is false or fails.
+    """
+    try:
+        if valid(manifest[name]):
+            return manifest[name]
+    except (KeyError, TypeError):
+        pass
+    raise ValueError(_damaged(folder, f"{_MANIFEST} ({name})"))
+
+
+def _require_file(folder, name, expected):
+    """Raises unless the file has the size, or the size and sha256, that its manifest states."""
+    path = folder / name
+    if not path.is_file():
+        raise FileNotFoundError(f"The index in {str(folder)!r} lacks {name}. Save it again.")
+    found = path.stat().st_size if isinstance(expected, int) else _entry(path)
+    if found != expected:
+        raise ValueError(_damaged(folder, name))
+
+
+def _damaged(folder, name):
+    return f"{name} in {str(folder)!r} is damaged: it is not what save() wrote. Save the index again."
+
+
+def _discard(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _entries(path):
+    """Size and sha256 of a file, by an empty name, or of all files in a folder, by `/` and their path inside."""
+    if path.is_file():
+        return {"": _entry(path)}
+    return {f"/{file.relative_to(path).as_posix()}": _entry(file) for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def _entry(path):
+    """Size and sha256 of a file, as a manifest states them."""
+    with open(path, "rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _signed(manifest):
+    """JSON text of a manifest with its sha256."""
+    own = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, "sha256": own}, indent=1)

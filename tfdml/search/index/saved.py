@@ -1,0 +1,141 @@
+"""The items and settings of an index in its folder."""
+
+import sys
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfdml._core.checks import METRICS, require
+from tfdml.search.index.files import Files, checked, part_of, read_array
+from tfdml.search.index.ids import Ids
+from tfdml.search.index.items import Items
+from tfdml.search.index.segments import Segment
+from tfdml.search.index.tables import read_table, write_table
+from tfdml.search.scores import Gallery
+
+
+def write_items(files: Files, items: Items) -> dict[str, Any]:
+    """Writes all segments; returns what `index.json` says about them."""
+    return {"segments": [_write_segment(files, segment) for segment in items.segments]}
+
+
+def _write_segment(files, segment):
+    """Writes those parts of a segment that are not in the folder yet; returns their names."""
+    writers = {"ids.npy": _array(segment.ids.values)}
+    if segment.searcher is None:
+        writers["gallery.npy"] = _array(segment.gallery.form)
+    else:
+        writers["scann"] = lambda path: _write_searcher(path, segment.searcher)
+    if segment.gallery.is_shifted:
+        writers["center.npy"] = _array(segment.gallery.center)
+    if segment.metadata is not None:
+        writers["metadata.parquet"] = lambda path: write_table(path, segment.metadata)
+    if segment.alive is not None:
+        writers["alive.npy"] = _array(segment.alive)
+    for name, write in writers.items():
+        part = Path(name).stem
+        segment.written[part] = files.put(segment.written.get(part), name, write)
+    return {Path(name).stem: segment.written[Path(name).stem].name for name in writers}
+
+
+def _array(array):
+    return lambda path: np.save(path, array, allow_pickle=False)
+
+
+def _write_searcher(path, searcher):
+    path.mkdir()
+    searcher.serialize(str(path), relative_path=True)
+
+
+def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None) -> Items:
+    """Reads all segments of an index folder, checked.
+
+    Args:
+        folder, manifest: see `tfdml.search.index.files.read_manifest`.
+        load_searcher: function of the folder of a searcher, for a segment that has one.
+    """
+    metric, dim = read_settings(folder, manifest)
+    shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
+    records = [{**shared, **record} for record in manifest["segments"]]
+    segments = tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records)
+    items = Items(segments)
+    _require_fit(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
+    return items
+
+
+def _are_alike(one, other):
+    """Whether two segments have ids of one kind, and metadata of the same columns and types."""
+    first, second = (None if each.metadata is None else each.metadata.schema for each in (one, other))
+    return one.ids.kind == other.ids.kind and first == second
+
+
+def _require_fit(fits, folder):
+    if not fits:
+        raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
+
+
+def _read_segment(folder, manifest, record, about, load_searcher):
+    ids = read_ids(folder, record["ids"])
+    searcher = load_searcher(folder / record["scann"]) if "scann" in record else None
+    gallery = _read_gallery(folder, record, about, len(ids))
+    metadata = read_table(folder / record["metadata"]) if "metadata" in record else None
+    alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
+    sizes = {len(ids)} | {len(part) for part in (metadata,) if part is not None}
+    sizes |= {part.size() for part in (searcher,) if part is not None}
+    _require_fit(len(sizes) == 1, folder)
+    written = {part: part_of(manifest, name) for part, name in record.items()}
+    return Segment(gallery, ids, metadata, alive, searcher, written)
+
+
+def _read_gallery(folder, record, about, count):
+    """The vectors of a segment, memory-mapped; those of a searcher are in its own files, centered for euclidean."""
+    metric, dim = about
+    is_euclidean = metric == "euclidean"
+    if "scann" in record:
+        make, name, width = Gallery.from_centered, f"{record['scann']}/dataset.npy", dim
+    else:
+        make, name, width = Gallery.from_form, record["gallery"], dim + is_euclidean
+    rows = read_array(folder, name, np.float32, (count, width), mapped=True)  # before a center of a stated dim is made
+    gallery = make(rows, metric, _read_center(folder, record, dim) if is_euclidean else None)
+    if not gallery.is_sound():
+        raise ValueError(f"The gallery in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
+    return gallery
+
+
+def _read_center(folder, record, dim):
+    """The center of a segment, 0 where none is stated."""
+    return read_array(folder, record["center"], np.float32, (dim,)) if "center" in record else np.zeros(dim, np.float32)
+
+
+def read_ids(folder: Path, name: str) -> Ids:
+    """Ids of a segment, checked: one or more, int64 or text."""
+    values = read_array(folder, name, (np.int64, np.str_), (None,))
+    try:
+        require(len(values) > 0 and _is_unicode(values), "ids that are no text, or none", "one per vector")
+        return Ids(values)
+    except ValueError as error:
+        raise ValueError(f"{name} in {str(folder)!r} is damaged: {error} Save the index again.") from error
+
+
+def _is_unicode(values):
+    """Whether all characters of NumPy text are Unicode; True for numbers."""
+    if values.dtype.kind != "U" or not values.itemsize:
+        return True
+    return values.view(np.dtype("u4").newbyteorder(values.dtype.byteorder)).max() <= sys.maxunicode
+
+
+def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
+    """Metric and dim of an index folder, checked."""
+    metric = checked(folder, manifest, "metric", lambda metric: metric in METRICS)
+    return metric, checked(folder, manifest, "dim", lambda dim: type(dim) is int and dim > 0)
+
+
+def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
+    """Raises `ValueError` unless the manifest is of this kind of index."""
+    if manifest.get("kind") != kind:
+        raise ValueError(
+            f"Received folder={str(folder)!r} with an index of kind {manifest.get('kind')!r}, expected {kind!r}. "
+            "tfdml.search.load picks the right class."
+        )

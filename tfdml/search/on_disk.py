@@ -1,0 +1,85 @@
+"""Exact nearest neighbors in vectors that are read from disk, block by block."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_vectors, require_metric, require_whole
+from tfdml.search.blocks import MEMORY, in_threads, thread_count
+from tfdml.search.nearest import merged, nearest
+from tfdml.search.scores import Gallery
+from tfdml.search.shards import Shards, blocks_of
+
+_ROWS = 2**16  # per block of vectors
+_VECTOR_BYTES = 24  # of each number of a block: as read, in float32 and in float64
+_SCORE_BYTES = 8  # of each score of a block
+
+
+def scan(
+    shards: Shards,
+    queries: npt.ArrayLike,
+    k: int,
+    *,
+    metric: str = "cosine",
+    memory: int = MEMORY,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Exact nearest neighbors in vectors that do not fit into memory.
+
+    The rows and scores are those of `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors`
+    are all shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
+
+        found, _ = tfdml.search.scan("gallery.npy", queries, k=100)
+        numbers = tfdml.metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
+
+    Args:
+        shards: an array `(n, dim)` of any floats or integers, such as a `np.memmap` of float16, bfloat16 or int8; a
+            path of a `.npy` file or of a Parquet file with a column `embedding`, of which one row group at a time is
+            read; or a list of these.
+        queries: `(q, dim)` floats, finite.
+        k: number of neighbors, 1 to the number of vectors.
+        metric: "cosine", "dot" or "euclidean".
+        memory: bytes for the blocks and their scores, in addition to the queries and the results.
+        progress: function of the number of vectors that were compared and of all; called after each block.
+
+    Returns:
+        rows: `(q, k)` int64 row numbers over all shards, nearest first; equal scores by row.
+        scores: `(q, k)` float32, as in `Exact.search`.
+
+    Raises:
+        FileNotFoundError: a path that does not exist.
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        ValueError: a shard that is damaged, of another form or dim, or not finite, by name; queries that are not
+            finite; k out of range; scores beyond the range of float32.
+    """
+    require_metric(metric)
+    queries = as_vectors(queries, "queries")
+    size = min(_ROWS, memory // (2 * thread_count() * _VECTOR_BYTES * queries.shape[1]))
+    rows = min(len(queries), memory // (2 * thread_count() * _SCORE_BYTES * max(1, size)))
+    if size < 1 or rows < 1 <= len(queries):
+        raise ValueError(f"Received memory={memory} bytes, which is too little for a block of vectors. Raise it.")
+    blocks = blocks_of(shards, size)
+    total = blocks[-1].start + blocks[-1].length
+    require_whole("k", k, 1, total)
+
+    def search(block):
+        return _search(Gallery(block.read(queries.shape[1]), metric), queries, min(k, block.length), max(1, rows))
+
+    found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+    for block, (column, score) in zip(blocks, in_threads(search, blocks), strict=True):
+        found, values = merged(found, values, block.start + column, score, k)
+        if progress:
+            progress(block.start + block.length, total)
+    return found, -values if metric == "euclidean" else values
+
+
+def _search(gallery, queries, k, step):
+    """Neighbors in one block of vectors, `step` queries at a time."""
+    scores = gallery.scores(queries)
+    columns, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+    buffer = np.empty((min(step, len(queries)), len(gallery)), np.float32)
+    for start in range(0, len(queries), step):
+        rows = slice(start, min(start + step, len(queries)))
+        columns[rows], values[rows] = nearest(scores, k, rows, buffer[: rows.stop - start])
+    return columns, values

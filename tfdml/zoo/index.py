@@ -1,0 +1,151 @@
+"""The entries of folders and installed packages, and the tables of them."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import require
+from tfdml._core.terminal import visible
+from tfdml.zoo.card import SHOWN_METRICS, Card, read_card, table
+from tfdml.zoo.paths import NO_ENTRIES, entry_folders, is_url, require_one, root_of, roots_of
+
+_TEXT_HEAD = ["model", "Recall@1 %", "MAP@R %", "dim", "MB", "ms", "data", "what it is for"]
+_ALIGNED = "<<<>>><<"
+_HEAD = ["model", "what it is for", "data", "dimension", "weights", "MB", "Recall@1", "MAP@R"]
+_PAGE = """# Models
+
+Written by `tfdml.zoo.save`: do not edit. `tfdml.zoo.load(NAME)` loads one, `tfdml zoo evaluate NAME` measures it again,
+`tfdml zoo verify NAME` compares its files with their checksums. Numbers are in %, on the set in the column "data";
+numbers on different sets cannot be compared. Each model has a page with all numbers, intervals and limits.
+
+"""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Entries of the zoo; it prints as a table with their numbers, and iterates over their names.
+
+    The table has Recall@1 and MAP@R in % with their 95% intervals, the size of the embedding, the size of the files in
+    megabytes, and the milliseconds per image of `Card.timing`, "-" in entries of earlier versions.
+
+    Attributes:
+        cards: a `Card` per entry, sorted by name.
+        unreadable: names of damaged entries and of those in several packages, and the reasons.
+    """
+
+    cards: tuple[Card, ...]
+    unreadable: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        lines = _aligned([_TEXT_HEAD, *map(_text_row, self.cards)]) if self.cards else []
+        lines += [visible(f"{name}: {reason}") for name, reason in self.unreadable]
+        return "\n".join(lines) or "no entries"
+
+    __repr__ = __str__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.cards)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the entries."""
+        return tuple(card.name for card in self.cards)
+
+    def markdown(self) -> str:
+        """The page of the folder, `README.md`."""
+        return _PAGE + table(_HEAD, [_row(card) for card in self.cards], right=5) + "\n"
+
+
+def list(root: str | os.PathLike | None = None) -> Listing:
+    """Entries of a folder, or of all places. Only cards are read; `verify` compares the files with their checksums.
+
+    Args:
+        root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
+            models. The folder wins where both have an entry of one name.
+
+    Returns:
+        `Listing`, empty for a folder without entries. An entry whose card is damaged or is the card of another entry,
+        and a name in several packages, are in `unreadable`, with the reason.
+
+    Raises:
+        ValueError: there is no such folder, and no package with models; or a URL, which has no list.
+    """
+    require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
+    roots = roots_of(root)
+    is_there = any(folder.is_dir() for folder in roots)
+    require(is_there, f"root={str(roots[0])!r}", f"a folder with entries. {NO_ENTRIES}")
+    entries = [_card_or_reason(name, folders) for name, folders in entry_folders(roots).items()]
+    cards = tuple(each for each in entries if isinstance(each, Card))
+    return Listing(cards, tuple(each for each in entries if not isinstance(each, Card)))
+
+
+def write_table(root: str | os.PathLike | None = None) -> Path:
+    """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
+
+    Args:
+        root: folder of entries; None for `savedmodels` in the current folder.
+
+    Returns:
+        `pathlib.Path` of the page.
+
+    Raises:
+        ValueError: there is no such folder, or its README.md is another page.
+        OSError: the page cannot be written.
+    """
+    path, first = root_of(root) / "README.md", _PAGE.splitlines()[0]
+    own = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]
+    require(own, f"{str(path)!r}, which is another page", f"the table, under the title {first!r}, or no file")
+    text = list(root_of(root)).markdown()
+    with atomic_write(path) as new:
+        new.write_text(text, encoding="utf-8")
+    return path
+
+
+def _card_or_reason(name, folders):
+    """The card of an entry; its name and the reason where there is none, or where several packages have the entry."""
+    try:
+        require_one(name, folders)
+        card = read_card(folders[0])
+    except ValueError as error:
+        return name, str(error)
+    received = f"Received the model.json of {card.name!r}, expected one of {name!r}. Rename the folder."
+    return card if card.name == name else (name, received)
+
+
+def _text_row(card):
+    """Cells of the table that is printed."""
+    recall, precision = (_with_interval(card.metrics[name]) for name in SHOWN_METRICS)
+    milliseconds = "-" if card.timing is None else f"{card.timing.milliseconds:.2f}"
+    numbers = [recall, precision, str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
+    return [card.name, *numbers, _data_name(card), card.summary]
+
+
+def _with_interval(measured):
+    value, low, high = (100 * share for share in measured)
+    return f"{value:4.1f} ({low:.1f} to {high:.1f})"
+
+
+def _aligned(rows):
+    """Lines of a table whose columns are as wide as their longest cell."""
+    rows = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_padded, row, _ALIGNED, widths)).rstrip() for row in rows]
+
+
+def _padded(cell, alignment, width):
+    return f"{cell:{alignment}{width}}"
+
+
+def _data_name(card):
+    return card.data.replace("/exact-cosine/v1", "")
+
+
+def _row(card):
+    numbers = [f"{100 * card.metrics[name].value:.1f}" for name in SHOWN_METRICS]
+    name, weights = f"[{card.name}]({card.name}/README.md)", f"{card.parameters:,}"
+    return [name, card.summary, _data_name(card), card.dimension, weights, f"{card.megabytes:.1f}", *numbers]

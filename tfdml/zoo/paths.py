@@ -1,0 +1,184 @@
+"""Where entries are: folders, installed packages, and URLs whose files are downloaded into a cache."""
+
+import hashlib
+import http.client
+import importlib.metadata
+import importlib.util
+import os
+import re
+import urllib.error
+import urllib.request
+import warnings
+from pathlib import Path
+
+from tfdml._core.atomic import atomic_write, read_whole, recovered
+from tfdml._core.checks import require
+from tfdml._core.checksums import SUMS, parsed, problems
+from tfdml.datasets.array_cache import cache_folder
+from tfdml.zoo.card import FILE
+
+ROOT = "savedmodels"
+GROUP = "tfdml.zoo"  # of the entry points of packages with models
+NO_ENTRIES = "Install a package with models, such as tfdml-zoo, or pass root=, a folder or a URL"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_URL = re.compile(r"https?://[^?#]+")
+_SECONDS = 30
+_MOST_BYTES, _MOST_BYTES_OF_SUMS = 2**31, 2**20
+_PART = 2**20  # bytes that are read at the same time
+
+
+def require_name(name: str) -> None:
+    """Raise a ValueError unless `name` is the name of an entry, which cannot leave its folder."""
+    known = isinstance(name, str) and _NAME.fullmatch(name) is not None
+    require(known, f"name={name!r}", "letters, digits, '-', '_' and '.', such as 'products-v2'")
+
+
+def is_url(root: str | os.PathLike | None) -> bool:
+    """Whether entries are downloaded."""
+    return isinstance(root, str) and "://" in root
+
+
+def root_of(root: str | os.PathLike | None) -> Path:
+    """The folder of entries, by default `savedmodels` in the current folder."""
+    return Path(ROOT if root is None else root).expanduser()
+
+
+def roots_of(root: str | os.PathLike | None) -> list[Path]:
+    """Folders of entries: `root`; for None `savedmodels` in the current folder, then those of installed packages."""
+    return [root_of(root), *(_package_folders() if root is None else [])]
+
+
+def _package_folders():
+    """Folders of the installed packages that an entry point of `GROUP` names; they are not imported."""
+    found = map(_package_folder, importlib.metadata.entry_points(group=GROUP))
+    return sorted({folder for folder in found if folder is not None})
+
+
+def _package_folder(entry_point):
+    """The folder of a package; None, with a warning, where there is no such package."""
+    package, name = entry_point.value, entry_point.dist.name
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None  # a dot would import the package
+    if spec is None or not spec.submodule_search_locations:
+        what = f"The models of {name} are left out: it names {package!r}, which is not an installed package"
+        warnings.warn(f"{what}. Install {name} again.", stacklevel=2)
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def names_in(folder: Path) -> tuple[str, ...]:
+    """Names of the entries of a folder, sorted."""
+    return tuple(sorted(place.parent.name for place in folder.glob(f"*/{FILE}") if _NAME.fullmatch(place.parent.name)))
+
+
+def entry_folders(roots: list[Path]) -> dict[str, list[Path]]:
+    """Folders by the names of all entries, sorted: several folders for an entry of several installed packages."""
+    return {name: folders_named(name, roots) for name in sorted({name for place in roots for name in names_in(place)})}
+
+
+def folders_named(name: str, roots: list[Path]) -> list[Path]:
+    """Folders of the entries of a name: the one in the first root, else those in the others, which are packages."""
+    first, *others = [place / name for place in roots]
+    return [first] if _is_entry(first) else [folder for folder in others if _is_entry(folder)]
+
+
+def _is_entry(folder):
+    return (recovered(folder) / FILE).is_file()
+
+
+def require_one(name: str, folders: list[Path]) -> None:
+    """Raise a ValueError where several packages have an entry of one name."""
+    several = " and ".join(repr(str(folder.parent)) for folder in folders)
+    require(
+        len(folders) == 1, f"name={name!r}, an entry in {several}", "one of them. Pass one of these folders as root="
+    )
+
+
+def folder_of(name: str, root: str | os.PathLike | None) -> Path:
+    """The folder of an entry; one at a URL is downloaded unless the cache has it.
+
+    Raises:
+        ValueError: not the name of an entry, or of entries of several packages; a URL that is not http or https; a
+            download that does not match its checksums.
+        OSError: a download that fails.
+    """
+    require_name(name)
+    if is_url(root):
+        return _downloaded(name, str(root).rstrip("/"))
+    roots = roots_of(root)
+    folders = folders_named(name, roots)
+    require(bool(folders), f"name={name!r}", f"one of those {_names_text(roots)}. {NO_ENTRIES}")
+    require_one(name, folders)
+    return folders[0]
+
+
+def _names_text(roots):
+    """The names of the entries of each folder, for errors."""
+    return "; ".join(f"in {str(place)!r}: {', '.join(names_in(place)) or 'no entries'}" for place in roots)
+
+
+def undamaged_folder_of(name: str, root: str | os.PathLike | None) -> Path:
+    """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
+    folder = folder_of(name, root)
+    damage = read_whole(folder, problems) if is_url(root) else ()
+    if damage:
+        what = f"{str(folder)!r} in the cache is damaged ({'; '.join(damage)})"
+        warnings.warn(f"{what}. It is downloaded again.", stacklevel=3)
+        _download_to(folder, f"{str(root).rstrip('/')}/{name}")
+    return folder
+
+
+def _downloaded(name, url):
+    require(_URL.fullmatch(url) is not None, f"root={url!r}", "a folder, or a URL of http or https")
+    place = _cached(name, url)
+    if not recovered(place).exists():
+        _download_to(place, f"{url}/{name}")
+    return place
+
+
+def _download_to(place, url):
+    """Download an entry and compare it with its checksums; only a whole one replaces what is at `place`."""
+    with atomic_write(place, _files_in) as new:
+        _download(url, new)
+        damage = problems(new)
+        expected = "the files of its SHA256SUMS. Nothing of them is kept in the cache: load the entry again"
+        require(not damage, f"{url} with {'; '.join(damage)}", expected)
+
+
+def _files_in(folder):
+    """Names of all files of a folder: in the cache, any of them is replaced."""
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
+
+
+def _cached(name, url):
+    return cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
+
+
+def _download(url, folder):
+    """Download the checksums, then the files that they name."""
+    folder.mkdir()
+    _fetch(f"{url}/{SUMS}", folder / SUMS, _MOST_BYTES_OF_SUMS)
+    for name in parsed((folder / SUMS).read_bytes()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        _fetch(f"{url}/{name}", folder / name, _MOST_BYTES)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to http and https, but none from https to http."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        allowed = ("https:",) if req.full_url.startswith("https:") else ("http:", "https:")
+        if not newurl.lower().startswith(allowed):
+            raise urllib.error.HTTPError(
+                newurl, code, f"redirect to {newurl}, expected {' or '.join(allowed)}", headers, fp
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetch(url, file, most):
+    try:
+        with urllib.request.build_opener(_Redirects).open(url, timeout=_SECONDS) as answer, file.open("wb") as content:
+            while part := answer.read(_PART):
+                content.write(part)
+                require(content.tell() <= most, f"{url} of more than {most:,} bytes", "a smaller file")
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+        raise OSError(f"{url} could not be loaded ({error}). Look at the URL and at the network.") from error

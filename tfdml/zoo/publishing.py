@@ -1,0 +1,174 @@
+"""Entries from trained models."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
+from tfdml._core.checks import is_labeled_set, require, require_seed
+from tfdml._core.checksums import listed_files, write_checksums
+from tfdml._core.environment import environment
+from tfdml.datasets import Preprocessing
+from tfdml.evaluation.report.records import Measured
+from tfdml.export import saved_model
+from tfdml.models import EmbeddingModel, TwoTowers
+from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
+from tfdml.zoo.entries import MODEL
+from tfdml.zoo.index import write_table
+from tfdml.zoo.paths import require_name, root_of
+from tfdml.zoo.reproduction import data_id, measure, time_per_image
+
+_DIGITS = 5  # of the numbers of a card
+
+
+def save(
+    model: keras.Model,
+    name: str,
+    data: Any,
+    *,
+    summary: str,
+    recipe: str,
+    command: str,
+    seed: int,
+    license: str,
+    gallery: Any = None,
+    metric: str = "cosine",
+    training: Mapping[str, Any] | None = None,
+    choice: str = "",
+    limits: str = "",
+    preprocessing: Preprocessing | None = None,
+    root: str | os.PathLike | None = None,
+) -> Path:
+    """Measure a trained model and write it as an entry, with its card and checksums.
+
+        tfdml.zoo.save(
+            model, "products", test, summary="Photos of products.", recipe="train.py", command="python train.py",
+            seed=0, license="CC-BY-4.0",
+        )
+
+    The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
+    `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
+    `model.json`, the `Card`; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
+    renamed, so `root/name` is a whole entry at all times. Then the table in `root/README.md` is written.
+
+    Args:
+        model: a functional Keras model of images and one output `(batch, dim)`, or a `TwoTowers`.
+        name: name of the entry: letters, digits, "-", "_" and "."; an older entry of this name is replaced.
+        data: the labeled set to measure the model on, the queries where there is a gallery.
+        summary: what the model is for, one sentence.
+        recipe: the program that trained the model.
+        command: its command line.
+        seed: seed of the training.
+        license: license of the model, an SPDX identifier, and of the data where it differs.
+        gallery: the labeled set to search in; None to search in `data`.
+        metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
+        training: settings of the training by name, texts and numbers.
+        choice: how the settings were chosen.
+        limits: what the model is not for.
+        preprocessing: how image files are read; None to stretch them to the size of the input.
+        root: folder of entries; None for `savedmodels` in the current folder.
+
+    Returns:
+        `pathlib.Path` of the entry.
+
+    Raises:
+        FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
+        ValueError: a name of another form; data that are not a labeled set; another metric; the errors of
+            `tfdml.evaluate` and `tfdml.export.saved_model`.
+        OSError: the folder cannot be written.
+    """
+    folder = _entry_path(name, root)
+    require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
+    require_seed(seed)
+    about: dict[str, Any] = {"name": name, "summary": summary, "recipe": recipe, "command": command, "seed": seed}
+    about |= {"training": dict(training or {}), "choice": choice, "limits": limits, "license": license}
+    about |= _about_numbers(measure(model, data, gallery, metric), data_id(data, gallery), metric)
+    with atomic_write(folder, _listed_files) as new:
+        _write_entry(new, model, preprocessing or _view_of(model), about)
+    write_table(folder.parent)
+    return folder
+
+
+def _write_entry(folder, model, preprocessing, about):
+    """Write the networks, the card with what is known `about` them, and the checksums of all files."""
+    folder.mkdir()
+    write_saved_models(folder, model, preprocessing)
+    _bare(model).save(folder / MODEL)
+    about = about | _about_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
+    write_card(folder, Card(**about))
+    write_checksums(folder)
+
+
+def _entry_path(name, root):
+    """The folder of an entry, to which it can be written without loss of other files."""
+    require_name(name)
+    folder = as_writable_path(root_of(root) / name)
+    require_replaceable(folder, _listed_files)
+    return folder
+
+
+def _listed_files(folder):
+    """Names of the files of the entry in a folder; empty where its card or its checksums are not of an entry."""
+    try:
+        read_card(folder)
+    except ValueError:
+        return frozenset()
+    names = listed_files(folder)
+    return names if FILE in names else frozenset()
+
+
+def _about_numbers(found, data, metric):
+    """What a card says about a measurement."""
+    numbers = {name: Measured(*(round(part, _DIGITS) for part in each)) for name, each in found.metrics.items()}
+    counts = {"queries": found.queries, "items": found.items, "classes": found.classes}
+    protocol = data.replace("exact-cosine", f"exact-{metric}")
+    return {"data": data, "protocol": protocol, "metric": metric, "metrics": numbers} | counts
+
+
+def _about_model(model, preprocessing):
+    """What a card says about a network."""
+    return {
+        "towers": TOWERS if hasattr(model, "towers") else (),
+        "input": preprocessing.shape,
+        "dimension": model.outputs[0].shape[-1],
+        "parameters": _bare(model).count_params(),
+        "preprocessing": preprocessing,
+        "timing": time_per_image(query_network(model)),
+    }
+
+
+def write_saved_models(folder: Path, model: keras.Model, preprocessing: Preprocessing) -> None:
+    """Write the SavedModels of an entry: `1`; for two towers `query/1` and `gallery/1`."""
+    for version, network in _networks(model).items():
+        saved_model(network, folder / version, preprocessing=preprocessing)
+
+
+def query_network(model: keras.Model) -> keras.Model:
+    """The network of the queries: the first of two towers, else the model."""
+    return next(iter(_networks(model).values()))
+
+
+def _networks(model):
+    """Networks by the folder of their SavedModel."""
+    towers = getattr(model, "towers", None)
+    return {"1": model} if towers is None else {f"{name}/1": tower for name, tower in zip(TOWERS, towers, strict=True)}
+
+
+def _bare(model):
+    """The same network, never compiled."""
+    return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
+
+
+def _view_of(model):
+    """Images stretched to the input of a network."""
+    height, width, channels = query_network(model).inputs[0].shape[1:]
+    return Preprocessing(size=(height, width), channels=channels)
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """Bytes of all files of a folder by relative name."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

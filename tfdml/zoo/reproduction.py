@@ -1,0 +1,161 @@
+"""The numbers of a card, measured again."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml import datasets
+from tfdml._core.checks import require, require_metric
+from tfdml._core.environment import environment
+from tfdml._core.terminal import visible
+from tfdml.evaluation.report.measurement import measured, values_per_query
+from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.records import Measured, plain
+from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.zoo.card import Card, Timing
+from tfdml.zoo.entries import opened
+from tfdml.zoo.paths import undamaged_folder_of
+
+TOLERANCE = 0.001
+_SEED = 0  # of the bootstrap
+_TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
+_GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
+_SETS = {
+    _GLYPHS: lambda: (datasets.glyphs()[1], None),
+    f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
+    "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(parts=("test",)), None),
+}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Numbers of a model on a set.
+
+    Attributes:
+        metrics: `Measured` by name.
+        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
+    """
+
+    metrics: Mapping[str, Measured]
+    queries: int
+    items: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Numbers of a card, and the same numbers measured again; it prints as a table.
+
+    Attributes:
+        card: the `Card`.
+        metrics: `Measured` by name, measured now.
+    """
+
+    card: Card
+    metrics: Mapping[str, Measured]
+
+    @property
+    def difference(self) -> float:
+        """The largest difference between a number of the card and the same number now, as a share: 0.001 is 0.1%."""
+        pairs = [(self.card.metrics[name].value, found.value) for name, found in self.metrics.items()]
+        return max(abs(before - now) for before, now in pairs)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether `difference` is at most 0.001, a tenth of a percentage point."""
+        return self.difference <= TOLERANCE
+
+    def __str__(self) -> str:
+        head = visible(f"{self.card.name}, {self.card.protocol}")
+        lines = [head, f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
+        for name, (value, low, high) in self.metrics.items():
+            numbers = f"{100 * self.card.metrics[name].value:7.1f}{100 * value:7.1f}"
+            lines.append(f"{name:14}{numbers}  {100 * low:.1f} to {100 * high:.1f}")
+        verdict = "the card is reproduced" if self.agrees else "the card is NOT reproduced"
+        return "\n".join([*lines, f"{verdict}: largest difference {100 * self.difference:.3f}"])
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers of both and their difference as dicts, lists, numbers and text."""
+        about = {"name": self.card.name, "protocol": self.card.protocol, "agrees": self.agrees}
+        numbers = {"card": plain(self.card.metrics), "now": plain(self.metrics)}
+        return {**about, "difference": self.difference, **numbers}
+
+
+def evaluate(
+    name: str, *, root: str | os.PathLike | None = None, data: Any = None, gallery: Any = None, batch_size: int = 256
+) -> Reproduction:
+    """Measure a model of the zoo again, to compare with its card.
+
+        found = tfdml.zoo.evaluate("glyphs-nt-xent")
+        print(found)
+        assert found.agrees
+
+    Processors sum in different orders, so the last bits of embeddings differ, and neighbors at almost the same distance
+    may change places. Numbers agree if none differs by more than 0.001, a tenth of a percentage point.
+
+    Args:
+        name, root: as for `load`.
+        data: the labeled set of the card, the queries where there is a gallery; None for the glyphs and photo patches,
+            which are found by the protocol id of the card.
+        gallery: the gallery, with `data`.
+        batch_size: number of examples embedded at the same time.
+
+    Returns:
+        `Reproduction`.
+
+    Raises:
+        ValueError: no such entry, a damaged one, a card whose data are not known without `data`, data of another
+            protocol than those of the card, or a metric of the card that is not measured.
+        OSError: a download that fails.
+    """
+    model, card = opened(undamaged_folder_of(name, root))
+    known = data is not None or card.data in _SETS
+    require(known, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
+    queries, items = _SETS[card.data]() if data is None else (data, gallery)
+    received = f"data with the protocol {data_id(queries, items)!r}"
+    require(data_id(queries, items) == card.data, received, f"{card.data!r}, that of the card")
+    metrics = measure(model, queries, items, card.metric, batch_size).metrics
+    require(card.metrics.keys() <= metrics.keys(), f"a card with {', '.join(card.metrics)}", f"{', '.join(metrics)}")
+    return Reproduction(card, {name: metrics[name] for name in card.metrics})
+
+
+def data_id(data: Any, gallery: Any) -> str:
+    """The protocol id of a set; that of own data if it has none."""
+    return data.protocol or f"own-data/{'leave-one-out' if gallery is None else 'query-gallery'}/exact-cosine/v1"
+
+
+def measure(model: keras.Model, data: Any, gallery: Any, metric: str, batch_size: int = 256) -> Measurement:
+    """Retrieval metrics of a model, with intervals."""
+    require_metric(metric)
+    queries, items = sides_of(model, data, gallery, None, batch_size)
+    ranks = default_ranks(len(items.labels) - (queries is items))
+    values = values_per_query(queries, items, ranks, metric=metric)
+    counted = ~np.isnan(values["mrr"])
+    return Measurement(
+        metrics={name: measured(value, queries.labels, _SEED) for name, value in values.items()},
+        queries=int(counted.sum()),
+        items=len(items.labels),
+        classes=len(np.unique(queries.labels[counted])),
+    )
+
+
+def time_per_image(network: keras.Model) -> Timing:
+    """Time of a network on this computer: the median over batches of black images, after a first one."""
+    shape, dtype = network.inputs[0].shape[1:], network.inputs[0].dtype
+    images = np.zeros((_TIMED_BATCH_SIZE, *shape), dtype)
+    seconds = [_seconds(network, images) for _ in range(1 + _TIMED_BATCHES)][1:]
+    milliseconds = round(1000 * float(np.median(seconds)) / _TIMED_BATCH_SIZE, 4)
+    return Timing(milliseconds, _TIMED_BATCH_SIZE, environment()["hardware"])
+
+
+def _seconds(network, images):
+    begin = time.perf_counter()
+    network.predict_on_batch(images)
+    return time.perf_counter() - begin
