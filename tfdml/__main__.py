@@ -2,6 +2,6 @@
 
 import sys
 
-from tfdml.cli.commands import main
+from tfdml.cli import main
 
 sys.exit(main())

@@ -13,8 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tfdml import datasets, export, metrics, models, search
-from tfdml.cli import commands as cli
+from tfdml import cli, datasets, export, metrics, models, search
 from tfdml.datasets import Preprocessing
 
 VIEW = Preprocessing(size=8, channels=1, fit="pad")
@@ -169,7 +168,7 @@ def test_broken_and_missing_files_are_skipped_and_listed(run, here):
     assert "tfdml: left out of the set: 1, first missing.png: not a file" in errors
     assert "tfdml: skipped broken.png: 5 bytes that are not an image" in errors
     assert models.read_embeddings("out").rows.tolist() == list(range(24))
-    code, printed, _ = run(f"verify photos.csv {columns} --json")
+    code, printed, _ = run(f"check photos.csv {columns} --json")
     assert code == 1
     problems = json.loads(printed)["problems"]
     assert [problem["name"] for problem in problems] == ["missing.png", "broken.png"]
@@ -250,14 +249,14 @@ def test_search_finds_only_items_with_the_wanted_values(run):
         assert reason in errors
 
 
-def test_verify_lists_duplicates_and_is_quiet_about_good_sets(run, here):
-    assert run("verify photos") == (0, "24 examples, of which 0 have a problem\n", "")
+def test_check_lists_duplicates_and_is_quiet_about_good_sets(run, here):
+    assert run("check photos") == (0, "24 examples, of which 0 have a problem\n", "")
     copy = here / "more" / "class-0" / "copy.png"
     copy.parent.mkdir(parents=True)
     for row in (1, 2):
         (copy.parent / f"{row}.png").write_bytes(Path("photos/class-0/01.png").read_bytes())
     (copy.parent / "notes.txt").write_text("seen in May")
-    code, printed, errors = run("verify more")
+    code, printed, errors = run("check more")
     assert code == 1
     assert printed.splitlines() == [
         "2 examples, of which 1 have a problem",
@@ -289,12 +288,12 @@ def bad(here):
             "SET='nothing': Received no such file or folder, expected a folder with",
         ),
         ("embed empty out --model model", 2, "SET='empty': Received path='empty', which has no subfolder"),
-        ("verify no-images", 2, "these classes have no image"),
-        ("verify nothing.csv", 2, "'nothing.csv', which is not a file"),
-        ("verify wrong.csv", 2, "without 'path' (path=), 'label' (label=)"),
-        ("verify text.parquet", 2, "SET='text.parquet'"),
-        ("verify tfds:no_such_set", 2, "no --split, expected --split"),
-        ("verify photos --split test", 2, "SET='photos': "),
+        ("check no-images", 2, "these classes have no image"),
+        ("check nothing.csv", 2, "'nothing.csv', which is not a file"),
+        ("check wrong.csv", 2, "without 'path' (path=), 'label' (label=)"),
+        ("check text.parquet", 2, "SET='text.parquet'"),
+        ("check tfds:no_such_set", 2, "no --split, expected --split"),
+        ("check photos --split test", 2, "SET='photos': "),
         ("embed photos out --model nothing", 2, "MODEL='nothing': Received no such file or folder, expected a SavedM"),
         ("evaluate text.keras photos", 2, "MODEL='text.keras': "),
         ("evaluate damaged photos", 2, "MODEL='damaged': Received path='damaged', a SavedModel that cannot be read"),
@@ -318,7 +317,7 @@ def test_what_a_user_gets_wrong_is_one_line(command, code, message, run, here):
     assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["", "embed", "translate", "search model index image -k 0", "verify a --batch 3"])
+@pytest.mark.parametrize("command", ["", "embed", "translate", "search model index image -k 0", "check a --batch 3"])
 def test_words_that_are_not_options_show_the_usage(command, capsys):
     with pytest.raises(SystemExit) as exit:
         cli.main(command.split())
@@ -346,7 +345,7 @@ def test_no_escape_sequence_of_a_file_name_or_a_class_reaches_the_terminal(run, 
     for command in (
         "embed evil more --model model",
         "search model index photos/class-0/00.png",
-        "verify evil",
+        "check evil",
         "evaluate model evil",
     ):
         _, printed, errors = run(command)

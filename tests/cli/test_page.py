@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from tests.test_documents import ROOT, at_its_lines, blocks
-from tfdml.cli import commands as cli
+from tfdml import cli
 
 PAGE = ROOT / "docs" / "command-line.md"
 

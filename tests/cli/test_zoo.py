@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from tests.zoo.conftest import DATA, IMAGES, made, trained  # noqa: F401
 from tests.zoo.test_entries import flip
-from tfdml import evaluation, models, zoo
-from tfdml.cli import commands as cli
+from tfdml import cli, evaluation, models, zoo
 from tfdml.zoo import reproduction as evaluating
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
@@ -60,11 +59,11 @@ def test_models_are_measured_again(run, tmp_path):
 
 
 def test_files_are_compared_with_their_checksums(run, tmp_path):
-    assert run("zoo", "verify")[:2] == (0, "pair: whole\nsquares: whole\n")
+    assert run("zoo", "check")[:2] == (0, "pair: whole\nsquares: whole\n")
     flip(tmp_path / "savedmodels" / "pair" / "model.keras", 999)
-    assert run("zoo", "verify")[:2] == (1, "pair: model.keras: differs from SHA256SUMS\nsquares: whole\n")
-    assert json.loads(run("zoo", "verify", "squares", "--json")[1]) == {"squares": []}
-    code, _, err = run("zoo", "verify", "nope")
+    assert run("zoo", "check")[:2] == (1, "pair: model.keras: differs from SHA256SUMS\nsquares: whole\n")
+    assert json.loads(run("zoo", "check", "squares", "--json")[1]) == {"squares": []}
+    code, _, err = run("zoo", "check", "nope")
     assert code == 2
     assert "expected one of those in 'savedmodels': pair, squares" in err
 

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tfdml import models, search, serving
-from tfdml.cli import commands as cli
+from tfdml import cli, models, search, serving
 from tfdml.datasets import LabeledSet, Preprocessing
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.zoo.cards import CARD, write_entry
-from tfdml import zoo
-from tfdml.cli import commands as cli
+from tfdml import cli, zoo
 from tfdml.zoo.card import write_card
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -142,13 +141,13 @@ def test_no_escape_sequence_of_a_card_reaches_the_terminal(tmp_path, capsys):
     metrics = {**CARD["metrics"], evil: CARD["metrics"]["map@r"]}
     write_entry(tmp_path, "evil", **texts, metrics=metrics, training={evil: evil}, sizes={evil: 1})
     write_entry(tmp_path, "renamed", name=evil)
-    for words in (["list"], ["list", "evil"], ["verify"]):
+    for words in (["list"], ["list", "evil"], ["check"]):
         cli.main(["zoo", *words, "--root", str(tmp_path)])
         printed = "".join(capsys.readouterr())
         assert "\x1b" not in printed
         assert "\u202e" not in printed
         assert not [line for line in printed.splitlines() if line.startswith("forged")]
-        assert words[0] == "verify" or r"\x1b]0;evil\x07\nforged: whole\u202e\ud800" in printed
+        assert words[0] == "check" or r"\x1b]0;evil\x07\nforged: whole\u202e\ud800" in printed
 
 
 def test_all_models_of_the_command_line_are_also_those_that_are_damaged(tmp_path, capsys):
@@ -158,7 +157,7 @@ def test_all_models_of_the_command_line_are_also_those_that_are_damaged(tmp_path
     printed = capsys.readouterr()
     assert [card["name"] for card in json.loads(printed.out)] == ["good"]
     assert "squares: " in printed.err
-    assert cli.main(["zoo", "verify", "--root", str(tmp_path)]) == 1
+    assert cli.main(["zoo", "check", "--root", str(tmp_path)]) == 1
     good, squares = capsys.readouterr().out.splitlines()
     assert good == "good: whole"
     assert squares.startswith("squares: ")

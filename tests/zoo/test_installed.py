@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tests.zoo.cards import write_entry
-from tfdml import zoo
-from tfdml.cli import commands as cli
+from tfdml import cli, zoo
 from tfdml.zoo.entries import open_named
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ def test_entries_of_an_installed_package_are_listed_in_an_empty_folder(install, 
     assert zoo.verify("squares") == ()
     assert cli.main(["zoo", "list"]) == 0
     assert capsys.readouterr().out == f"{zoo.list()}\n"
-    assert cli.main(["zoo", "verify"]) == 0
+    assert cli.main(["zoo", "check"]) == 0
     assert "models_a" not in sys.modules
 
 
@@ -77,7 +76,7 @@ def test_an_entry_of_two_packages_is_refused_and_named_in_the_list(install, caps
     assert found.names == ("circles",)
     assert [name for name, _ in found.unreadable] == ["squares"]
     assert zoo.card("squares", root=second).seed == 2
-    assert cli.main(["zoo", "verify"]) == 1
+    assert cli.main(["zoo", "check"]) == 1
     assert capsys.readouterr().out.startswith("circles: whole\nsquares: Received name='squares', an entry in ")
 
 
@@ -117,7 +116,7 @@ LOADED = """
 import sys
 import numpy as np
 import tfdml
-from tfdml.cli import commands as cli
+from tfdml import cli
 
 assert tfdml.__file__.startswith(sys.prefix), tfdml.__file__
 model = tfdml.zoo.load("glyphs-2d")

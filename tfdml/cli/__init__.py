@@ -1,1 +1,8 @@
-"""The command line."""
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `check` and `zoo`, a module for each command.
+
+A command has two functions: `declare` adds its options to a parser, `run` prints its results and returns the exit code.
+"""
+
+from tfdml.cli.parser import main
+
+__all__ = ["main"]

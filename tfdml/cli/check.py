@@ -1,0 +1,24 @@
+"""`tfdml check`."""
+
+import argparse
+
+from tfdml import datasets
+from tfdml.cli.inputs import is_of_another_split, is_table, open_set
+from tfdml.cli.options import declare_set
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result
+
+declare = declare_set
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the examples of a set that should be left out."""
+    images = open_set(options, datasets.Preprocessing(size=224))
+    problems = images.check_files().problems
+    skipped = images.skipped if is_table(options.set) else ()
+    unusable = [(name, reason) for name, reason in skipped if not is_of_another_split(reason)]
+    records = [{"row": None, "name": name, "reason": reason} for name, reason in unusable] + as_records(problems)
+    num_examples = len(images) + len(unusable)
+    head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
+    lines = [f"  {record['name']}  {record['reason']}" for record in records]
+    print_result(options, {"examples": num_examples, "problems": records}, [head, *lines])
+    return EXIT_FAILED if records else EXIT_OK

@@ -1,0 +1,28 @@
+"""`tfdml embed`."""
+
+import argparse
+
+from tfdml import embedding
+from tfdml.cli.inputs import open_model, open_set
+from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    declare_set(parser)
+    parser.add_argument("out", metavar="OUT", help="a .parquet file, or a folder for .npy and .csv files")
+    parser.add_argument("--model", required=True, metavar="MODEL", help=MODEL)
+    declare_preprocessing(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Embed a set to disk."""
+    model, preprocessing = open_model(options.model, options.preprocessing)
+    images = open_set(options, preprocessing)
+    skipped = embedding.write_embeddings(model, images, options.out, batch_size=options.batch_size)
+    say_skipped(skipped)
+    record = {"out": options.out, "embedded": len(images) - len(skipped), "skipped": as_records(skipped)}
+    text = f"{record['embedded']:,} examples embedded in {options.out}, {len(skipped):,} skipped"
+    print_result(options, record, [text])
+    return EXIT_FAILED if skipped else EXIT_OK

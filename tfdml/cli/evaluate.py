@@ -1,0 +1,30 @@
+"""`tfdml evaluate`."""
+
+import argparse
+
+from tfdml import evaluation
+from tfdml.cli.inputs import open_model, open_set
+from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped, table_lines
+from tfdml.embedding.in_memory import embed_loadable
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    declare_set(parser)
+    declare_preprocessing(parser)
+    parser.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure retrieval in a set."""
+    model, preprocessing = open_model(options.model, options.preprocessing)
+    images = open_set(options, preprocessing)
+    embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
+    say_skipped(skipped)
+    report = evaluation.evaluate(embeddings, images.take(rows))
+    if options.html is not None:
+        report.html(options.html)
+    print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
+    return EXIT_FAILED if skipped else EXIT_OK

@@ -1,0 +1,172 @@
+"""The models, sets, indexes and images that arguments name."""
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml import datasets, embedding, export, search
+from tfdml._core.checks import require
+from tfdml._core.json_files import read_json
+from tfdml.cli.options import MODEL, SET
+from tfdml.cli.printing import say
+from tfdml.typing import Embedder
+from tfdml.zoo.entries import open_named
+
+_TABLES = (".csv", ".tsv", ".parquet")
+
+
+class UsageError(Exception):
+    """An argument that does not lead to a set, a model or an index."""
+
+
+@contextlib.contextmanager
+def as_usage_error(argument: str) -> Iterator[None]:
+    """Turn the errors inside into a `UsageError` that names the argument."""
+    try:
+        yield
+    except Exception as error:  # of any library that reads files
+        raise UsageError(f"{argument}: {error}") from error
+
+
+def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, datasets.Preprocessing]:
+    """A model that embeds images, and how it reads them.
+
+    Raises:
+        UsageError: there is no model, or it cannot be read.
+    """
+    with as_usage_error(f"--preprocessing {preprocessing_file}"):
+        preprocessing = None if preprocessing_file is None else _read_preprocessing(preprocessing_file)
+    with as_usage_error(f"MODEL={path!r}"):
+        if Path(path).is_file() and path.endswith(".keras"):
+            model = keras.saving.load_model(path, compile=False)
+            return model, preprocessing or _preprocessing_of_input(model)
+        entry = None if (Path(path) / "saved_model.pb").is_file() else open_named(path)
+        if entry is not None:
+            return entry[0], preprocessing or entry[1]
+        require(Path(path).is_dir(), "no such file or folder", MODEL)
+        exported = export.load(path)
+        return exported, preprocessing or exported.preprocessing
+
+
+def _read_preprocessing(path):
+    return datasets.Preprocessing.from_config(read_json(Path(path)))
+
+
+def _preprocessing_of_input(model):
+    """Images stretched to the input of a Keras model, as `tfdml.export.saved_model` reads them."""
+    shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
+    expected = "an input (height, width, channels) of fixed size; or pass --preprocessing"
+    require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)
+    return datasets.Preprocessing(size=shape[:2], channels=shape[2])
+
+
+def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing) -> datasets.LabeledSet:
+    """The set that SET names, read as the model reads images.
+
+    Raises:
+        UsageError: there is no set, it has no images, or it cannot be read.
+    """
+    with as_usage_error(f"SET={options.set!r}"):
+        sets = _read_sets(options, preprocessing)
+    labeled_set = sets[0] if isinstance(sets, tuple) else sets
+    _say_left_out(labeled_set)
+    return labeled_set
+
+
+def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any:
+    """A set, or a tuple of one set where `--split` names it."""
+    splits = None if options.split is None else (options.split,)
+    if options.set.startswith("tfds:"):
+        require(splits is not None, "no --split", "--split with the name of a split of the data set")
+        return datasets.tfds(options.set.removeprefix("tfds:"), options.split, load=load)
+    if is_table(options.set):
+        columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
+        return datasets.table(options.set, splits=splits, load=load, on_error="skip", **columns)
+    require(Path(options.set).is_dir(), "no such file or folder", SET)
+    return datasets.folder(options.set, splits=splits, load=load)
+
+
+def _say_left_out(labeled_set):
+    left_out = [(name, reason) for name, reason in labeled_set.skipped if not is_of_another_split(reason)]
+    if left_out:
+        name, reason = left_out[0]
+        say(f"left out of the set: {len(left_out):,}, first {name}: {reason}")
+
+
+def is_table(name: str) -> bool:
+    """Whether SET is a table."""
+    return name.endswith(_TABLES)
+
+
+def is_of_another_split(reason: str) -> bool:
+    """Whether a row of a table is left out for its split, which is no problem."""
+    return reason.startswith("split ")
+
+
+def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+    """An index, and a function from an id to its metadata.
+
+    Args:
+        path: folder of an index, or what `tfdml.embedding.write_embeddings` wrote.
+        columns: whether labels and paths of embeddings become metadata of the index, which needs pyarrow.
+
+    Raises:
+        UsageError: there is neither an index nor embeddings, or they cannot be read.
+    """
+    if columns or (Path(path) / "index.json").is_file():
+        return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
+    with as_usage_error(f"INDEX={path!r}"):
+        embeddings = embedding.read_embeddings(path)
+        return search.Exact(embeddings.embeddings, embeddings.rows), lambda row: _metadata_of_row(embeddings, row)
+
+
+def open_index_with_metadata(path: str) -> search.Exact | search.Scann:
+    """An index; labels and paths of embeddings become its metadata.
+
+    Raises:
+        UsageError: there is neither an index nor embeddings, or they cannot be read.
+    """
+    with as_usage_error(f"INDEX={path!r}"):
+        if (Path(path) / "index.json").is_file():
+            return search.load(path)
+        embeddings = embedding.read_embeddings(path)
+        columns = {} if embeddings.paths is None else {"path": embeddings.paths}
+        if embeddings.labels is not None:
+            columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
+        return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None)
+
+
+def _metadata_of_item(index, id):
+    """The metadata columns of an item, as JSON has them; anything that JSON does not have as text."""
+    rows = [] if index.metadata is None else index.metadata.take(index.rows([id])).to_pylist()
+    return {name: _as_json(value) for row in rows for name, value in row.items()}
+
+
+def _as_json(value):
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _metadata_of_row(embeddings, row):
+    """Label and path of a row of embeddings, where they have them."""
+    index = np.searchsorted(embeddings.rows, row)  # rows ascend
+    label = {} if embeddings.labels is None else {"label": embeddings.class_names[embeddings.labels[index]]}
+    return label | ({} if embeddings.paths is None else {"path": str(embeddings.paths[index])})
+
+
+def read_images(paths: Sequence[str], preprocessing: datasets.Preprocessing) -> Any:
+    """Image files as an array of what the model takes.
+
+    Raises:
+        UsageError: a file that cannot be read as an image.
+    """
+    with as_usage_error("IMAGE"):
+        labels = np.zeros(len(paths), int)
+        images = datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=preprocessing)
+        unreadable = images.unreadable_files()
+        require(not unreadable, "; ".join(f"{name}: {reason}" for _, name, reason in unreadable), "image files")
+        return images.examples()

@@ -1,0 +1,40 @@
+"""Options that several commands share."""
+
+import argparse
+
+SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
+MODEL = (
+    "a SavedModel folder that tfdml exported, or a folder of its versions; a .keras file; or a model of the zoo: its "
+    "name, folder or URL"
+)
+INDEX = "what tfdml.search saved, or tfdml embed wrote"
+
+
+def declare_set(parser: argparse.ArgumentParser) -> None:
+    """Declare SET, and how it is read."""
+    parser.add_argument("set", metavar="SET", help=SET)
+    parser.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
+    parser.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
+    parser.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
+    parser.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
+
+
+def declare_preprocessing(parser: argparse.ArgumentParser, batch_size: int = 256) -> None:
+    """Declare how images are read for a model."""
+    parser.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    text = f"images at a time (default: {batch_size})"
+    parser.add_argument("--batch-size", type=positive, default=batch_size, metavar="N", help=text)
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a whole number of at least 1.")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """A whole number from 0 to 65535."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a port from 0 to 65535.")
+    return int(text)

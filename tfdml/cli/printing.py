@@ -1,0 +1,43 @@
+"""Results on stdout, as lines or JSON; messages on stderr; exit codes."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tfdml._core.terminal import visible
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+def print_result(options: argparse.Namespace, record: Any, lines: Iterable[str]) -> None:
+    """Print lines, or with `--json` the record."""
+    print(json.dumps(record) if options.json else "\n".join(map(visible, lines)))
+
+
+def table_lines(result: Any) -> list[str]:
+    """The lines of a result that prints as a table."""
+    return str(result).split("\n")
+
+
+def say(text: str) -> None:
+    """Print a message on stderr."""
+    print(f"tfdml: {visible(text)}", file=sys.stderr)
+
+
+def fail(error: object, code: int) -> int:
+    """Print an error as one line on stderr, and return the exit code."""
+    say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+    return code
+
+
+def say_skipped(problems: Sequence[tuple[int, str, str]]) -> None:
+    """Print the examples that could not be loaded, `(row, name, reason)` each, on stderr."""
+    for _, name, reason in problems:
+        say(f"skipped {name}: {reason}")
+
+
+def as_records(problems: Sequence[tuple[int, str, str]]) -> list[dict[str, Any]]:
+    """Problems of examples as JSON objects."""
+    return [{"row": row, "name": name, "reason": reason} for row, name, reason in problems]

@@ -1,0 +1,72 @@
+"""`tfdml search`."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tfdml import embedding
+from tfdml._core.checks import require
+from tfdml.cli.inputs import as_usage_error, open_index, open_model, read_images
+from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, positive
+from tfdml.cli.printing import EXIT_OK, print_result
+
+_K = 10
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("index", metavar="INDEX", help=INDEX)
+    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
+    parser.add_argument("-k", type=positive, metavar="N", help=f"number of neighbors (default: {_K})")
+    text = "only items with this value; repeat it for other columns, and for other values of a column"
+    parser.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
+    declare_preprocessing(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Find the neighbors of images in an index."""
+    model, preprocessing = open_model(options.model, options.preprocessing)
+    index, metadata_of = open_index(options.index, columns=bool(options.where))
+    with as_usage_error(f"--where {options.where}"):
+        where = _mask(options.where, index) if options.where else None
+    images = read_images(options.images, preprocessing)
+    k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
+    ids, scores = index.search(embedding.embed(model, images, batch_size=options.batch_size), k, where=where)
+    records = [
+        {"image": image, "neighbors": _neighbors(image_ids, image_scores, metadata_of)}
+        for image, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
+    ]
+    print_result(options, records, [line for record in records for line in _lines(record)])
+    return EXIT_OK
+
+
+def _neighbors(ids: list[Any], scores: list[float], metadata_of: Callable[[Any], dict[str, Any]]) -> list[Any]:
+    return [{"id": id, "score": score, "metadata": metadata_of(id)} for id, score in zip(ids, scores, strict=True)]
+
+
+def _lines(record: dict[str, Any]) -> Iterator[str]:
+    """The image, and a line for each neighbor: score, id, label, path."""
+    yield record["image"]
+    for neighbor in record["neighbors"]:
+        metadata = neighbor["metadata"]
+        columns = [str(metadata[name]) for name in ("label", "path") if name in metadata]
+        yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *columns])
+
+
+def _mask(conditions, index):
+    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool."""
+    from pyarrow import array, compute
+
+    columns = index.metadata.column_names if index.metadata is not None else []
+    texts: dict[str, list[str]] = {}
+    for column, _, value in (condition.partition("=") for condition in conditions):
+        require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
+        texts.setdefault(column, []).append(value)
+    values = {column: array(listed).cast(index.metadata[column].type) for column, listed in texts.items()}
+    masks = [index.mask(compute.field(column).isin(listed)) for column, listed in values.items()]
+    mask = np.logical_and.reduce(masks)
+    require(bool(mask.any()), "values that no item has", "values of the columns")
+    return mask

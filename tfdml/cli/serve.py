@@ -1,0 +1,68 @@
+"""`tfdml serve`."""
+
+import argparse
+import sys
+
+from tfdml import export
+from tfdml.cli.inputs import as_usage_error, open_index_with_metadata, open_model
+from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, port, positive
+from tfdml.cli.printing import EXIT_OK, print_result
+
+_LIMITS = {
+    "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
+    "max_pixels": "maximum of width times height (default: 33,554,432)",
+    "max_images": "maximum number of images of a request (default: 64)",
+    "max_neighbors": "maximum number of neighbors (default: 100)",
+    "max_requests": "requests that are answered at the same time (default: 64)",
+    "seconds": "time for a request (default: 30)",
+}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--index", metavar="INDEX", help=INDEX)
+    parser.add_argument("--name", default="model", help="name of the model in addresses (default: model)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    parser.add_argument("--port", type=port, default=8501, help="port, 0 for a free one (default: 8501)")
+    declare_preprocessing(parser, batch_size=32)
+    for name, text in _LIMITS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=positive, metavar="N", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer requests over HTTP, with a page for neighbors."""
+    from tfdml import serving  # needs the extra serving
+
+    with as_usage_error(f"--host {options.host} --port {options.port}"):
+        listening = serving.listen(options.host, options.port)
+    with listening:
+        model, preprocessing = open_model(options.model, options.preprocessing)
+        application = _application(serving, options, model, preprocessing)
+        url = _url(options.host, listening.getsockname()[1])
+        has_page = options.index is not None or "search" in getattr(model, "signatures", ())
+        record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
+        print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
+        sys.stdout.flush()
+        serving.run(application, listening)
+    return EXIT_OK
+
+
+def _application(serving, options, model, preprocessing):
+    """The server that the options describe."""
+    index = None if options.index is None else open_index_with_metadata(options.index)
+    with as_usage_error(f"MODEL={options.model!r}"):
+        limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
+        return serving.application(
+            model,
+            preprocessing,
+            name=options.name,
+            version=model.version if isinstance(model, export.LoadedModel) else 1,
+            index=index,
+            limits=serving.Limits(**limits),
+            batch_size=options.batch_size,
+        )
+
+
+def _url(host, port):
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
