@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml import cli, datasets, export, metrics, models, search
+from tfdml.cli import inputs
 from tfdml.datasets import Preprocessing
 
 VIEW = Preprocessing(size=8, channels=1, fit="pad")
@@ -59,9 +60,9 @@ def decode(path):
 @pytest.fixture
 def run(here, capsys, monkeypatch):
     """Function from a command to its exit code, and what it printed on stdout and stderr. The model is a fast one."""
-    opened = cli.open_model
+    opened = inputs.open_model
     fast = lambda path, view: (Blocks(), decode) if (path, view) == ("model", None) else opened(path, view)  # noqa: E731
-    monkeypatch.setattr(cli, "open_model", fast)
+    monkeypatch.setattr(inputs, "open_model", fast)
     monkeypatch.setattr(datasets, "Preprocessing", lambda size: decode)
     return command_of(capsys)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfdml import cli, models, search, serving
+from tfdml.cli import inputs
 from tfdml.datasets import LabeledSet, Preprocessing
 
 
@@ -22,7 +23,7 @@ def serve(capsys, monkeypatch):
 
     monkeypatch.setattr(serving, "application", application)
     monkeypatch.setattr(serving, "run", lambda application, listening: None)
-    monkeypatch.setattr(cli, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
 
     def run(command):
         made.clear()
@@ -53,7 +54,7 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
 
 def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
     model = SimpleNamespace(signatures={"search": None})
-    monkeypatch.setattr(cli, "open_model", lambda path, view: (model, Preprocessing(size=8)))
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (model, Preprocessing(size=8)))
     code, printed, _, made = serve("folder --port 0 --json")
     assert (code, made["index"]) == (0, None)
     assert json.loads(printed)["page"] in json.loads(printed)["model"]
@@ -123,7 +124,7 @@ def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeyp
     assert "a SavedModel that cannot be read" in errors
     search.Exact(np.eye(3)).save(tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{}")
-    monkeypatch.setattr(cli, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
     assert cli.main(["serve", "folder", "--port", "0", "--index", str(tmp_path / "index")]) == 2
     assert "INDEX=" in capsys.readouterr().err
 

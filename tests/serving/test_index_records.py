@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tfdml import search
-from tfdml.serving.index_records import Catalog, Query
+from tfdml.serving.index_records import IndexRecords, Query
 from tfdml.serving.limits import RefusedError
 
 VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
@@ -24,8 +24,8 @@ COLUMNS = {
 
 
 @pytest.fixture(scope="module")
-def catalog():
-    return Catalog(search.Exact(VECTORS, IDS, metadata=COLUMNS, metric="euclidean"))
+def records():
+    return IndexRecords(search.Exact(VECTORS, IDS, metadata=COLUMNS, metric="euclidean"))
 
 
 def by_hand(query, k, rows):
@@ -38,33 +38,33 @@ def found_rows(results):
     return [[neighbor["row"] for neighbor in result] for result in results]
 
 
-def query(vector=0, k=3, where=None, left_out=-1):
-    return Query(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), left_out=left_out)
+def query(vector=0, k=3, where=None, excluded_row=-1):
+    return Query(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), excluded_row=excluded_row)
 
 
-def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_together(catalog):
+def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_together(records):
     bees = [row for row in range(12) if LABELS[row] == "bee"]
     queries = [query(0), query(1, 5, {"label": "bee"}), query(2, 1), query(3, 2, {"label": ["ant", "bee"]})]
     expected = [by_hand(VECTORS[0], 3, list(range(12))), by_hand(VECTORS[1], 5, bees), [2]]
     expected += [by_hand(VECTORS[3], 2, [row for row in range(12) if LABELS[row]])]
-    assert found_rows(catalog(queries)) == expected
+    assert found_rows(records(queries)) == expected
 
 
-def test_an_item_that_is_left_out_is_replaced_by_the_next_one(catalog):
+def test_an_excluded_item_is_replaced_by_the_next_one(records):
     all_but_4 = [row for row in range(12) if row != 4]
-    assert found_rows(catalog([query(4, 3, left_out=4), query(4, 3)])) == [
+    assert found_rows(records([query(4, 3, excluded_row=4), query(4, 3)])) == [
         by_hand(VECTORS[4], 3, all_but_4),
         by_hand(VECTORS[4], 3, list(range(12))),
     ]
-    assert found_rows(catalog([query(4, 100, left_out=4)])) == [by_hand(VECTORS[4], 11, all_but_4)]
+    assert found_rows(records([query(4, 100, excluded_row=4)])) == [by_hand(VECTORS[4], 11, all_but_4)]
 
 
-def test_filters_take_values_of_other_columns_and_text_that_means_them(catalog):
+def test_filters_take_values_of_other_columns_and_text_that_means_them(records):
     for value in (7, "7", [7]):
-        assert found_rows(catalog([query(where={"price": value})])) == [[7]]
-    assert found_rows(catalog([query(where={"price": [1, 2, 3], "label": "bee"})])) == [[1]]
-    assert found_rows(catalog([query(k=9, where={"label": None})])) == [by_hand(VECTORS[0], 9, [2, 5, 8, 11])]
-    assert catalog([query(where={"price": 99})]) == [[]]
+        assert found_rows(records([query(where={"price": value})])) == [[7]]
+    assert found_rows(records([query(where={"price": [1, 2, 3], "label": "bee"})])) == [[1]]
+    assert found_rows(records([query(k=9, where={"label": None})])) == [by_hand(VECTORS[0], 9, [2, 5, 8, 11])]
+    assert records([query(where={"price": 99})]) == [[]]
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_filters_take_values_of_other_columns_and_text_that_means_them(catalog):
         ({"price": 2**70}, "a filter of 'price'"),
     ],
 )
-def test_a_filter_that_does_not_fit_is_refused_and_other_queries_are_answered(catalog, where, reason):
-    refused, answered = catalog([query(where=where), query()])
+def test_a_filter_that_does_not_fit_is_refused_and_other_queries_are_answered(records, where, reason):
+    refused, answered = records([query(where=where), query()])
     assert len(answered) == 3
     with pytest.raises(RefusedError, match=reason):
         raise refused
 
 
-def test_a_neighbor_has_id_row_score_and_metadata_but_no_path(catalog):
-    ((neighbor,),) = catalog([query(0, 1)])
+def test_a_neighbor_has_id_row_score_and_metadata_but_no_path(records):
+    ((neighbor,),) = records([query(0, 1)])
     metadata = {"label": "ant", "price": 0, "weight": None, "day": "2024-01-01"}
     expected = {"id": "item 0", "row": 0, "name": "0.png", "metadata": metadata, "score": None}
     assert {**neighbor, "score": None} == expected
     assert neighbor["score"] == pytest.approx(0, abs=1e-3)
-    assert "secret" not in json.dumps([neighbor, catalog.description], allow_nan=False)
+    assert "secret" not in json.dumps([neighbor, records.description], allow_nan=False)
 
 
 TYPES = [
@@ -121,17 +121,17 @@ VALUES = [None, True, 0, -1, 2**63, 10**400, 0.5, 1e300, "", "a", "7", "\ud800",
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_a_filter_on_a_column_of_any_type_is_answered_or_refused(type_):
-    catalog = Catalog(search.Exact(VECTORS[:3], metadata=pa.table({"column": pa.nulls(3, type_)})))
+    records = IndexRecords(search.Exact(VECTORS[:3], metadata=pa.table({"column": pa.nulls(3, type_)})))
     for value in [*VALUES, VALUES, VALUES[2:4], []]:
-        (result,) = catalog([query(where={"column": value})])
+        (result,) = records([query(where={"column": value})])
         assert isinstance(result, RefusedError) or all(each["metadata"] == {"column": None} for each in result)
     nested = str(type_).startswith(("list", "fixed_size_list", "struct", "map"))
-    assert ("column" not in catalog.description["filters"]) == nested
+    assert ("column" not in records.description["filters"]) == nested
 
 
 def test_metadata_has_its_own_place_whatever_its_columns_are_called():
     columns = {"id": [7], "row": ["r"], "score": [True], "name": [None], "metadata": ["m"], "path": ["/secret/a.png"]}
-    ((neighbor,),) = Catalog(search.Exact(VECTORS[:1], ["x"], metadata=columns))([query(0, 1)])
+    ((neighbor,),) = IndexRecords(search.Exact(VECTORS[:1], ["x"], metadata=columns))([query(0, 1)])
     metadata = {"id": 7, "row": "r", "score": True, "name": None, "metadata": "m"}
     expected = {"id": "x", "row": 0, "score": pytest.approx(1), "name": "a.png", "metadata": metadata}
     assert neighbor == expected
@@ -140,15 +140,15 @@ def test_metadata_has_its_own_place_whatever_its_columns_are_called():
 def test_lists_and_objects_in_metadata_are_json():
     day, nan = datetime.date(2024, 1, 1), float("nan")
     columns = {"days": [[day, None]], "size": [{"w": nan, "days": [day]}], "raw": [b"\xff"]}
-    ((neighbor,),) = Catalog(search.Exact(VECTORS[:1], metadata=columns))([query(0, 1)])
+    ((neighbor,),) = IndexRecords(search.Exact(VECTORS[:1], metadata=columns))([query(0, 1)])
     size = {"w": None, "days": ["2024-01-01"]}
     assert neighbor["metadata"] == {"days": ["2024-01-01", None], "size": size, "raw": "b'\\xff'"}
     json.dumps(neighbor, allow_nan=False)
 
 
-def test_the_description_lists_the_values_of_text(catalog):
+def test_the_description_lists_the_values_of_text(records):
     filters = {"label": ["ant", "bee"], "price": [], "weight": [], "day": []}
-    assert catalog.description == {
+    assert records.description == {
         "items": 12,
         "dim": 3,
         "metric": "euclidean",
@@ -157,10 +157,10 @@ def test_the_description_lists_the_values_of_text(catalog):
     }
 
 
-def test_items_are_found_by_id_and_by_row(catalog):
-    assert catalog.row("id", "item 3") == catalog.row("row", 3) == 3
-    np.testing.assert_allclose(catalog.vector(3), VECTORS[3], atol=1e-6)
-    assert catalog.path(3) == "/secret/photos/3.png"
+def test_items_are_found_by_id_and_by_row(records):
+    assert records.row("id", "item 3") == records.row("row", 3) == 3
+    np.testing.assert_allclose(records.vector(3), VECTORS[3], atol=1e-6)
+    assert records.path(3) == "/secret/photos/3.png"
 
 
 @pytest.mark.parametrize(
@@ -180,17 +180,17 @@ def test_items_are_found_by_id_and_by_row(catalog):
         ("row", 1.0),
     ],
 )
-def test_an_item_that_is_not_there_is_refused(catalog, item):
+def test_an_item_that_is_not_there_is_refused(records, item):
     with pytest.raises(RefusedError, match="expected one of the 12 items"):
-        catalog.row(*item)
+        records.row(*item)
 
 
 def test_an_index_without_metadata_has_neighbors_and_no_pictures():
-    catalog = Catalog(search.Exact(VECTORS, np.arange(12) + 2**60))
-    assert catalog.description == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
-    (((first, *_),)) = catalog([query(5)])
+    records = IndexRecords(search.Exact(VECTORS, np.arange(12) + 2**60))
+    assert records.description == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
+    (((first, *_),)) = records([query(5)])
     assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1), "metadata": {}}
-    assert catalog.path(5) is None
-    assert catalog.row("id", 5 + 2**60) == 5
+    assert records.path(5) is None
+    assert records.row("id", 5 + 2**60) == 5
     with pytest.raises(RefusedError):
-        catalog.row("id", 2**70)
+        records.row("id", 2**70)

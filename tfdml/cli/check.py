@@ -3,7 +3,7 @@
 import argparse
 
 from tfdml import datasets
-from tfdml.cli.inputs import is_of_another_split, is_table, open_set
+from tfdml.cli import inputs
 from tfdml.cli.options import declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result
 
@@ -12,10 +12,10 @@ declare = declare_set
 
 def run(options: argparse.Namespace) -> int:
     """List the examples of a set that should be left out."""
-    images = open_set(options, datasets.Preprocessing(size=224))
+    images = inputs.open_set(options, datasets.Preprocessing(size=224))
     problems = images.check_files().problems
-    skipped = images.skipped if is_table(options.set) else ()
-    unusable = [(name, reason) for name, reason in skipped if not is_of_another_split(reason)]
+    skipped = images.skipped if inputs.is_table(options.set) else ()
+    unusable = [(name, reason) for name, reason in skipped if not inputs.is_of_another_split(reason)]
     records = [{"row": None, "name": name, "reason": reason} for name, reason in unusable] + as_records(problems)
     num_examples = len(images) + len(unusable)
     head = f"{num_examples:,} examples, of which {len(records):,} have a problem"

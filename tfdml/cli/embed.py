@@ -3,7 +3,7 @@
 import argparse
 
 from tfdml import embedding
-from tfdml.cli.inputs import open_model, open_set
+from tfdml.cli import inputs
 from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped
 
@@ -18,8 +18,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Embed a set to disk."""
-    model, preprocessing = open_model(options.model, options.preprocessing)
-    images = open_set(options, preprocessing)
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    images = inputs.open_set(options, preprocessing)
     skipped = embedding.write_embeddings(model, images, options.out, batch_size=options.batch_size)
     say_skipped(skipped)
     record = {"out": options.out, "embedded": len(images) - len(skipped), "skipped": as_records(skipped)}

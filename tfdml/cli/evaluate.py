@@ -3,7 +3,7 @@
 import argparse
 
 from tfdml import evaluation
-from tfdml.cli.inputs import open_model, open_set
+from tfdml.cli import inputs
 from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped, table_lines
 from tfdml.embedding.in_memory import embed_loadable
@@ -19,8 +19,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure retrieval in a set."""
-    model, preprocessing = open_model(options.model, options.preprocessing)
-    images = open_set(options, preprocessing)
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    images = inputs.open_set(options, preprocessing)
     embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
     say_skipped(skipped)
     report = evaluation.evaluate(embeddings, images.take(rows))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml import embedding
 from tfdml._core.checks import require
-from tfdml.cli.inputs import as_usage_error, open_index, open_model, read_images
+from tfdml.cli import inputs
 from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, positive
 from tfdml.cli.printing import EXIT_OK, print_result
 
@@ -28,11 +28,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Find the neighbors of images in an index."""
-    model, preprocessing = open_model(options.model, options.preprocessing)
-    index, metadata_of = open_index(options.index, columns=bool(options.where))
-    with as_usage_error(f"--where {options.where}"):
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    index, metadata_of = inputs.open_index(options.index, columns=bool(options.where))
+    with inputs.as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
-    images = read_images(options.images, preprocessing)
+    images = inputs.read_images(options.images, preprocessing)
     k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
     ids, scores = index.search(embedding.embed(model, images, batch_size=options.batch_size), k, where=where)
     records = [

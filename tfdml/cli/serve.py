@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from tfdml import export
-from tfdml.cli.inputs import as_usage_error, open_index_with_metadata, open_model
+from tfdml.cli import inputs
 from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, port, positive
 from tfdml.cli.printing import EXIT_OK, print_result
 
@@ -34,10 +34,10 @@ def run(options: argparse.Namespace) -> int:
     """Answer requests over HTTP, with a page for neighbors."""
     from tfdml import serving  # needs the extra serving
 
-    with as_usage_error(f"--host {options.host} --port {options.port}"):
+    with inputs.as_usage_error(f"--host {options.host} --port {options.port}"):
         listening = serving.listen(options.host, options.port)
     with listening:
-        model, preprocessing = open_model(options.model, options.preprocessing)
+        model, preprocessing = inputs.open_model(options.model, options.preprocessing)
         application = _application(serving, options, model, preprocessing)
         url = _url(options.host, listening.getsockname()[1])
         has_page = options.index is not None or "search" in getattr(model, "signatures", ())
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _application(serving, options, model, preprocessing):
     """The server that the options describe."""
-    index = None if options.index is None else open_index_with_metadata(options.index)
-    with as_usage_error(f"MODEL={options.model!r}"):
+    index = None if options.index is None else inputs.open_index_with_metadata(options.index)
+    with inputs.as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
         return serving.application(
             model,

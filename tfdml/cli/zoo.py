@@ -3,7 +3,7 @@
 import argparse
 
 from tfdml import zoo
-from tfdml.cli.inputs import as_usage_error
+from tfdml.cli import inputs
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, print_result, say, table_lines
 from tfdml.zoo.paths import folder_of
 
@@ -22,11 +22,11 @@ def run(options: argparse.Namespace) -> int:
     """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
     action = {"list": _list_models, "evaluate": _evaluate, "check": _check}[options.action]
     if options.names:
-        with as_usage_error("NAME"):
+        with inputs.as_usage_error("NAME"):
             for name in options.names:
                 folder_of(name, options.root)
         return action(options, options.names, ())
-    with as_usage_error(f"--root {options.root}"):
+    with inputs.as_usage_error(f"--root {options.root}"):
         listing = zoo.list_models(options.root)
     return action(options, listing.names, listing.unreadable)
 

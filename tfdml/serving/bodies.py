@@ -24,40 +24,41 @@ def read_object(body: bytes, limits: Limits, shape: tuple[int, int, int] | None 
 
     Args:
         body: its text, in UTF-8.
-        limits: those of the server.
-        shape: height, width and channels of the images that are cut out; None: only files are.
+        limits: the limits of the server.
+        shape: height, width and channels of the images that are cut out; None to cut out files only.
 
     Returns:
-        the object. The value of each `b64` is its text as bytes. An image is a NumPy array of `shape`, uint8 if its
+        The object. The value of each `b64` is its text as bytes. An image is a NumPy array of `shape`, uint8 if its
         numbers are whole and between 0 and 255, else float32.
 
     Raises:
         RefusedError: no JSON object, a name twice in an object, NaN or Infinity, or beyond a limit.
     """
     _require_few_lists(body, limits, shape)
-    parts: list[Any] = []
-    text = _pattern(shape).sub(lambda match: _cut(match, parts, shape, limits), body)
+    images: list[Any] = []
+    text = _pattern(shape).sub(lambda match: _cut(match, images, shape, limits), body)
     _require_short(text, limits)
-    return _parsed(text, parts)
+    return _parsed(text, images)
 
 
 def _require_few_lists(body, limits, shape):
-    """Lists that nothing could mean are refused before they are searched for images: that takes ten times as long."""
+    """Refuse more lists than a valid request can have, before the search for images, which takes ten times as long."""
     height, width, _ = shape or (0, 0, 0)
-    most = limits.max_values + limits.max_images * (1 + height + height * width)
-    count = body.count(b"[")
-    if count > most:
-        raise RefusedError(413, f"Received {count} lists, expected at most {most}. Send fewer images, or files.")
+    max_lists = limits.max_values + limits.max_images * (1 + height + height * width)
+    num_lists = body.count(b"[")
+    if num_lists > max_lists:
+        received = f"Received {num_lists} lists, expected at most {max_lists}"
+        raise RefusedError(413, f"{received}. Send fewer images, or files.")
 
 
-def _cut(match, parts, shape, limits):
-    """Keeps a file or an image, and returns what takes its place: NaN, which JSON does not have."""
-    if len(parts) == limits.max_images:
+def _cut(match, images, shape, limits):
+    """Append a file or an image to `images`, and return NaN in its place, which valid JSON does not have."""
+    if len(images) == limits.max_images:
         raise RefusedError(
             413, f"Received more than {limits.max_images} images, expected at most that many. Send several requests."
         )
     is_file = match[1] is not None
-    parts.append(match[1] if is_file else _image(match[0], shape))
+    images.append(match[1] if is_file else _image(match[0], shape))
     return b'"b64":NaN' if is_file else b"NaN"
 
 
@@ -78,36 +79,36 @@ def _require_short(text, limits):
         )
 
 
-def _parsed(text, parts):
-    rest = iter(parts)
+def _parsed(text, images):
+    images = iter(images)
     try:
-        found = json.loads(text.decode(), parse_constant=lambda name: _next(rest, name), object_pairs_hook=_as_object)
+        value = json.loads(text.decode(), parse_constant=lambda name: _next(images, name), object_pairs_hook=_as_object)
     except (RecursionError, ValueError) as error:
         reason = getattr(error, "msg", error)
         raise RefusedError(400, f"Received a body that is not JSON ({reason}), expected a JSON object.") from error
-    if not isinstance(found, dict) or next(rest, None) is not None:
-        kind = f"JSON of type {type(found).__name__}" if not isinstance(found, dict) else "an image inside a text"
+    if not isinstance(value, dict) or next(images, None) is not None:
+        kind = f"JSON of type {type(value).__name__}" if not isinstance(value, dict) else "an image inside a text"
         raise RefusedError(400, f"Received {kind}, expected an object.")
-    return found
+    return value
 
 
-def _next(rest, name):
-    found = next(rest, None) if name == "NaN" else None
-    if found is None:
+def _next(images, name):
+    image = next(images, None) if name == "NaN" else None
+    if image is None:
         raise RefusedError(400, "Received NaN or Infinity, which JSON does not have, expected numbers.")
-    return found
+    return image
 
 
 def _as_object(pairs):
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise RefusedError(400, "Received an object with a name twice, expected each name once.")
-    return found
+    return values
 
 
 @lru_cache
 def _pattern(shape):
-    """What is cut out. It matches in linear time: no part of it gives back what it has taken."""
+    """Files, and images of a shape. Possessive quantifiers never backtrack, so that matching takes linear time."""
     if shape is None:
         return re.compile(_FILE)
     image = _NUMBER

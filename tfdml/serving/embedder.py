@@ -15,7 +15,7 @@ _NOT_FINITE = "an image whose embedding or score is not finite, expected finite 
 
 
 class Embedder:
-    """Reads images as a model was evaluated, and embeds them in one batch, or answers another signature of the model.
+    """Read images as the model was evaluated, and compute the outputs of one of its signatures in one batch.
 
     Args:
         model: has `predict_on_batch`, from uint8 pixels `(batch, height, width, channels)` to `(batch, dim)`; an
@@ -42,7 +42,7 @@ class Embedder:
         self._functions = functions_of(model)
         files = tf.TensorSpec((None,), tf.string)
         self._read = tf.function(self.preprocessing.batch_from_bytes, input_signature=[files], autograph=False)
-        self.dim = self._warmed()
+        self.dim = self._trace()
         self.signatures = signatures_of(model, self.dim)
 
     def __call__(
@@ -55,13 +55,13 @@ class Embedder:
             signature: name of a signature of pixels.
 
         Returns:
-            for each image its outputs by name, such as `embedding`, `(dim,)` float32; or the reason why it has none.
+            For each image its outputs by name, such as `embedding`, `(dim,)` float32; or the reason why it has none.
         """
         pixels, problems = self._pixels(images)
         good = np.flatnonzero([problem == "" for problem in problems])
         results: list[Any] = list(problems)
-        for place, row in zip(good, self._rows(pixels[good], signature), strict=True):
-            results[place] = row if all(map(_is_finite, row.values())) else _NOT_FINITE
+        for number, row in zip(good, self._rows(pixels[good], signature), strict=True):
+            results[number] = row if all(map(_is_finite, row.values())) else _NOT_FINITE
         return results
 
     def picture(self, path: str, side: int) -> tuple[str, bytes]:
@@ -80,15 +80,15 @@ class Embedder:
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
         dtype = np.result_type(np.uint8, *(image.dtype for image in images if not isinstance(image, bytes)))
         pixels, problems = np.zeros((len(images), *self.shape), dtype), [""] * len(images)
-        for place, image in enumerate(images):
+        for number, image in enumerate(images):
             if not isinstance(image, bytes):
-                pixels[place] = image
-        files = [place for place, image in enumerate(images) if isinstance(image, bytes)]
+                pixels[number] = image
+        files = [number for number, image in enumerate(images) if isinstance(image, bytes)]
         if files:
-            found, reasons = self._read(tf.constant([images[place] for place in files], tf.string))
-            pixels[files] = found.numpy()
-            for place, reason in zip(files, reasons.numpy(), strict=True):
-                problems[place] = reason.decode()
+            decoded, reasons = self._read(tf.constant([images[number] for number in files], tf.string))
+            pixels[files] = decoded.numpy()
+            for number, reason in zip(files, reasons.numpy(), strict=True):
+                problems[number] = reason.decode()
         return pixels, problems
 
     def _rows(self, pixels, signature):
@@ -96,8 +96,8 @@ class Embedder:
         outputs = self._functions[signature](pixels) if len(pixels) else {}
         return [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
 
-    def _warmed(self):
-        """The dim of the embeddings. Reading and embedding are traced here, and not by the first request."""
+    def _trace(self):
+        """Trace reading and embedding, before the first request does; the dim of the embeddings."""
         black = np.zeros(self.shape, np.uint8)
         row = self([black])[0]
         received = f"a model that gives {row if isinstance(row, str) else f'outputs of shape {row[EMBEDDING].shape}'}"

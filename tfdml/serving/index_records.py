@@ -1,4 +1,4 @@
-"""An index as a server answers from it: neighbors as records, filters, and the files behind them."""
+"""Neighbors as a server answers them: records, filters, and the files behind the items of an index."""
 
 import json
 import math
@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdml.serving.limits import RefusedError
 
+SEARCH = "search"  # the signature
 _PATH, _NAME = "path", "name"
 _MAX_CHOICES = 1_000
 _MAX_REASON = 200  # characters
@@ -25,23 +26,23 @@ class Query:
         vector: `(dim,)`.
         k: number of neighbors.
         where: JSON text of the filter, columns with a value or a list of values.
-        left_out: row of the index that is not an answer, -1 for none.
+        excluded_row: row of the index that is not an answer, -1 for none.
     """
 
     vector: np.ndarray
     k: int
     where: str = "{}"
-    left_out: int = -1
+    excluded_row: int = -1
 
 
-class Catalog:
-    """Searches an index of `tfdml.search`.
+class IndexRecords:
+    """Neighbors in an index of `tfdml.search`, as records for clients.
 
     The paths of files stay here: a client sees their last part as `name`.
 
     Attributes:
         dim: dimension of the vectors.
-        description: what clients may know: number of items, dim, metric, whether there are pictures, and filters with
+        description: facts for clients: number of items, dim, metric, whether there are pictures, and filters with
             the sorted values of a column of text, none for other columns and for many values.
     """
 
@@ -68,9 +69,9 @@ class Catalog:
         than k are found if fewer pass the filter.
         """
         results: list[Any] = [None] * len(queries)
-        for where, places in _grouped(range(len(queries)), lambda place: queries[place].where):
-            for place, found in zip(places, self._found([queries[p] for p in places], where), strict=True):
-                results[place] = found
+        for where, numbers in _grouped(range(len(queries)), lambda number: queries[number].where):
+            for number, neighbors in zip(numbers, self._search([queries[n] for n in numbers], where), strict=True):
+                results[number] = neighbors
         return results
 
     def vector(self, row: int) -> np.ndarray:
@@ -128,13 +129,15 @@ class Catalog:
             return type(item) is int
         return isinstance(item, str) and len(item) <= self._longest
 
-    def _found(self, queries, where):
+    def _search(self, queries, where):
         """Results of queries with the same filter."""
         try:
             mask = self._mask(json.loads(where))
         except RefusedError as error:
             return [error] * len(queries)
-        k = min(max(query.k + (query.left_out >= 0) for query in queries), len(self) if mask is None else mask.sum())
+        k = min(
+            max(query.k + (query.excluded_row >= 0) for query in queries), len(self) if mask is None else mask.sum()
+        )
         if k == 0:
             return [[]] * len(queries)
         try:
@@ -144,24 +147,23 @@ class Catalog:
                 raise  # the batch is divided
             return [RefusedError(400, f"An image cannot be searched. {str(error)[:_MAX_REASON]}")]
         rows = self._index.rows(ids)
-        return [self._records(*found) for found in zip(queries, ids, rows, scores, strict=True)]
+        return [self._records(*neighbors) for neighbors in zip(queries, ids, rows, scores, strict=True)]
 
     def _records(self, query, ids, rows, scores):
-        kept = np.flatnonzero(rows != query.left_out)[: query.k]
-        columns = [{}] * len(kept) if self._table is None else self._table.take(rows[kept]).to_pylist()
-        found = zip(ids[kept].tolist(), rows[kept].tolist(), scores[kept].tolist(), columns, strict=True)
-        return [{"id": id, "row": row, "score": score, **described(values)} for id, row, score, values in found]
+        ranks = np.flatnonzero(rows != query.excluded_row)[: query.k]
+        metadata = [{}] * len(ranks) if self._table is None else self._table.take(rows[ranks]).to_pylist()
+        neighbors = zip(ids[ranks].tolist(), rows[ranks].tolist(), scores[ranks].tolist(), metadata, strict=True)
+        return [{"id": id, "row": row, "score": score, **described(columns)} for id, row, score, columns in neighbors]
 
     def _mask(self, where):
         """The rows that pass a filter, `(n,)` bool; None for all."""
-        known = [name for name in self._columns if self._can_filter(name)]
-        unknown = sorted(set(where) - set(known))
+        unknown = sorted(set(where) - {name for name in self._columns if self._can_filter(name)})
         if unknown:
             names = ", ".join(repr(name[:40]) for name in unknown[:8])
             expected = "columns of the index that are not lists or objects"
             raise RefusedError(400, f"Received where with {names}, expected {expected}. Remove them.")
-        parts = [self._passes(name, value if isinstance(value, list) else [value]) for name, value in where.items()]
-        return np.logical_and.reduce(parts) if parts else None
+        masks = [self._passes(name, value if isinstance(value, list) else [value]) for name, value in where.items()]
+        return np.logical_and.reduce(masks) if masks else None
 
     def _passes(self, name, values):
         import pyarrow
@@ -174,6 +176,51 @@ class Catalog:
         except (pyarrow.ArrowException, OverflowError, TypeError, ValueError) as error:  # ValueError: half a surrogate
             received, expected = str(error)[:_MAX_REASON], f"values of type {column.type}"
             raise RefusedError(400, f"Received a filter of {name!r} ({received}), expected {expected}.") from error
+
+
+class ModelIndex:
+    """The index inside an exported model: neighbors of files by the signature `search`, without filters.
+
+    Args:
+        search: facts of the export about its search: numbers of vectors and of neighbors, dim and metric.
+
+    Attributes:
+        max_neighbors: number of neighbors that the signature finds.
+        description: as of `IndexRecords`.
+    """
+
+    def __init__(self, search: dict[str, Any]):
+        self.max_neighbors = search["k"]
+        self.description = {
+            "items": search["vectors"],
+            "dim": search["dim"],
+            "metric": search["metric"],
+            "pictures": False,
+            "filters": {},
+        }
+
+    def require_files(self, queries: list[Any], where: str) -> None:
+        """Refuse a filter, and items by id or row: a graph has neither.
+
+        Raises:
+            RefusedError: one of them.
+        """
+        if where != "{}" or not all(isinstance(query, bytes) for query in queries):
+            raise RefusedError(
+                400, "Received a filter, an id or a row, expected files: the index is inside the model. Use --index."
+            )
+
+    def neighbors(self, outputs: dict[str, Any], k: int) -> list[dict[str, Any]]:
+        """The k nearest of the outputs of an image, each with its `id`, `score`, `name` of its file, and `metadata`."""
+        payload = outputs.get("payload", [b"{}"] * k)
+        neighbors = list(zip(outputs["ids"].tolist(), outputs["scores"].tolist(), payload, strict=False))[:k]
+        return [{"id": id, "score": score, **described(json.loads(columns))} for id, score, columns in neighbors]
+
+
+def model_index(model: Any) -> ModelIndex | None:
+    """The index inside a model; None for a model without one."""
+    search = getattr(model, "search", None)
+    return ModelIndex(search) if search and SEARCH in model.signatures else None
 
 
 def described(columns: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +238,7 @@ def _as_json(value):
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
-        return [_as_json(part) for part in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(name): _as_json(part) for name, part in value.items()}
+        return {str(name): _as_json(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | None) else str(value)

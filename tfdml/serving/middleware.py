@@ -1,4 +1,4 @@
-"""What every request passes: limits on its way in, one form of errors on its way out."""
+"""Middleware: request limits and uniform error responses."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ LIMITS = web.AppKey("limits", Limits)
 
 _LOG = logging.getLogger("tfdml.serving")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_OWN_SITES = {"same-origin", "none"}  # "none": a person opened the address
+_SAME_SITE = {"same-origin", "none"}  # "none": a person opened the address
 _FREE = ("/healthz", "/metrics")  # answered at any load
 _RETRY_SECONDS = "1"
 _ADVICE = {
@@ -31,8 +31,8 @@ _HEADERS = {
 }
 
 
-class Gate:
-    """The middlewares of an application."""
+class Middleware:
+    """Limits of requests, and one form of errors."""
 
     def __init__(self, limits: Limits, monitor: Monitor):
         self._limits, self._monitor, self._active = limits, monitor, 0
@@ -52,8 +52,8 @@ class Gate:
     @web.middleware
     async def limit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Requests beyond a limit are refused before they are read."""
-        _require_own_host(request)
-        _require_own_page(request)
+        _require_local_host(request)
+        _require_same_site(request)
         if request.path in _FREE:
             return await handler(request)
         self._require_small(request)
@@ -111,7 +111,7 @@ def _error(status, reason, headers=None):
     return response
 
 
-def _require_own_host(request):
+def _require_local_host(request):
     """On the loopback interface, refuse pages of other sites whose names were bound to this address."""
     address = (request.get_extra_info("sockname") or ("",))[0]
     try:
@@ -122,12 +122,12 @@ def _require_own_host(request):
         raise RefusedError(403, "Received another Host, expected localhost. Start the server with --host for others.")
 
 
-def _require_own_page(request):
+def _require_same_site(request):
     """Refuse pages of other sites. A browser names the origin of a page; a program has none."""
-    own = {f"{scheme}://{request.host}".lower() for scheme in ("http", "https")}
+    own_origins = {f"{scheme}://{request.host}".lower() for scheme in ("http", "https")}
     origins = {origin.lower() for origin in request.headers.getall("Origin", ())}
     sites = set(request.headers.getall("Sec-Fetch-Site", ()))
-    if origins - own or (sites - _OWN_SITES and not _is_opened(request)):
+    if origins - own_origins or (sites - _SAME_SITE and not _is_opened(request)):
         raise RefusedError(403, "Received a request by a page of another site, expected one by this server's page.")
 
 

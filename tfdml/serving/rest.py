@@ -23,16 +23,16 @@ _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "fl
 def read_predict(
     body: bytes, signatures: dict[str, Signature], shape: tuple[int, int, int], limits: Limits
 ) -> tuple[str, str, list[bytes | np.ndarray]]:
-    """What a `:predict` request asks for.
+    """Read a `:predict` request.
 
     Args:
         body: its JSON.
-        signatures: those of the model.
+        signatures: the signatures of the model.
         shape: height, width and channels of the model's images.
-        limits: those of the server.
+        limits: the limits of the server.
 
     Returns:
-        the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
+        The name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
         content of a file, or pixels of `shape`.
 
     Raises:
@@ -40,8 +40,8 @@ def read_predict(
     """
     request = read_object(body, limits, shape)
     signature = request.get("signature_name", PIXELS)
-    known = isinstance(signature, str) and signature in signatures
-    _require(known, f"signature_name={_named(signature)}", " or ".join(map(repr, signatures)))
+    is_valid = isinstance(signature, str) and signature in signatures
+    _require(is_valid, f"signature_name={_named(signature)}", " or ".join(map(repr, signatures)))
     form, rows = _rows_of(request)
     dtype = signatures[signature].dtype
     read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
@@ -51,17 +51,17 @@ def read_predict(
 def read_search(
     body: bytes, limits: Limits, max_neighbors: int | None = None
 ) -> tuple[list[bytes | tuple[str, Any]], int, str]:
-    """What a `:search` request asks for.
+    """Read a `:search` request.
 
         {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
 
     Args:
         body: its JSON.
-        limits: those of the server.
-        max_neighbors: maximum k; None: that of `limits`.
+        limits: the limits of the server.
+        max_neighbors: maximum k; None for the maximum of `limits`.
 
     Returns:
-        the queries: the contents of files, and items of the index as `("id", id)` or `("row", row)`; k; and the filter
+        The queries: the contents of files, and items of the index as `("id", id)` or `("row", row)`; k; and the filter
         as JSON text.
 
     Raises:
@@ -99,14 +99,14 @@ def read_images(rows: Any, read: Callable[[Any], Any], limits: Limits) -> list[A
     """`read(row)` for a list of rows.
 
     Raises:
-        RefusedError: no list, no row or too many, or a row that `read` refuses, with its place.
+        RefusedError: no list, no row or too many, or a row that `read` refuses, with its number.
     """
     _require(isinstance(rows, list) and len(rows) > 0, _shown(rows), "a list of at least one image")
     if len(rows) > limits.max_images:
         raise RefusedError(
             413, f"Received {len(rows)} images, expected at most {limits.max_images}. Send several requests."
         )
-    return [_at_place(place, read, row) for place, row in enumerate(rows)]
+    return [_read_numbered(number, read, row) for number, row in enumerate(rows)]
 
 
 def read_file(row: Any) -> bytes:
@@ -128,9 +128,9 @@ def read_file(row: Any) -> bytes:
 
 def metadata(name: str, version: str, shape: tuple[int, int, int], signatures: dict[str, Signature]) -> dict[str, Any]:
     """The answer of `/v1/models/NAME/metadata`."""
-    about = {signature: _definition(each, shape) for signature, each in signatures.items()}
+    definitions = {key: _definition(signature, shape) for key, signature in signatures.items()}
     spec = {"name": name, "signature_name": "", "version": version}
-    return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": about}}}
+    return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
 
 def status(version: str) -> dict[str, Any]:
@@ -152,11 +152,11 @@ def _tensor(dtype, shape):
 
 def _rows_of(request):
     """`instances`, one row after the other, or `inputs`, by name."""
-    given = [name for name in _FORMS if name in request]
-    _require(len(given) == 1, f"an object with {_listed(request)}", "either instances or inputs")
-    rows = request[given[0]]
-    named = given == ["inputs"] and isinstance(rows, dict)
-    return given[0], rows.get(INPUT) if named else rows
+    forms = [name for name in _FORMS if name in request]
+    _require(len(forms) == 1, f"an object with {_listed(request)}", "either instances or inputs")
+    rows = request[forms[0]]
+    named = forms == ["inputs"] and isinstance(rows, dict)
+    return forms[0], rows.get(INPUT) if named else rows
 
 
 def _pixel_reader(shape, dtype):
@@ -188,15 +188,15 @@ def _is_plain(value):
 
 
 def _as_list(value):
-    """What JSON does not have: arrays, numbers of NumPy, and text as TensorFlow has it."""
+    """JSON values of arrays, NumPy numbers and TensorFlow's bytes."""
     return value.decode() if isinstance(value, bytes) else value.tolist()
 
 
-def _at_place(place, read, row):
+def _read_numbered(number, read, row):
     try:
         return read(row)
     except RefusedError as error:
-        raise RefusedError(error.status, f"Image {place}: {error}") from error
+        raise RefusedError(error.status, f"Image {number}: {error}") from error
 
 
 def _require(condition, received, expected):
@@ -205,7 +205,7 @@ def _require(condition, received, expected):
 
 
 def _shown(value):
-    """A value of JSON in a few words: none of a request's data is repeated."""
+    """A value of JSON in a few words, without any data of the request."""
     if isinstance(value, np.ndarray):
         return f"numbers of shape {value.shape}"
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
         port: 0 for a free one.
 
     Returns:
-        the socket; `socket.getsockname()[1]` is its port.
+        The socket; `socket.getsockname()[1]` is its port.
 
     Raises:
         OSError: the port is in use, or the address is not one of this machine.

@@ -1,4 +1,4 @@
-"""The HTTP server: routes, and what each answers."""
+"""The HTTP server: routes and their handlers."""
 
 import asyncio
 import re
@@ -16,16 +16,15 @@ from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
 from tfdml.serving.embedder import Embedder
-from tfdml.serving.index_records import Catalog, Query
-from tfdml.serving.inside import SIGNATURE, inner_index
+from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
 from tfdml.serving.limits import Limits, RefusedError
-from tfdml.serving.middleware import LIMITS, Gate
+from tfdml.serving.middleware import LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
-_KEPT_PICTURES = 2_000  # of about 10 kB each
+_MAX_PICTURES = 2_000  # of about 10 kB each
 _PAGE = {
     "": ("page.html", "text/html"),
     "page.css": ("page.css", "text/css"),
@@ -50,12 +49,12 @@ def application(
         preprocessing: how the model's images are read, such as `model.preprocessing`.
         name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
         version: number of the model's version in addresses, such as `model.version`.
-        index: an index of `tfdml.search` for neighbors; None: that inside the model, if there is one.
-        limits: what is accepted; None: `Limits()`.
+        index: an index of `tfdml.search` for neighbors; None for the index inside the model, if it has one.
+        limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
 
     Returns:
-        `aiohttp.web.Application`, for `run`, or as a part of an application of your own.
+        `aiohttp.web.Application`, for `run`, or as a sub-application of another one.
 
     Raises:
         ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, or an index
@@ -65,21 +64,21 @@ def application(
     require_whole("version", version, 0)
     limits = limits or Limits()
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor()
-    catalog = None if index is None else _catalog(index, embedder.dim)
-    server = _Server(embedder, catalog, inner_index(model), (name, str(version)), limits, batch_size, monitor)
-    gate = Gate(limits, monitor)
-    app = web.Application(middlewares=[gate.answer, gate.limit], client_max_size=limits.max_body)
+    records = None if index is None else _index_records(index, embedder.dim)
+    server = _Server(embedder, records, model_index(model), (name, str(version)), limits, batch_size, monitor)
+    middleware = Middleware(limits, monitor)
+    app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
     app.add_routes(server.routes())
     app.on_cleanup.append(server.close)
     return app
 
 
-def _catalog(index, dim):
-    catalog = Catalog(index)
+def _index_records(index, dim):
+    records = IndexRecords(index)
     expected = f"{dim} as of the model's embeddings. Embed the items of the index with this model"
-    require(catalog.dim == dim, f"an index of dim {catalog.dim}", expected)
-    return catalog
+    require(records.dim == dim, f"an index of dim {records.dim}", expected)
+    return records
 
 
 class _Server:
@@ -89,8 +88,8 @@ class _Server:
     grows with a request or with the index.
     """
 
-    def __init__(self, embedder, catalog, inner, names, limits, batch_size, monitor):
-        self._embedder, self._catalog, self._inner, self._limits = embedder, catalog, inner, limits
+    def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor):
+        self._embedder, self._records, self._model_index, self._limits = embedder, records, model_index, limits
         self._name, self._version = names
         self._monitor, self._began = monitor, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
@@ -98,26 +97,26 @@ class _Server:
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
-        self._search = Batcher(catalog, batch_size, self._pools["model"])
-        self._picture = lru_cache(_KEPT_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
+        self._search = Batcher(records, batch_size, self._pools["model"])
+        self._picture = lru_cache(_MAX_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
 
     def routes(self):
         model = f"/v1/models/{self._name}"
         version = f"{model}/versions/{self._version}"
-        found = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
-        for place in (model, version):
-            found += [web.get(place, self.status), web.get(f"{place}/metadata", self.metadata)]
-            found += [web.post(f"{place}:predict", self.predict)]
-        if self._catalog is not None:
-            found += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
-            found += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
-        elif self._inner is not None:
-            found += [web.post(f"{model}:search", self.search_inside), *self._page_routes(model)]
-        return found
+        routes = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
+        for address in (model, version):
+            routes += [web.get(address, self.status), web.get(f"{address}/metadata", self.metadata)]
+            routes += [web.post(f"{address}:predict", self.predict)]
+        if self._records is not None:
+            routes += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
+            routes += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
+        elif self._model_index is not None:
+            routes += [web.post(f"{model}:search", self.search_in_model), *self._page_routes(model)]
+        return routes
 
     def _page_routes(self, model):
-        found = [web.get(f"/{place}", self._file(*which)) for place, which in _PAGE.items()]
-        return [*found, web.get(f"{model}/index", self.index)]
+        page = [web.get(f"/{address}", self._file(*file)) for address, file in _PAGE.items()]
+        return [*page, web.get(f"{model}/index", self.index)]
 
     async def close(self, app):
         """Ends the threads once their current work is done."""
@@ -125,7 +124,7 @@ class _Server:
             pool.shutdown(cancel_futures=True)
 
     async def health(self, request):
-        """Whether the model answers: a batch that takes longer than a request may take is stuck."""
+        """Unhealthy if a batch exceeds the request timeout."""
         began = self._began
         stuck = began is not None and time.monotonic() - began > self._limits.seconds
         return web.json_response({"status": "stuck" if stuck else "ok"}, status=503 if stuck else 200)
@@ -137,48 +136,49 @@ class _Server:
         return web.json_response(rest.status(self._version))
 
     async def metadata(self, request):
-        about = (self._embedder.shape, self._embedder.signatures)
-        return web.json_response(rest.metadata(self._name, self._version, *about))
+        content = rest.metadata(self._name, self._version, self._embedder.shape, self._embedder.signatures)
+        return web.json_response(content)
 
     async def predict(self, request):
         """The outputs of a signature for the images of a request."""
-        about = (self._embedder.signatures, self._embedder.shape)
-        form, name, images = await self._parsed(request, rest.read_predict, *about, self._limits)
-        signature = self._embedder.signatures[name]
+        signatures, shape = self._embedder.signatures, self._embedder.shape
+        form, name, images = await self._parsed(request, rest.read_predict, signatures, shape, self._limits)
+        signature = signatures[name]
         results = await self._results(signature.pixels, images)
         rows = [signature.marked(row) for row in results] if signature.marks else _all_good(results)
         return await self._json(rest.answer, form, rows)
 
     async def index(self, request):
-        index = self._catalog or self._inner
+        index = self._records or self._model_index
         return await self._json(rest.as_json, index.description | {"max_neighbors": self._max_neighbors})
 
     async def search(self, request):
         """Neighbors of the images and items of a request."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
-        own = await self._in_pool("json", self._catalog.rows, queries)
+        rows = await self._in_pool("json", self._records.rows, queries)
         files = [query for query in queries if isinstance(query, bytes)]
         embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
-        vectors = [next(embeddings) if row < 0 else self._catalog.vector(row) for row in own]
-        pairs = zip(vectors, own, strict=True)
-        found = await self._search(Query(vector=vector, k=k, where=where, left_out=row) for vector, row in pairs)
-        return await self._json(rest.as_json, {"neighbors": found})
+        vectors = [next(embeddings) if row < 0 else self._records.vector(row) for row in rows]
+        pairs = zip(vectors, rows, strict=True)
+        searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
+        return await self._json(rest.as_json, {"neighbors": await self._search(searches)})
 
-    async def search_inside(self, request):
+    async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
-        self._inner.require_files(queries, where)
-        found = _all_good(await self._results(SIGNATURE, queries))
-        return await self._json(lambda: rest.as_json({"neighbors": [self._inner.neighbors(row, k) for row in found]}))
+        self._model_index.require_files(queries, where)
+        outputs = _all_good(await self._results(SEARCH, queries))
+        neighbors_of, as_json = self._model_index.neighbors, rest.as_json
+        return await self._json(lambda: as_json({"neighbors": [neighbors_of(row, k) for row in outputs]}))
 
     @property
     def _max_neighbors(self):
         largest = self._limits.max_neighbors
-        return largest if self._catalog is not None else min(largest, self._inner.max_neighbors)
+        return largest if self._records is not None else min(largest, self._model_index.max_neighbors)
 
     async def picture(self, request):
         """A small picture of a row of the index."""
-        path = self._catalog.path(self._catalog.row("row", int(request.match_info["row"])))
+        path = self._records.path(self._records.row("row", int(request.match_info["row"])))
         if path is None:
             raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
         try:
@@ -188,18 +188,17 @@ class _Server:
         return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
 
     def _file(self, name, kind):
-        text = (
-            files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8").replace("{{model}}", self._name)
-        )
+        content = files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
+        text = content.replace("{{model}}", self._name)
 
         async def page(request):
             return web.Response(text=text, content_type=kind)
 
         return page
 
-    async def _parsed(self, request, read, *about):
-        """`read` of the body, in a thread: a body of 20 MiB takes a while."""
-        return await self._in_pool("json", read, await request.read(), *about)
+    async def _parsed(self, request, read, *options):
+        """`read(body, *options)` in a thread, because large bodies take a while."""
+        return await self._in_pool("json", read, await request.read(), *options)
 
     async def _json(self, write, *content):
         return web.Response(body=await self._in_pool("json", write, *content), content_type="application/json")
@@ -228,7 +227,8 @@ class _Server:
 
 def _all_good(results):
     """The outputs of all images; an image that has none refuses the request."""
-    problems = [f"Image {place}: Received {found}" for place, found in enumerate(results) if isinstance(found, str)]
+    reasons = [(number, result) for number, result in enumerate(results) if isinstance(result, str)]
+    problems = [f"Image {number}: Received {reason}" for number, reason in reasons]
     if problems:
         raise RefusedError(400, " ".join(problems))
     return results

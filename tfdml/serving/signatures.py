@@ -1,4 +1,4 @@
-"""The signatures of a model: functions of images, with the types of what goes in and comes out."""
+"""The signatures of a model: functions of images, with the types of their inputs and outputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Signature:
     """A signature, as clients see it.
 
     Attributes:
-        pixels: name of the signature that takes the pixels of its images: its own, or that beside a signature of files.
+        pixels: name of the signature that takes the pixels of its images.
         dtype: type of its images, "string" for the contents of files.
         outputs: type and shape of each output, without the batch.
     """
@@ -40,7 +40,7 @@ class Signature:
 
 
 def signatures_of(model: Any, dim: int) -> dict[str, Signature]:
-    """The signatures of images by name: those of an exported model; of another model its embeddings."""
+    """The signatures of images by name; a model without signatures embeds pixels and files."""
     exported = getattr(model, "signatures", None)
     if exported is not None:
         return {name: _signature(name, function) for name, function in exported.items()}
@@ -52,16 +52,16 @@ def signatures_of(model: Any, dim: int) -> dict[str, Signature]:
 def functions_of(model: Any) -> dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]]:
     """The functions of pixels by the name of their signature: from a batch to its outputs."""
     exported = {name: _as_function(function) for name, function in getattr(model, "signatures", {}).items()}
-    own = {PIXELS: lambda pixels: {EMBEDDING: np.asarray(model.predict_on_batch(pixels), np.float32)}}
-    return {name: function for name, function in exported.items() if name not in _PIXELS_OF} | own
+    embeddings = {PIXELS: lambda pixels: {EMBEDDING: np.asarray(model.predict_on_batch(pixels), np.float32)}}
+    return {name: function for name, function in exported.items() if name not in _PIXELS_OF} | embeddings
 
 
 def _as_function(signature):
     dtype, names = _input_of(signature).as_numpy_dtype, sorted(signature.structured_outputs)
 
     def outputs(pixels):
-        found = signature(**{INPUT: tf.constant(pixels.astype(dtype))})
-        return {name: found[name].numpy() for name in names}
+        tensors = signature(**{INPUT: tf.constant(pixels.astype(dtype))})
+        return {name: tensors[name].numpy() for name in names}
 
     return outputs
 
