@@ -150,7 +150,7 @@ def step(jit_compile):
         rng = np.random.default_rng(0)
         inputs = keras.Input((request["dim"],))
         model = tfdml.models.EmbeddingModel(inputs, keras.layers.Dense(request["dim"])(inputs))
-        proxies = tfdml.layers.Proxies(request["classes"], sampled=request["sampled"] or None, seed=0)
+        proxies = tfdml.layers.Proxies(request["classes"], num_sampled_classes=request["sampled"] or None, seed=0)
         loss = tfdml.losses.CosFaceLoss(pairing=proxies)
         model.compile(request["optimizer"], loss=loss, jit_compile=jit_compile)
 

@@ -58,7 +58,7 @@ def signature_rows(options):
     """The signature beside the model, on images of a size that backbones take."""
     size = 32 if options.quick else 96
     inputs = keras.Input((size, size, 3), dtype="uint8")
-    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs, dim=128))
+    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=128))
     with tempfile.TemporaryDirectory() as folder:
         served = tf.saved_model.load(str(tfdml.export.saved_model(model, Path(folder) / "model")))
         called = tf.function(lambda images: model(images, training=False), reduce_retracing=True)

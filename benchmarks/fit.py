@@ -25,7 +25,7 @@ def images_and_labels(examples, classes):
 def ours(images, labels, groups, examples_per_class, **options):
     """(model, batches) of metric learning, compiled with options."""
     inputs = keras.Input(images.shape[1:], dtype="uint8")
-    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs))
+    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs))
     loss = tfdml.losses.MultiSimilarityLoss(miner=tfdml.miners.ValidTriplets())
     model.compile("adam", loss=loss, **options)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=groups, examples_per_class=examples_per_class, seed=0)
@@ -35,7 +35,7 @@ def ours(images, labels, groups, examples_per_class, **options):
 def softmax(images, labels, batch_size):
     """(model, batches) of plain classification with the same network under it."""
     inputs = keras.Input(images.shape[1:], dtype="uint8")
-    logits = keras.layers.Dense(int(labels.max()) + 1)(tfdml.models.plain(inputs))
+    logits = keras.layers.Dense(int(labels.max()) + 1)(tfdml.models.plain_cnn(inputs))
     model = keras.Model(inputs, logits)
     model.compile("adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     batches = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).batch(batch_size).repeat()

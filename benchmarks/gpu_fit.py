@@ -48,7 +48,7 @@ def our_model(precision):
     keras.config.set_dtype_policy(PRECISIONS[precision])
     try:
         inputs = keras.Input((32, 32, 1), dtype="uint8")
-        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs, dim=DIM, widths=WIDTHS))
+        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=DIM, widths=WIDTHS))
     finally:
         keras.config.set_dtype_policy("float32")
     model.compile(keras.optimizers.Adam(RATE), loss=tfdml.losses.MultiSimilarityLoss(), jit_compile=True)
@@ -67,7 +67,7 @@ def ours(size, precision):
 
 
 def torch_network():
-    """The layers of `tfdml.models.plain` in PyTorch."""
+    """The layers of `tfdml.models.plain_cnn` in PyTorch."""
     import torch
     from torch import nn
 

@@ -26,7 +26,7 @@ def measured(batch_size, micro_batch_size, size, steps):
     images = rng.integers(0, 256, (batch_size, size, size, 3), dtype="uint8")
     labels = np.arange(batch_size) // 4
     inputs = keras.Input((size, size, 3), dtype="uint8")
-    outputs = tfdml.models.residual(inputs, stem=(32,), widths=(64, 128))
+    outputs = tfdml.models.residual_cnn(inputs, stem=(32,), widths=(64, 128))
     model = tfdml.models.EmbeddingModel(inputs, outputs)
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(), micro_batch_size=micro_batch_size)
     process, done, seconds = psutil.Process(), threading.Event(), []

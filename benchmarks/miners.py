@@ -43,12 +43,12 @@ def rows_of(batch_size):
         "UniformHistogram": (MARGIN, miners.UniformHistogram(seed=0)),
     }
     robust = {
-        "TopK": losses.TopK(4 * batch_size),
-        "TopKBalanced": losses.TopKBalanced(4 * batch_size),
-        "KL": losses.KL(0.1),
-        "KL, sampled": losses.KL(0.1, num_samples=4 * batch_size, seed=0),
-        "GroupedKL": losses.GroupedKL(0.1),
-        "Variance": losses.Variance(1.0),
+        "TopK": losses.uncertainty.TopK(4 * batch_size),
+        "TopKBalanced": losses.uncertainty.TopKBalanced(4 * batch_size),
+        "KL": losses.uncertainty.KL(0.1),
+        "KL, sampled": losses.uncertainty.KL(0.1, num_samples=4 * batch_size, seed=0),
+        "GroupedKL": losses.uncertainty.GroupedKL(0.1),
+        "Variance": losses.uncertainty.Variance(1.0),
     }
     return {
         **{

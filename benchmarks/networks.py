@@ -26,7 +26,7 @@ def images_and_labels(size, examples):
 
 def network(backbone, size, **options):
     """An embedding network with its own copy of the backbone, weights at random."""
-    return tfdml.models.embedding(backbone, input_shape=(size, size, 3), weights=None, **options)
+    return tfdml.models.from_backbone(backbone, input_shape=(size, size, 3), weights=None, **options)
 
 
 def ours(backbone, images, labels, batch_size):

@@ -29,9 +29,9 @@ def methods(size):
 
     return {
         "all pairs": margin,
-        "top k": robust(losses.TopK(4 * size)),
-        "top k balanced": robust(losses.TopKBalanced(4 * size)),
-        "KL": robust(losses.KL(0.1)),
+        "top k": robust(losses.uncertainty.TopK(4 * size)),
+        "top k balanced": robust(losses.uncertainty.TopKBalanced(4 * size)),
+        "KL": robust(losses.uncertainty.KL(0.1)),
         "semi-hard": losses.MarginLoss(**SIMILARITIES, miner=miners.SemiHard(min_distance=0.5, distance="cosine")),
         "distance weighted": losses.MarginLoss(**SIMILARITIES, miner=miners.DistanceWeighted(seed=0)),
         "multi-similarity, mined": losses.RAWLoss(),

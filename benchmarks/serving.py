@@ -53,12 +53,12 @@ def make_model(folder, side):
     keras.utils.set_random_seed(0)
     if side < 32:
         inputs = keras.Input((side, side, 3), dtype="uint8")
-        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs, dim=16, widths=(4, 8)))
+        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=16, widths=(4, 8)))
     else:
         backbone = keras.applications.MobileNet(
             include_top=False, weights=None, input_shape=(side, side, 3), alpha=0.25
         )
-        model = tfdml.models.embedding(backbone, dim=64)
+        model = tfdml.models.from_backbone(backbone, dim=64)
     tfdml.export.saved_model(model, folder)
 
 

@@ -140,7 +140,7 @@ def distance_weighted_margin(sampler, labels):
     """Margin loss with a boundary per class and distance-weighted negatives."""
     return tfdml.losses.MarginLoss(
         margin=0.2,
-        boundary=tfdml.losses.Boundaries(initial=1.2, class_ids=labels),
+        boundary=tfdml.layers.Boundaries(initial=1.2, class_ids=labels),
         miner=tfdml.miners.DistanceWeighted(seed=sampler.seed),
     )
 
@@ -160,10 +160,14 @@ METHODS = {
     "raw": partial(gradient_analysis, loss=lambda *_: tfdml.losses.RAWLoss(miner=None)),
     "raw-vthm": partial(gradient_analysis, loss=lambda *_: tfdml.losses.RAWLoss()),
     "margin": sampling_matters,
-    "dro-topk": partial(distributionally_robust, uncertainty=lambda batch: tfdml.losses.TopK(4 * batch)),
-    "dro-topk-pn": partial(distributionally_robust, uncertainty=lambda batch: tfdml.losses.TopKBalanced(4 * batch)),
-    "dro-kl": partial(distributionally_robust, uncertainty=lambda _: tfdml.losses.KL(0.1)),
-    "dro-kl-g": partial(distributionally_robust, uncertainty=lambda _: tfdml.losses.GroupedKL(0.01), dim=64),
+    "dro-topk": partial(distributionally_robust, uncertainty=lambda batch: tfdml.losses.uncertainty.TopK(4 * batch)),
+    "dro-topk-pn": partial(
+        distributionally_robust, uncertainty=lambda batch: tfdml.losses.uncertainty.TopKBalanced(4 * batch)
+    ),
+    "dro-kl": partial(distributionally_robust, uncertainty=lambda _: tfdml.losses.uncertainty.KL(0.1)),
+    "dro-kl-g": partial(
+        distributionally_robust, uncertainty=lambda _: tfdml.losses.uncertainty.GroupedKL(0.01), dim=64
+    ),
 }
 
 # Published Recall@k in percent, by method and data set; "boxes" are images cut to their bounding boxes.
@@ -300,7 +304,7 @@ def read(dataset, folder, settings, *, boxes=False):
 def compiled(settings, weights, loss):
     """The network of the paper, compiled with Adam."""
     shape = (settings.size, settings.size, 3)
-    model = tfdml.models.embedding(
+    model = tfdml.models.from_backbone(
         backbone(settings, shape, weights),
         dim=settings.dim,
         normalize=settings.normalize,

@@ -59,7 +59,7 @@ def trained(settings, train, seed, *, steps):
     """A small network, trained on some classes."""
     images = keras.Input((32, 32, 1), dtype="uint8")
     x = keras.layers.Rescaling(1 / 255)(images)
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain(x, dim=64, widths=(16, 32, 64)))
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(x, dim=64, widths=(16, 32, 64)))
     rate = keras.optimizers.schedules.CosineDecay(settings["learning_rate"], steps)
     loss = tfdml.losses.NTXentLoss(temperature=settings["temperature"])
     model.compile(keras.optimizers.Adam(rate), loss=loss)
@@ -71,7 +71,7 @@ def trained(settings, train, seed, *, steps):
 def quick_parts(classes=40):
     """The first classes of each part, with protocols that say so."""
     parts = tfdml.datasets.glyphs()
-    few = [part.classes(range(classes)) for part in parts]
+    few = [part.select_classes(range(classes)) for part in parts]
     return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
 
 

@@ -91,7 +91,7 @@ def build_model(steps, *, loss=None, learning_rate=1e-2, augmentation=()):
     x = layers.Rescaling(1 / 255)(images)
     for layer in augmentation:
         x = layer(x)
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain(x, dim=128))
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(x, dim=128))
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps * 9 // 10, warmup_target=learning_rate, warmup_steps=steps // 10
     )
@@ -125,7 +125,7 @@ def fitted(model, train, evaluation, epochs, steps, options):
 def quick_parts(classes=40):
     """The first classes of each part, with protocols that say so."""
     parts = tfdml.datasets.glyphs(validation=True)
-    few = [part.classes(range(classes)) for part in parts]
+    few = [part.select_classes(range(classes)) for part in parts]
     return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
 
 

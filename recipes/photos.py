@@ -107,16 +107,16 @@ def read(options):
     """Labeled sets of training classes and of other classes to validate on."""
     if not options.own:
         parts = tfdml.datasets.photo_patches(parts=("train", "validation"))
-        return (parts[0].classes(range(40)), parts[1]) if options.quick else parts
+        return (parts[0].select_classes(range(40)), parts[1]) if options.quick else parts
     view = tfdml.datasets.Preprocessing(size=options.size, resize=round(options.size * 8 / 7), fit="pad")
     photos = (
         tfdml.datasets.folder(options.data, load=view)
         if options.data
         else tfdml.datasets.table(options.table, load=view)
     )
-    checked = photos.verify()
+    checked = photos.check_files()
     print(f"{checked}\n")
-    train, validation = photos.take(checked.kept).split(options.validation, by="class", seed=options.seed)
+    train, validation = photos.take(checked.usable_rows).split(options.validation, by="class", seed=options.seed)
     if len(validation.class_names) < 2:
         raise SystemExit("One validation class: every neighbor is right. Pass a larger --validation or more classes.")
     return train, validation
@@ -127,12 +127,12 @@ def network(options):
     keras.utils.set_random_seed(options.seed)
     shape = (options.size, options.size, 3)
     if options.backbone:
-        return tfdml.models.embedding(
+        return tfdml.models.from_backbone(
             options.backbone, dim=128, freeze_batch_norm=True, input_shape=shape, weights=options.weights
         )
     widths = {"stem": (8, 8), "widths": (8, 8)} if options.quick else {"stem": (32, 64), "widths": (64, 128, 256)}
     images = keras.Input(shape, dtype="uint8")
-    return tfdml.models.EmbeddingModel(images, tfdml.models.residual(images, **widths))
+    return tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, **widths))
 
 
 def trained(name, options, train, evaluation):

@@ -35,7 +35,9 @@ def main():
     options.output.mkdir(parents=True, exist_ok=True)
     parts = tfdml.datasets.glyphs(validation=True)
     if options.quick:
-        parts = [replace(part.classes(range(40)), protocol=f"{part.protocol}/first-40-classes") for part in parts]
+        parts = [
+            replace(part.select_classes(range(40)), protocol=f"{part.protocol}/first-40-classes") for part in parts
+        ]
     train, validation, test = map(tfdml.datasets.sketches, parts)
     measured = validation if options.choose else test
     evaluation = tfdml.callbacks.RetrievalEvaluation(measured[0], gallery=measured[1], k=(1, 8))
@@ -95,7 +97,7 @@ def trained(kind, settings, train, seed, options):
 def network():
     """A small network from an image to a unit vector."""
     images = keras.Input((32, 32, 1), dtype="uint8")
-    return tfdml.models.EmbeddingModel(images, tfdml.models.plain(images))
+    return tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(images))
 
 
 def pixels(queries, gallery):

@@ -36,7 +36,7 @@ def main():
     train, validation, _ = tfdml.datasets.glyphs(validation=True)
     protocol = validation.protocol
     if options.quick:
-        train, validation = train.classes(range(40)), validation.classes(range(40))
+        train, validation = train.select_classes(range(40)), validation.select_classes(range(40))
         protocol += "/first-40-classes"
     study = open_study(options.output, options.seed)
     study.optimize(
@@ -98,7 +98,7 @@ def map_at_r(trial, train, validation, *, seed, quick):
     keras.utils.set_random_seed(seed)
     per_batch, epochs, steps = (8, 2, 30) if quick else (32, 4, 40)
     images = keras.Input((32, 32, 1), dtype="uint8")
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain(images, dim=64, widths=(16, 32, 64)))
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(images, dim=64, widths=(16, 32, 64)))
     rate = keras.optimizers.schedules.CosineDecay(3e-3, epochs * steps)
     model.compile(keras.optimizers.Adam(rate), loss=suggested(trial))
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=per_batch, examples_per_class=4, seed=seed)

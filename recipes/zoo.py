@@ -233,12 +233,12 @@ def network(run):
         images = keras.Input((64, 64, 3), dtype="uint8")
         gray = keras.ops.mean(keras.ops.cast(images, "float32"), axis=-1, keepdims=True)
         stem = tuple(width // 2 for width in run.widths[:2])
-        outputs = tfdml.models.residual(gray, dim=run.dim, widths=run.widths, stem=stem)
+        outputs = tfdml.models.residual_cnn(gray, dim=run.dim, widths=run.widths, stem=stem)
         return tfdml.models.EmbeddingModel(images, outputs)
     images = keras.Input((32, 32, 1), dtype="uint8")
     if run.dim > 2:
-        return tfdml.models.EmbeddingModel(images, tfdml.models.plain(images, dim=run.dim, widths=run.widths))
-    features = tfdml.models.plain(images, dim=64, widths=run.widths)
+        return tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(images, dim=run.dim, widths=run.widths))
+    features = tfdml.models.plain_cnn(images, dim=64, widths=run.widths)
     return tfdml.models.EmbeddingModel(images, keras.layers.Dense(run.dim, name="plane")(features))
 
 
@@ -271,7 +271,7 @@ def parts_of(run, part, quick=False):
         names = ("train", "validation", "test")
         found = dict(zip(names, tfdml.datasets.glyphs(validation=True), strict=True))[part]
     if quick:
-        found = replace(found.classes(range(40)), protocol=f"{found.protocol}/first-40-classes")
+        found = replace(found.select_classes(range(40)), protocol=f"{found.protocol}/first-40-classes")
     return tfdml.datasets.sketches(found) if run.data == "sketches" else (found,)
 
 

@@ -129,7 +129,7 @@ def compact_rows(options, train, validation):
     about = {"steps": options.steps, "protocol": validation.protocol, **tfdml.environment()}
     for name, make_loss in NESTED.items():
         x = embedded(lambda: single(DIMS[-1]), make_loss, options.seed, options.steps, train, validation)
-        for found in tfdml.metrics.compact_retrieval(x, validation.labels, dims=DIMS):
+        for found in tfdml.metrics.quantized_retrieval(x, validation.labels, dims=DIMS):
             print(name, found["dim"], found["precision"], found["recall@1"], flush=True)
             kept = {key: found[key] for key in ("dim", "precision", "bytes", "recall@1", "map@r")}
             yield {"loss": name, "seed": options.seed, **kept, **about}

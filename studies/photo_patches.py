@@ -95,7 +95,7 @@ def network(run):
     images = keras.Input((64, 64, 3), dtype="uint8")
     x = keras.ops.cast(images, "float32")
     x = keras.ops.mean(x, axis=-1, keepdims=True) if run.gray else x
-    x = tfdml.models.residual(x, stem=run.stem, widths=run.widths, blocks=run.blocks)
+    x = tfdml.models.residual_cnn(x, stem=run.stem, widths=run.widths, blocks=run.blocks)
     return tfdml.models.EmbeddingModel(images, x)
 
 
@@ -127,7 +127,7 @@ def parts(*names, places):
 
 def first_places(part, places):
     """The first places of a part, under another protocol."""
-    return replace(part.classes(np.arange(places)), protocol=f"{part.protocol}/first-{places}-places")
+    return replace(part.select_classes(np.arange(places)), protocol=f"{part.protocol}/first-{places}-places")
 
 
 def embedded(model, images):

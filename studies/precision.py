@@ -29,7 +29,7 @@ def network(precision, seed, steps):
     try:
         inputs = keras.Input((32, 32, 1), dtype="uint8")
         x = layers.Rescaling(1 / 255)(inputs)
-        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(x, dim=64, widths=(16, 32, 64)))
+        model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(x, dim=64, widths=(16, 32, 64)))
         rate = keras.optimizers.schedules.CosineDecay(3e-3, steps)
         model.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.MultiSimilarityLoss())
     finally:

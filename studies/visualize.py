@@ -58,7 +58,7 @@ def main():
     photos = tfdml.datasets.photo_patches(parts=("validation",))[0]
     grid(pages.IMAGES / "visualize-grid.png", photos)
     thumbnails(pages.IMAGES / "visualize-map.png", photos)
-    movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].classes(range(8)), epochs=60)
+    movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].select_classes(range(8)), epochs=60)
 
 
 if __name__ == "__main__":

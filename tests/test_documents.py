@@ -26,7 +26,7 @@ LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studie
 
 def small(glyphs, **options):
     """The first 40 classes of each part; docs/glyphs.md shows the whole set."""
-    return [part.classes(range(40)) for part in glyphs(**options)]
+    return [part.select_classes(range(40)) for part in glyphs(**options)]
 
 
 def own_photos(folder):

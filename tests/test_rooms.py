@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
     keras.utils.set_random_seed(0)
     folder = tmp_path_factory.mktemp("run")
     inputs = keras.Input((8, 8, 1), dtype="uint8")
-    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain(inputs, dim=4, widths=(4,)))
+    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=4, widths=(4,)))
     loss = tfdml.losses.MarginLoss(miner=tfdml.miners.DistanceWeighted(seed=0))
     model.compile("adam", loss=loss, jit_compile=True)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=0)
@@ -132,7 +132,7 @@ def models(trained):
 
 def networks(trained):
     inputs = keras.Input((8, 8, 1))
-    assert tfdml.networks.residual(inputs, dim=3, widths=(4, 8)).shape == (None, 3)
+    assert tfdml.networks.residual_cnn(inputs, dim=3, widths=(4, 8)).shape == (None, 3)
 
 
 def pairs(trained):

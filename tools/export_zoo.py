@@ -32,7 +32,7 @@ def main():
     options = parser.parse_args()
     for name in options.names or names_in(options.root):
         export(options.root / name)
-        print(f"{name}: {tfdml.zoo.verify(name, root=options.root) or 'whole'}", flush=True)
+        print(f"{name}: {tfdml.zoo.check(name, root=options.root) or 'whole'}", flush=True)
     tfdml.zoo.write_table(options.root)
 
 

@@ -68,7 +68,7 @@ def build(root, names, output):
 
 def copied(root, name, package):
     """Copy a whole entry into the package; returns the names of its files."""
-    problems = tfdml.zoo.verify(name, root=root)
+    problems = tfdml.zoo.check(name, root=root)
     if problems:
         sys.exit(f"{name} is not packed: {'; '.join(problems)}")
     shutil.copytree(root / name, package / name)

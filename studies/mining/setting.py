@@ -13,7 +13,7 @@ import numpy as np
 
 import tfdml
 from studies import characters, runner
-from tfdml import losses, miners
+from tfdml import layers, losses, miners
 
 PER_CLASS = 32
 IN_BATCH = 5
@@ -62,10 +62,10 @@ NEGATIVES = {
     "distance weighted": lambda run: miners.DistanceWeightedNegatives(seed=run.seed),
 }
 UNCERTAINTIES = {
-    "top k": lambda run: losses.TopK(run.k),
-    "top k balanced": lambda run: losses.TopKBalanced(run.k),
-    "KL": lambda run: losses.KL(run.gamma),
-    "grouped KL": lambda run: losses.GroupedKL(run.gamma),
+    "top k": lambda run: losses.uncertainty.TopK(run.k),
+    "top k balanced": lambda run: losses.uncertainty.TopKBalanced(run.k),
+    "KL": lambda run: losses.uncertainty.KL(run.gamma),
+    "grouped KL": lambda run: losses.uncertainty.GroupedKL(run.gamma),
 }
 ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as in A Simple and Effective Framework
 
@@ -87,7 +87,7 @@ def loss_of(run, class_ids):
     if run.loss == "margin on similarities" and run.mining in UNCERTAINTIES:
         base = losses.MarginLoss(**ON_SIMILARITIES)
         return losses.RobustLoss(base, uncertainty=UNCERTAINTIES[run.mining](run))
-    boundary = losses.Boundaries(class_ids=class_ids) if run.boundary == "learned" else run.boundary
+    boundary = layers.Boundaries(class_ids=class_ids) if run.boundary == "learned" else run.boundary
     miner = MINERS[run.mining](run)
     return {
         "contrastive": lambda: losses.ContrastiveLoss(miner=miner),

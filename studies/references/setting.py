@@ -159,7 +159,7 @@ def first_classes(part, classes):
     """The first classes of a part, under another protocol if there are more."""
     if part.labels.max() < classes:
         return part
-    return replace(part.classes(np.arange(classes)), protocol=f"{part.protocol}/first-{classes}")
+    return replace(part.select_classes(np.arange(classes)), protocol=f"{part.protocol}/first-{classes}")
 
 
 SETS = {"glyphs": _glyphs, "photo patches": _photo_patches}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, numbers
-from tfdml import addons, importance, losses, metrics, miners, models, pairs, samplers
+from tfdml import addons, importance, layers, losses, metrics, miners, models, pairs, samplers
 from tfdml.search import hard_pairs as offline
 
 pytestmark = pytest.mark.backends
@@ -31,20 +31,20 @@ OF_LABELS = {
     "loss of one's own pairing": lambda labels: losses.ContrastiveLoss(pairing=pairing_of_ones_own)(labels, X),
     "addons": lambda labels: addons.TripletHardLoss()(labels, X),
     "offline miner": lambda labels: offline.hardest_pairs(X, labels),
-    "Q of labels": importance.uniform(COUNTS).of,
+    "Q of labels": importance.uniform_probabilities(COUNTS).of,
 }
 OF_EMBEDDINGS = {
     "all pairs": lambda x: pairs.all_pairs(LABELS, x),
     "references": lambda x: pairs.pairs_with(LABELS, X, LABELS, x),
     "loss": lambda x: losses.ContrastiveLoss()(LABELS, x),
-    "robust loss": lambda x: losses.RobustLoss(losses.MarginLoss(), uncertainty=losses.TopK(2))(LABELS, x),
+    "robust loss": lambda x: losses.RobustLoss(losses.MarginLoss(), uncertainty=losses.uncertainty.TopK(2))(LABELS, x),
     "loss of one's own pairing": lambda x: losses.ContrastiveLoss(pairing=pairing_of_ones_own)(LABELS, x),
     "addons": lambda x: addons.TripletHardLoss()(LABELS, x),
     "addons function": lambda x: addons.triplet_semihard_loss(LABELS, x),
     "offline miner": lambda x: offline.hardest_pairs(x, LABELS),
 }
 OF_COUNTS = {
-    "group": lambda counts: importance.group(counts, classes_per_batch=2, examples_per_class=2),
+    "group": lambda counts: importance.group_probabilities(counts, classes_per_batch=2, examples_per_class=2),
     "loss": lambda counts: losses.BalancedContrastiveLoss(class_counts=counts),
     "super-classes": lambda classes: importance.super_classes_of(np.arange(3), classes),
     "induced lambda": lambda counts: importance.induced_lambda(counts, 2, 3),
@@ -75,7 +75,7 @@ def test_a_miner_of_ones_own_never_sees_a_masked_batch():
         loss(LABELS, np.ma.masked_less(X, np.sort(X, axis=None)[4]))
 
 
-class Proxies(losses.Boundaries):
+class Proxies(layers.Boundaries):
     """A pairing that is a layer, whose inputs Keras makes tensors of the backend."""
 
     def call(self, labels, embeddings):

@@ -46,7 +46,9 @@ def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
 
 
 def test_importance_weights_are_left_out_as_the_set_is_no_sample():
-    weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
+    weights = importance.ImportanceWeights(
+        importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
+    )
     plain, weighted = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
     assert full_loss(weighted, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
 

@@ -105,9 +105,11 @@ def test_a_set_without_pairs_has_none(rows):
 
 
 def test_histograms_of_batches_add_up():
-    draws = miners.DistanceWeighted(far=2.0, seed=0)
+    draws = miners.DistanceWeighted(max_distance=2.0, seed=0)
     drawn = sum(analysis.pair_histogram(X, LABELS, bins=5, miner=draws).negative for _ in range(50)) / 50
-    expected = analysis.pair_histogram(X, LABELS, bins=5, miner=miners.DistanceWeighted(far=2.0, expectation=True))
+    expected = analysis.pair_histogram(
+        X, LABELS, bins=5, miner=miners.DistanceWeighted(max_distance=2.0, expectation=True)
+    )
     np.testing.assert_allclose(drawn, expected.negative, atol=0.6)
 
 

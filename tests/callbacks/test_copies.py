@@ -22,7 +22,7 @@ def every(folder):
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=2)
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
-        "Evaluation": callbacks.Evaluation(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
+        "Evaluation": callbacks.EmbeddingMetrics(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
         "EmbeddingHistory": callbacks.EmbeddingHistory(PART),
         "Projector": callbacks.Projector(folder / "projector", PART),
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),

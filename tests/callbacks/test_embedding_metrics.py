@@ -34,12 +34,12 @@ def spread(embeddings, part):
 @pytest.mark.backends
 def test_a_function_of_embeddings_and_set_gives_the_numbers_of_each_epoch():
     model = make()
-    history = fit(model, callbacks.Evaluation(PART, spread))
+    history = fit(model, callbacks.EmbeddingMetrics(PART, spread))
     assert set(history) == {"loss", "val_spread"}
     assert len(history["val_spread"]) == 3
     assert history["val_spread"][-1] == pytest.approx(model.predict(X, verbose=0)[:5].std())
     assert history["val_spread"][0] != history["val_spread"][1]
-    assert callbacks.Evaluation(PART, spread).evaluate(model) == {"spread": history["val_spread"][-1]}
+    assert callbacks.EmbeddingMetrics(PART, spread).evaluate(model) == {"spread": history["val_spread"][-1]}
 
 
 def pairs_of_neighbors(embeddings, part):
@@ -60,7 +60,7 @@ def pairs_of_neighbors(embeddings, part):
 )
 @pytest.mark.filterwarnings("ignore:Received:UserWarning")  # far of few pairs
 def test_every_kind_of_metric_is_measured_inside_fit(function, names):
-    history = fit(make(), callbacks.Evaluation(PART, function), epochs=1)
+    history = fit(make(), callbacks.EmbeddingMetrics(PART, function), epochs=1)
     assert {f"val_{name}" for name in names} <= set(history)
     assert all(np.isfinite(history[f"val_{name}"][0]) for name in names)
 
@@ -72,8 +72,8 @@ def test_two_sets_and_several_functions_in_one_fit_lose_nothing():
         model,
         callbacks.RetrievalEvaluation(train, k=(1, 4), prefix="train_", every=2),
         callbacks.RetrievalEvaluation(test, k=(1, 4)),
-        callbacks.Evaluation(train, spread, prefix="train_"),
-        callbacks.Evaluation(test, lambda x, part: {"size": len(part), "dim": x.shape[1]}),
+        callbacks.EmbeddingMetrics(train, spread, prefix="train_"),
+        callbacks.EmbeddingMetrics(test, lambda x, part: {"size": len(part), "dim": x.shape[1]}),
     )
     x = model.predict(X, verbose=0)
     for prefix, rows, epochs in [("train_", slice(40), 3), ("val_", slice(40, None), 3)]:
@@ -131,26 +131,31 @@ def evaluated(logs, key="val_n"):
 
 def slow(clock, seconds, **options):
     """An evaluation that takes some seconds."""
-    return callbacks.Evaluation(PART, lambda *_: clock.takes(seconds, {"n": 1}), model=Same(), **options)
+    return callbacks.EmbeddingMetrics(PART, lambda *_: clock.takes(seconds, {"n": 1}), model=Same(), **options)
 
 
 def test_evaluation_waits_until_it_takes_no_more_than_its_share(clock):
     # Epochs of 10 s, evaluations of 4 s, a share of 0.2. The first: 4 of 14 s. Another one would make 8 / 28 after
     # epoch 2, 8 / 38 after 3, and 8 / 48 after 4, the first share of at most 0.2. Then 12 / 62 after 5 is 0.19, 16 / 76
     # after 6 is 0.21, and 16 / 86 after 7 is 0.19. The last one, after 8, makes 20 / 100.
-    logs = logs_of_epochs(slow(clock, 4, share=0.2), clock, 8, seconds=10)
+    logs = logs_of_epochs(slow(clock, 4, max_time_fraction=0.2), clock, 8, seconds=10)
     assert evaluated(logs) == [1, 4, 5, 7, 8]
     expected = [4 / 14, 4 / 24, 4 / 34, 8 / 48, 12 / 62, 12 / 72, 16 / 86, 20 / 100]
     assert [found["val_time_share"] for found in logs] == pytest.approx(expected)
 
 
 def test_a_share_and_every_both_hold(clock):
-    assert evaluated(logs_of_epochs(slow(clock, 1, share=0.9, every=3), clock, 7, seconds=1)) == [1, 3, 6, 7]
-    assert evaluated(logs_of_epochs(slow(clock, 1, share=0.2, every=3), clock, 7, seconds=1)) == [1, 7]
+    assert evaluated(logs_of_epochs(slow(clock, 1, max_time_fraction=0.9, every=3), clock, 7, seconds=1)) == [
+        1,
+        3,
+        6,
+        7,
+    ]
+    assert evaluated(logs_of_epochs(slow(clock, 1, max_time_fraction=0.2, every=3), clock, 7, seconds=1)) == [1, 7]
 
 
 def test_time_is_measured_anew_in_each_run(clock):
-    evaluation = slow(clock, 1, share=0.01)
+    evaluation = slow(clock, 1, max_time_fraction=0.01)
     for _ in range(2):
         logs = logs_of_epochs(evaluation, clock, 3, seconds=1)
         assert evaluated(logs) == [1, 3]
@@ -159,7 +164,7 @@ def test_time_is_measured_anew_in_each_run(clock):
 
 
 def test_retrieval_keeps_a_share_too(clock):
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=1, share=0.01, model=Same())
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=1, max_time_fraction=0.01, model=Same())
     measure = evaluation._measured
     evaluation._measured = lambda sides: clock.takes(1, measure(sides))
     assert evaluated(logs_of_epochs(evaluation, clock, 3, seconds=1), "val_recall@1") == [1, 3]
@@ -170,7 +175,7 @@ def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(w
     model = make()
     model.optimizer.learning_rate = 0.0
     model.set_weights([np.full_like(weight, weights) for weight in model.get_weights()])
-    evaluation = callbacks.Evaluation(PART, lambda x, part: {"mean": x.mean(), "std": x.std()})
+    evaluation = callbacks.EmbeddingMetrics(PART, lambda x, part: {"mean": x.mean(), "std": x.std()})
     with pytest.warns(UserWarning, match=r"After epoch 1 .* The val_\* metrics are those of random embeddings."):
         history = fit(model, evaluation, epochs=1)
     assert abs(history["val_mean"][0]) < 0.2
@@ -239,16 +244,16 @@ def test_a_set_without_any_match_is_an_error_before_training():
         ({"data": tf.data.Dataset.from_tensors(X)}, "data of type _TensorDataset, expected a labeled set"),
         ({"every": 0}, "every=0"),
         ({"batch_size": 0}, "batch_size=0"),
-        ({"share": 0}, "share=0, expected a number above 0 and below 1"),
-        ({"share": 1.0}, "share=1.0"),
+        ({"max_time_fraction": 0}, "max_time_fraction=0, expected a number above 0 and below 1"),
+        ({"max_time_fraction": 1.0}, "max_time_fraction=1.0"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_call(options, message):
     with pytest.raises(ValueError, match=message):
-        callbacks.Evaluation(**{"data": PART, "function": spread, **options})
+        callbacks.EmbeddingMetrics(**{"data": PART, "function": spread, **options})
 
 
 @pytest.mark.parametrize("result", [0.5, {"curve": [1.0, 2.0]}])
 def test_a_function_that_returns_no_dict_of_numbers_is_an_error(result):
     with pytest.raises(ValueError, match="expected a dict of numbers"):
-        callbacks.Evaluation(PART, lambda *_: result).evaluate(make())
+        callbacks.EmbeddingMetrics(PART, lambda *_: result).evaluate(make())

@@ -48,7 +48,7 @@ def record(path):
 def test_it_holds_the_model_of_the_best_epoch_with_its_value(tmp_path):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 8, 1), dtype="uint8")
-    model = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
+    model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
     model.compile(keras.optimizers.Adam(0.05), loss=losses.MultiSimilarityLoss(), run_eagerly=True)
     options = {"on_error": "mark", "assets_extra": {"notes.txt": b"first"}}
     export, collect = callbacks.ExportBest(tmp_path / "model", monitor="val_map@r", mode="max", **options), Collect()
@@ -250,7 +250,7 @@ def test_a_run_resumed_from_a_checkpoint_ends_with_the_weights_of_an_uninterrupt
     def make():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((8, 8, 1), dtype="uint8")
-        model = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
+        model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
         model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
         return model
 

@@ -35,7 +35,7 @@ def run(made, tmp_path, monkeypatch, capsys):  # noqa: F811
 
 
 def test_models_are_listed_with_their_cards(run):
-    assert run("zoo", "list") == (0, f"{zoo.list()}\n", "")
+    assert run("zoo", "list") == (0, f"{zoo.list_models()}\n", "")
     assert [card["name"] for card in json.loads(run("zoo", "list", "--json")[1])] == ["pair", "squares"]
     assert run("zoo", "list", "squares", "--root", "savedmodels")[1] == f"{zoo.card('squares')}\n"
     assert run("zoo", "list", "--root", "nowhere")[0] == 2
@@ -48,7 +48,7 @@ def test_models_are_measured_again(run, tmp_path):
     content = json.loads(card.read_text())
     content["metrics"]["mrr"]["value"] -= 0.01
     card.write_text(json.dumps(content))
-    evaluating_sums = zoo.verify("squares")
+    evaluating_sums = zoo.check("squares")
     assert evaluating_sums == ("model.json: differs from SHA256SUMS",)
     assert run("zoo", "evaluate", "squares")[0] == 1
     from tfdml._core.checksums import write_checksums

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml.datasets import LabeledSet, Preprocessing
-from tfdml.datasets.integrity import Verification
+from tfdml.datasets.integrity import FileCheck
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 40, 60, 3), np.uint8)
 PNG = [tf.io.encode_png(image).numpy() for image in PIXELS]
@@ -32,16 +32,16 @@ def files(folder, contents, labels=None, **options):
 
 def reasons(part, **options):
     """Row -> reason."""
-    return {row: reason for row, _, reason in part.verify(**options).problems}
+    return {row: reason for row, _, reason in part.check_files(**options).problems}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_files_that_cannot_be_loaded_are_named_and_the_rest_loads(workers, tmp_path):
     part = files(tmp_path, [PNG[0], b"", JPEG, JPEG[: len(JPEG) // 2], b"hello", PNG[1][:60], None, PNG[2]], load=LOAD)
-    found = part.verify(workers)
-    assert found.kept.tolist() == [0, 2, 7]
-    assert part.take(found.kept).examples().shape == (3, 8, 8, 3)
+    found = part.check_files(workers)
+    assert found.usable_rows.tolist() == [0, 2, 7]
+    assert part.take(found.usable_rows).examples().shape == (3, 8, 8, 3)
     assert [row for row, _, _ in found.problems] == [1, 3, 4, 5, 6]
     assert [name for _, name, _ in found.problems] == [str(tmp_path / f"{row}.png") for row in (1, 3, 4, 5, 6)]
     empty, cut, text, _, missing = [reason for _, _, reason in found.problems]
@@ -133,26 +133,26 @@ class Source:
 
 def test_records_that_cannot_be_read_are_named():
     part = LabeledSet(source=Source(), labels=[0] * 4, class_names=("a",), load=lambda record: record["image"])
-    found = part.verify()
+    found = part.check_files()
     assert found.problems == ((1, "1", "the disk is gone"),)
-    assert found.kept.tolist() == [0, 2, 3]  # The names differ, so rows 0 and 2 are different records.
+    assert found.usable_rows.tolist() == [0, 2, 3]  # The names differ, so rows 0 and 2 are different records.
 
 
 def test_a_verification_prints_what_it_found():
     problems = tuple((row, f"{row}.png", "an empty file") for row in range(25))
-    lines = str(Verification(problems, np.arange(1000))).splitlines()
+    lines = str(FileCheck(problems, np.arange(1000))).splitlines()
     assert lines[0] == "1,025 examples, of which 25 have a problem"
     assert lines[1] == "  row 0  0.png  an empty file"
     assert len(lines) == 22
     assert lines[-1] == "  and 5 more in problems"
-    assert str(Verification(((0, "\x1b[2J\n.png", "an empty file"),), np.arange(3))).endswith(
+    assert str(FileCheck(((0, "\x1b[2J\n.png", "an empty file"),), np.arange(3))).endswith(
         r"\x1b[2J\n.png  an empty file"
     )
-    assert repr(Verification((), np.arange(3))) == "3 examples, of which 0 have a problem"
+    assert repr(FileCheck((), np.arange(3))) == "3 examples, of which 0 have a problem"
 
 
 def test_workers_are_a_positive_number_and_a_set_may_be_empty(tmp_path):
     part = files(tmp_path, PNG[:1])
     with pytest.raises(ValueError, match="Received workers=0, expected a whole number of at least 1"):
-        part.verify(0)
-    assert part.take([]).verify().problems == ()
+        part.check_files(0)
+    assert part.take([]).check_files().problems == ()

@@ -129,13 +129,13 @@ def test_a_part_keeps_its_columns_and_loses_its_protocol():
 
 def test_classes_are_taken_by_name_or_number_and_numbered_again():
     part = LabeledSet(source=Source(), labels=LABELS, class_names=NAMES)
-    for chosen in (part.classes(["cat", "ant"]), part.classes([0, 2])):
+    for chosen in (part.select_classes(["cat", "ant"]), part.select_classes([0, 2])):
         assert chosen.class_names == ("ant", "cat")
         np.testing.assert_array_equal(chosen.labels, [0, 1, 0, 1, 0, 1, 1])
         np.testing.assert_array_equal(chosen.take([1]).examples(), IMAGES[[2]])
     for unknown in ("dog", 3, -1, 0.5):
         with pytest.raises(ValueError, match="Received the class"):
-            part.classes(unknown)
+            part.select_classes(unknown)
 
 
 def test_a_file_that_cannot_be_loaded_is_named(folder):

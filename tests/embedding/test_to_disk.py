@@ -124,7 +124,7 @@ def test_files_that_cannot_be_loaded_are_left_out_and_listed(name, files, small_
     assert found.skipped == skipped
     assert found.rows.tolist() == kept.tolist()
     np.testing.assert_array_equal(found.embeddings, files.take(kept).examples().reshape(37, -1))
-    assert part.broken() == skipped
+    assert part.unreadable_files() == skipped
 
 
 class Source:
@@ -146,7 +146,7 @@ def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
     assert batches == [([1, 2], [0, 1]), ([3], [2]), ([5, 6], [4, 5]), ([7], [6])]
     assert [rows.numpy().tolist() for _, rows in part.loadable(2, start=4)] == [[4, 5], [6]]
     assert [rows.numpy().tolist() for _, rows in part.loadable(7)] == []
-    assert part.broken() == ((3, "3", "a bad sector"),)
+    assert part.unreadable_files() == ((3, "3", "a bad sector"),)
     with pytest.raises(
         ValueError, match=r"none of which can be loaded \(first 0: not loaded: another shape than the rest"
     ):

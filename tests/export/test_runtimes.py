@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def model():
     inputs = keras.Input((16, 16, 1))
-    return models.EmbeddingModel(inputs, models.plain(inputs, dim=6, widths=(4, 8)))
+    return models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4, 8)))
 
 
 @pytest.fixture(scope="module")

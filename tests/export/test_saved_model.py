@@ -21,7 +21,7 @@ from tfdml.export.saved_model import CHECKSUMS
 @pytest.fixture(scope="module")
 def model():
     inputs = keras.Input((32, 32, 1), dtype="uint8")
-    model = models.EmbeddingModel(inputs, models.plain(inputs, dim=8, widths=(4, 8)))
+    model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=8, widths=(4, 8)))
     model.compile("adam", loss=losses.MultiSimilarityLoss())
     return model
 

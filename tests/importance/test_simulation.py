@@ -24,7 +24,7 @@ DESIGNS = {
 def test_simulation_finds_the_closed_form(sampler):
     q = sampler.pair_probabilities(LABELS)
     labels = LABELS[np.isin(LABELS, q.ids)]
-    found = importance.simulated(sampler, labels, batches=3000)
+    found = importance.simulated_probabilities(sampler, labels, batches=3000)
     np.testing.assert_array_equal(found.ids, q.ids)
     np.testing.assert_array_equal(found.counts, q.counts)
     between = ~np.eye(len(q.ids), dtype=bool)
@@ -55,7 +55,7 @@ def test_the_standard_error_of_a_simulation_is_its_spread():
     labels = np.repeat([0, 1, 2], [3, 4, 5])
     sampler = samplers.PairSampler(pairs_per_batch=4, positive_fraction=0.5)
     parts = next(iter(sampler.index_batches(labels).batch(6000))).numpy().reshape(100, 60, 8)
-    runs = [importance.simulated(Recorded(sampler, part), labels, batches=60) for part in parts]
+    runs = [importance.simulated_probabilities(Recorded(sampler, part), labels, batches=60) for part in parts]
     off = ~np.eye(3, dtype=bool)
     for estimates, errors in (
         ([run.within for run in runs], [run.within_error for run in runs]),
@@ -69,7 +69,9 @@ def test_the_pairs_of_a_simulation_are_those_of_the_pairing():
         pairing = staticmethod(even_against_odd)
 
     labels = np.repeat(np.arange(4), 3)
-    found = importance.simulated(EvenAgainstOdd(classes_per_batch=3, examples_per_class=2), labels, batches=2000)
+    found = importance.simulated_probabilities(
+        EvenAgainstOdd(classes_per_batch=3, examples_per_class=2), labels, batches=2000
+    )
     # Of the 9 pairs of a batch 3 are positive; 4 classes of 6 ordered pairs share them.
     assert found.within.sum() * 6 == pytest.approx(3 / 9, rel=0.02)
     assert found.within[0] == pytest.approx(3 / 9 / 24, rel=0.1)
@@ -81,6 +83,6 @@ def test_a_design_that_never_draws_a_pair_says_so():
     with pytest.raises(
         ValueError, match=r"Received 50 batches without a pair of class 0 with class 1 \(6 of 9 ordered"
     ):
-        importance.simulated(one_class, labels, batches=50)
+        importance.simulated_probabilities(one_class, labels, batches=50)
     with pytest.raises(ValueError, match="Received batches=1, expected a whole number of at least 2"):
-        importance.simulated(one_class, labels, batches=1)
+        importance.simulated_probabilities(one_class, labels, batches=1)

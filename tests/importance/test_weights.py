@@ -24,8 +24,10 @@ def all_pairs(labels=LABELS):
 def test_weights_are_those_of_the_paper():
     """Eqs. (24) and (25), for L = 3 classes of N = 9 examples."""
     m, n, p = 2, 2, 0.3
-    group = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=n, examples_per_class=m))
-    random = importance.ImportanceWeights(importance.p_random(COUNTS, positive_fraction=p))
+    group = importance.ImportanceWeights(
+        importance.group_probabilities(COUNTS, classes_per_batch=n, examples_per_class=m)
+    )
+    random = importance.ImportanceWeights(importance.p_random_probabilities(COUNTS, positive_fraction=p))
     by_group, by_random = fast(group)(all_pairs()), fast(random)(all_pairs())
     for i, j in itertools.permutations(range(len(LABELS)), 2):
         a, b = COUNTS[LABELS[i]], COUNTS[LABELS[j]]
@@ -41,7 +43,7 @@ def test_weights_are_those_of_the_paper():
 
 @pytest.mark.parametrize("delta", [-0.5, 0.0, 0.5, 2.0])
 def test_delta_is_an_exponent(delta):
-    q = importance.group(COUNTS, classes_per_batch=2, examples_per_class=2)
+    q = importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
     w = fast(importance.ImportanceWeights(q))(all_pairs())
     powered = fast(importance.ImportanceWeights(q, delta))(all_pairs())
     for exact, found in ((w.positive, powered.positive), (w.negative, powered.negative)):
@@ -52,7 +54,10 @@ def test_delta_is_an_exponent(delta):
 
 @pytest.mark.parametrize("wrap", [fast, compiled], ids=["eager", "compiled"])
 def test_weights_fit_lists_of_pairs_and_other_references(wrap):
-    q = importance.mixed([importance.p_random(COUNTS, positive_fraction=0.3), importance.uniform(COUNTS)], [0.4, 0.6])
+    q = importance.mixed_probabilities(
+        [importance.p_random_probabilities(COUNTS, positive_fraction=0.3), importance.uniform_probabilities(COUNTS)],
+        [0.4, 0.6],
+    )
     weights = importance.ImportanceWeights(q)
     full = weights(all_pairs())
     full = numbers(full.positive) + numbers(full.negative)
@@ -71,20 +76,24 @@ def test_weights_fit_lists_of_pairs_and_other_references(wrap):
 
 def test_a_pair_that_is_never_drawn_has_no_weight():
     impossible = {
-        "never draws two examples of class 10": importance.group({10: 4}, classes_per_batch=1, examples_per_class=1),
-        "never draws two examples of class 3": importance.group(COUNTS, classes_per_batch=2, examples_per_class=1),
-        "never draws class 3 together with class 7": importance.group(
+        "never draws two examples of class 10": importance.group_probabilities(
+            {10: 4}, classes_per_batch=1, examples_per_class=1
+        ),
+        "never draws two examples of class 3": importance.group_probabilities(
+            COUNTS, classes_per_batch=2, examples_per_class=1
+        ),
+        "never draws class 3 together with class 7": importance.group_probabilities(
             COUNTS, classes_per_batch=1, examples_per_class=2
         ),
-        "never draws class 7 together with class 10": importance.mixed(
+        "never draws class 7 together with class 10": importance.mixed_probabilities(
             [
-                importance.p_random({3: 3, 7: 2}, positive_fraction=0.5),
-                importance.p_random({3: 3, 10: 4}, positive_fraction=0.5),
+                importance.p_random_probabilities({3: 3, 7: 2}, positive_fraction=0.5),
+                importance.p_random_probabilities({3: 3, 10: 4}, positive_fraction=0.5),
             ],
             [0.5, 0.5],
         ),
     }
-    one_way = importance.uniform({3: 2, 7: 2})
+    one_way = importance.uniform_probabilities({3: 2, 7: 2})
     impossible["never draws class 7 together with class 3"] = one_way._replace(
         left=np.array([[0.1, 0.1], [0.0, 0.1]]), right=np.array([[1.0, 0.0], [0.0, 1.0]])
     )
@@ -96,14 +105,14 @@ def test_a_pair_that_is_never_drawn_has_no_weight():
 
 
 def test_a_class_that_was_not_counted_is_an_error():
-    weights = importance.ImportanceWeights(importance.uniform(COUNTS))
+    weights = importance.ImportanceWeights(importance.uniform_probabilities(COUNTS))
     with pytest.raises(ValueError, match="label 4, which the importance of the sampler does not cover"):
         weights(all_pairs(np.array([3, 4])))
 
 
 @pytest.mark.parametrize("delta", [1.0, 0.5])
 def test_a_loss_keeps_its_importance_weights(delta):
-    q = importance.group(COUNTS, classes_per_batch=2, examples_per_class=2)
+    q = importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
     loss = losses.ContrastiveLoss(importance=importance.ImportanceWeights(q, delta))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
     x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
@@ -121,7 +130,9 @@ def test_importance_comes_after_the_miner():
         seen.append(pairs)
         return pairs.scale(negative=0.0)
 
-    weights = importance.ImportanceWeights(importance.group(COUNTS, classes_per_batch=2, examples_per_class=2))
+    weights = importance.ImportanceWeights(
+        importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
+    )
     x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
     found = losses.ContrastiveLoss(miner=miner, importance=weights).call(LABELS, x)
     np.testing.assert_array_equal(numbers(seen[0].positive), numbers(all_pairs().positive))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backend import BACKEND, compiled, fast, gradient_and_values, numbers
 from tests.losses.loops import distance_between, others_of
-from tfdml import losses, miners, models, pairs
+from tfdml import layers, losses, miners, models, pairs
 
 pytestmark = pytest.mark.backends
 
@@ -42,7 +42,7 @@ def embedding_model(loss, **options):
 
 
 def test_a_boundary_is_the_sum_of_its_parts():
-    boundaries = losses.Boundaries(1.1, class_ids=[2, 7, 40, 7], examples=10)
+    boundaries = layers.Boundaries(1.1, class_ids=[2, 7, 40, 7], examples=10)
     boundaries.base.assign(1.0)
     boundaries.of_classes.assign([0.1, 0.2, 0.3])  # of classes 2, 7 and 40
     boundaries.of_examples.assign(np.arange(10) / 100)
@@ -53,7 +53,7 @@ def test_a_boundary_is_the_sum_of_its_parts():
 
 
 def test_values_with_learned_boundaries_are_those_of_the_equation():
-    boundaries = losses.Boundaries(1.2, class_ids=LABELS)
+    boundaries = layers.Boundaries(1.2, class_ids=LABELS)
     boundaries.of_classes.assign([-0.3, 0.1, 0.2])
     beta = 1.2 + np.array([0.1, 0.1, 0.1, -0.3, -0.3, 0.2, 0.2, 0.2])
     loss, x = losses.MarginLoss(boundary=boundaries, nu=0.3), batch()
@@ -67,7 +67,7 @@ def test_boundaries_start_at_the_fixed_one_and_the_paper_gives_its_value():
     def evaluated(loss):
         return fast(lambda v: gradient_and_values(lambda w: (loss(LABELS, w), loss.call(LABELS, w)), v))(x)
 
-    learned = losses.MarginLoss(boundary=losses.Boundaries(class_ids=LABELS))
+    learned = losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS))
     for ours, fixed in zip(evaluated(learned), evaluated(losses.MarginLoss()), strict=True):
         np.testing.assert_allclose(numbers(ours), numbers(fixed), rtol=1e-5, atol=1e-7)
 
@@ -89,7 +89,7 @@ def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_n
 
 @pytest.mark.slow
 def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
-    boundaries = losses.Boundaries(class_ids=LABELS)
+    boundaries = layers.Boundaries(class_ids=LABELS)
     model = embedding_model(losses.MarginLoss(boundary=boundaries, nu=0.1), jit_compile=True)
     model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=5, verbose=0, shuffle=False)
     learned = [numbers(variable.value) for variable in boundaries.variables]
@@ -112,30 +112,30 @@ def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
 
 
 def test_a_boundary_of_its_own_for_every_example():
-    boundaries = losses.Boundaries(examples=len(LABELS))
+    boundaries = layers.Boundaries(examples=len(LABELS))
     loss = losses.MarginLoss(boundary=boundaries, nu=0.5, miner=miners.BalancedPairs(seed=0))
     model = embedding_model(loss)
     labels = np.stack([LABELS, np.arange(len(LABELS))], axis=1)
     model.fit(batch(), labels, batch_size=len(LABELS), epochs=3, verbose=0, shuffle=False)
     assert (numbers(boundaries.of_examples.value) != 0).all()
     plain = losses.MarginLoss().call(LABELS, batch())
-    with_fresh = losses.MarginLoss(boundary=losses.Boundaries(examples=len(LABELS))).call(labels, batch())
+    with_fresh = losses.MarginLoss(boundary=layers.Boundaries(examples=len(LABELS))).call(labels, batch())
     np.testing.assert_allclose(numbers(with_fresh), numbers(plain), rtol=1e-6)
 
 
 def test_labels_that_do_not_fit_the_boundaries_are_refused():
     x = batch()
-    of_examples = losses.MarginLoss(boundary=losses.Boundaries(examples=4))
+    of_examples = losses.MarginLoss(boundary=layers.Boundaries(examples=4))
     with pytest.raises(ValueError, match=r"labels of shape \(8,\), expected \(batch, 2\)"):
         of_examples(LABELS, x)
     with pytest.raises(ValueError, match="Received label 4, which examples does not cover"):
         of_examples(np.stack([LABELS, np.arange(8)], axis=1), x)
     with pytest.raises(ValueError, match="Received label 40, which class_ids does not cover"):
-        losses.MarginLoss(boundary=losses.Boundaries(class_ids=[2, 7]))(LABELS, x)
+        losses.MarginLoss(boundary=layers.Boundaries(class_ids=[2, 7]))(LABELS, x)
 
 
 def test_a_loss_with_boundaries_comes_back_from_its_config():
-    loss = losses.MarginLoss(boundary=losses.Boundaries(0.9, class_ids=[5, 3, 5], examples=7), nu=0.2)
+    loss = losses.MarginLoss(boundary=layers.Boundaries(0.9, class_ids=[5, 3, 5], examples=7), nu=0.2)
     text = json.dumps(keras.saving.serialize_keras_object(loss))
     again = keras.saving.deserialize_keras_object(json.loads(text))
     assert again.get_config() == loss.get_config()
@@ -143,8 +143,8 @@ def test_a_loss_with_boundaries_comes_back_from_its_config():
 
 
 def test_robust_losses_train_the_boundaries_of_their_base():
-    boundaries = losses.Boundaries(class_ids=LABELS)
-    loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.TopK(10))
+    boundaries = layers.Boundaries(class_ids=LABELS)
+    loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.uncertainty.TopK(10))
     assert loss.layers == [boundaries]
     model = embedding_model(loss)
     model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
@@ -154,10 +154,12 @@ def test_robust_losses_train_the_boundaries_of_their_base():
 @pytest.mark.parametrize(
     "loss",
     [
-        lambda: losses.MarginLoss(boundary=losses.Boundaries()),
+        lambda: losses.MarginLoss(boundary=layers.Boundaries()),
         lambda: losses.TripletLoss(negatives=miners.RandomNegatives(seed=0)),
         lambda: losses.ContrastiveLoss(miner=miners.compose(miners.BalancedPairs(seed=0))),
-        lambda: losses.RobustLoss(losses.MarginLoss(boundary=losses.Boundaries()), uncertainty=losses.TopK(4)),
+        lambda: losses.RobustLoss(
+            losses.MarginLoss(boundary=layers.Boundaries()), uncertainty=losses.uncertainty.TopK(4)
+        ),
     ],
     ids=["boundaries", "random negatives", "composition", "robust"],
 )

@@ -104,7 +104,7 @@ def soft_triple_by_loops(vectors, centers, margin=0.01, scale=20.0, temperature=
 
 
 def test_the_soft_triple_loss_over_proxies_is_its_equation():
-    loss = losses.SoftTripleLoss(classes=4, centers=3)
+    loss = losses.SoftTripleLoss(classes=4, per_class=3)
     values = numbers(loss.call(LABELS, X))
     np.testing.assert_allclose(values, soft_triple_by_loops(numbers(loss.proxies.vectors), 3), rtol=1e-5)
     loss.proxies.vectors.assign(np.repeat(np.eye(4), 3, axis=0))  # centers that have merged
@@ -113,7 +113,7 @@ def test_the_soft_triple_loss_over_proxies_is_its_equation():
 
 
 def test_the_sub_center_arcface_loss_takes_the_nearest_center_of_each_class():
-    loss = losses.SubCenterArcFaceLoss(classes=4, centers=3, scale=8.0)
+    loss = losses.SubCenterArcFaceLoss(classes=4, per_class=3, scale=8.0)
     found = numbers(loss.call(LABELS, X))
     w = numbers(loss.proxies.vectors).reshape(4, 3, 4)
     for label, x, value in zip(LABELS, X, found, strict=True):
@@ -123,7 +123,7 @@ def test_the_sub_center_arcface_loss_takes_the_nearest_center_of_each_class():
 
 
 def test_outliers_are_far_from_the_center_that_most_of_their_class_are_near():
-    loss = losses.SubCenterArcFaceLoss(classes=3, centers=2)
+    loss = losses.SubCenterArcFaceLoss(classes=3, per_class=2)
     loss.proxies.build((None,), (None, 2))
     loss.proxies.vectors.assign([[1, 0], [0, 1], [0, 2], [1, 0], [1, 0], [0, 1]])
     at = np.radians([10, 0, 80, 89, 1, 2])
@@ -142,7 +142,7 @@ def test_outliers_are_far_from_the_center_that_most_of_their_class_are_near():
 
 
 def test_references_that_do_not_divide_into_centers_are_refused():
-    loss = losses.SoftTripleLoss(pairing=layers.Proxies(4, per_class=2), centers=3)
+    loss = losses.SoftTripleLoss(pairing=layers.Proxies(4, per_class=2), per_class=3)
     with pytest.raises(ValueError, match="Received 8 references with centers=3, expected a multiple of centers"):
         loss(LABELS, X)
 
@@ -265,7 +265,7 @@ def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(
 
 
 def test_a_sample_has_the_classes_of_the_batch_and_others_each_once():
-    proxies = layers.Proxies(50, per_class=2, sampled=9, seed=0)
+    proxies = layers.Proxies(50, per_class=2, num_sampled_classes=9, seed=0)
     labels = np.array([3, 3, 40, 1, 7, 3, 40, 0])
     for _ in range(5):
         pairs = proxies(labels, X)
@@ -284,7 +284,7 @@ def test_a_sample_has_the_classes_of_the_batch_and_others_each_once():
 
 
 def test_every_class_is_sampled_equally_often_and_never_twice():
-    proxies = layers.Proxies(11, sampled=4, seed=0)
+    proxies = layers.Proxies(11, num_sampled_classes=4, seed=0)
     draw = compiled(proxies._sample) if BACKEND == "tensorflow" else proxies._sample
     samples = np.array([numbers(draw()) for _ in range(2000 if BACKEND == "tensorflow" else 300)])
     assert all(len(set(sample)) == 4 for sample in samples.tolist())
@@ -293,7 +293,7 @@ def test_every_class_is_sampled_equally_often_and_never_twice():
 
 
 def test_a_sampled_loss_is_the_loss_over_the_proxies_of_the_sample():
-    sampled = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5, seed=1), scale=8.0)
+    sampled = losses.CosFaceLoss(pairing=layers.Proxies(30, num_sampled_classes=5, seed=1), scale=8.0)
     pairs = sampled.pair(LABELS, X)
     ids, kept = np.unique(numbers(pairs.reference_labels), return_index=True)
     batch = (
@@ -305,7 +305,7 @@ def test_a_sampled_loss_is_the_loss_over_the_proxies_of_the_sample():
 
 
 def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_repeats_the_sample():
-    loss = losses.CosFaceLoss(pairing=layers.Proxies(1000, sampled=20, seed=0), scale=8.0)
+    loss = losses.CosFaceLoss(pairing=layers.Proxies(1000, num_sampled_classes=20, seed=0), scale=8.0)
     model = embedding_model(loss)
     model.compile(keras.optimizers.SGD(0.1), loss=loss)
     assert model.evaluate(X, LABELS, verbose=0) == model.evaluate(X, LABELS, verbose=0)
@@ -318,7 +318,10 @@ def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_rep
 
 @pytest.mark.parametrize("label", [-1, 30])
 def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
-    loss, labels = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5)), np.array([0, 1, 2, 3, 0, 1, 2, label])
+    loss, labels = (
+        losses.CosFaceLoss(pairing=layers.Proxies(30, num_sampled_classes=5)),
+        np.array([0, 1, 2, 3, 0, 1, 2, label]),
+    )
     with pytest.raises(ValueError, match=f"Received label {label} for the proxies of 30 classes"):
         loss(labels, X)
     if BACKEND == "tensorflow":  # on JAX the state of a seed does not leave a compiled function
@@ -327,10 +330,12 @@ def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_
 
 
 def test_samples_refuse_a_match_and_as_many_classes_as_there_are():
-    with pytest.raises(ValueError, match="Received sampled=30, expected a number of classes from 1 to 29, or None"):
-        layers.Proxies(30, sampled=30)
-    loss = losses.CosFaceLoss(pairing=layers.Proxies(30, sampled=5), match=lambda a, b: a[:, None] == b)
-    with pytest.raises(ValueError, match="Received sampled=5 and a match, expected one of them"):
+    with pytest.raises(
+        ValueError, match="Received num_sampled_classes=30, expected a number of classes from 1 to 29, or None"
+    ):
+        layers.Proxies(30, num_sampled_classes=30)
+    loss = losses.CosFaceLoss(pairing=layers.Proxies(30, num_sampled_classes=5), match=lambda a, b: a[:, None] == b)
+    with pytest.raises(ValueError, match="Received num_sampled_classes=5 and a match, expected one of them"):
         loss(LABELS, X)
 
 
@@ -338,7 +343,7 @@ def test_samples_refuse_a_match_and_as_many_classes_as_there_are():
 def test_proxies_of_any_class_ids(sampled):
     ids = np.array([-7, 12, 2**31 - 1] if BACKEND == "jax" else [-(2**62), 12, 2**62 + 1])
     labels = ids[[2, 0, 2, 1, 1, 0, 0, 2]]
-    proxies = layers.Proxies(labels, per_class=2, sampled=sampled, seed=0)
+    proxies = layers.Proxies(labels, per_class=2, num_sampled_classes=sampled, seed=0)
     pairs = proxies(labels, X)
     np.testing.assert_array_equal(proxies.ids, ids)
     positive, references = numbers(pairs.positive) > 0, numbers(pairs.references)
@@ -375,7 +380,7 @@ def test_the_default_norm_is_about_1_and_a_seed_repeats_the_proxies():
 
 def test_a_loss_with_proxies_comes_back_from_its_config():
     loss = losses.ArcFaceLoss(
-        pairing=layers.Proxies(4, per_class=2, sampled=3, initializer="ones", name="mine"), margin=0.3
+        pairing=layers.Proxies(4, per_class=2, num_sampled_classes=3, initializer="ones", name="mine"), margin=0.3
     )
     for built in (False, True):
         text = json.dumps(keras.saving.serialize_keras_object(loss))

@@ -86,16 +86,23 @@ def contrastive_of_consecutive(labels, x, negative_margin=1.0):
 
 
 def weighted_contrastive_cost(
-    label_a, label_b, a, b, g=lambda d: d**2, h=lambda d: max(0, 1 - d) ** 2, eta=1.0, distance="euclidean"
+    label_a,
+    label_b,
+    a,
+    b,
+    positive_cost=lambda d: d**2,
+    negative_cost=lambda d: max(0, 1 - d) ** 2,
+    eta=1.0,
+    distance="euclidean",
 ):
     d = distance_between(a, b, distance)
     if label_a == label_b:
-        return g(d)
-    return (eta(label_a, label_b) if callable(eta) else eta) * h(d)
+        return positive_cost(d)
+    return (eta(label_a, label_b) if callable(eta) else eta) * negative_cost(d)
 
 
 def weighted_contrastive(labels, x, **settings):
-    """`g` and `h` take one distance; `eta` is a number, or a function of the labels of anchor and negative."""
+    """The costs take one distance; `eta` is a number, or a function of the labels of anchor and negative."""
     return mean_over_pairs(labels, x, weighted_contrastive_cost, **settings)
 
 
@@ -478,13 +485,13 @@ def smooth_ap(labels, x, temperature=0.01):
     return np.array(values)
 
 
-def pnp(labels, x, variant="O", temperature=0.01, alpha=1.0, b=2.0):
+def pnp(labels, x, variant="original", temperature=0.01, alpha=1.0, b=2.0):
     penalties = {
-        "O": lambda r: r,
-        "Ds": lambda r: np.log(1 + r),
-        "Dq": lambda r: 1 - 1 / (1 + r) ** alpha,
-        "Iu": lambda r: (1 + r) * np.log(1 + r),
-        "Ib": lambda r: (b * r - np.log(1 + b * r)) / b**2,
+        "original": lambda r: r,
+        "decreasing_log": lambda r: np.log(1 + r),
+        "decreasing_power": lambda r: 1 - 1 / (1 + r) ** alpha,
+        "increasing_unbounded": lambda r: (1 + r) * np.log(1 + r),
+        "increasing_bounded": lambda r: (b * r - np.log(1 + b * r)) / b**2,
     }
     s = cosines(x)
     values = []

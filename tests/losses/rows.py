@@ -127,11 +127,13 @@ ROWS = {
     ),
     "weighted contrastive": row(losses.WeightedContrastiveLoss, loops.weighted_contrastive),
     "weighted contrastive with functions": Row(
-        losses.WeightedContrastiveLoss(g=softplus, h=losses.HingeSquared(2.0), eta=0.3, distance="squared"),
+        losses.WeightedContrastiveLoss(
+            positive_cost=softplus, negative_cost=losses.HingeSquared(2.0), eta=0.3, distance="squared"
+        ),
         partial(
             loops.weighted_contrastive,
-            g=lambda d: np.log1p(np.exp(d)),
-            h=lambda d: max(0, 2 - d) ** 2,
+            positive_cost=lambda d: np.log1p(np.exp(d)),
+            negative_cost=lambda d: max(0, 2 - d) ** 2,
             eta=0.3,
             distance="squared",
         ),
@@ -182,31 +184,31 @@ ROWS = {
         {BRANCH, LISTED},
     ),
     "margin on similarities": row(losses.MarginLoss, loops.margin_loss, distance="cosine", boundary=0.5),
-    "robust, KL": robust(losses.KL(0.1), loops.kl),
+    "robust, KL": robust(losses.uncertainty.KL(0.1), loops.kl),
     "robust, KL over binomial deviance": robust(
-        losses.KL(0.5),
+        losses.uncertainty.KL(0.5),
         loops.kl,
         base=losses.BinomialDevianceLoss(beta=5.0),
         cost=partial(loops.binomial_deviance_cost, beta=5.0),
         gamma=0.5,
     ),
-    "robust, top k": robust(losses.TopK(2), loops.top_k, BRANCH, k=2),
+    "robust, top k": robust(losses.uncertainty.TopK(2), loops.top_k, BRANCH, k=2),
     "robust, top k over the contrastive loss": robust(
-        losses.TopK(2), loops.top_k, base=losses.ContrastiveLoss(), cost=loops.contrastive_pair, k=2
+        losses.uncertainty.TopK(2), loops.top_k, base=losses.ContrastiveLoss(), cost=loops.contrastive_pair, k=2
     ),
-    "robust, top k balanced": robust(losses.TopKBalanced(2), loops.top_k_balanced, BRANCH, k=2),
-    "robust, grouped KL": robust(losses.GroupedKL(), loops.grouped_kl, BRANCH),
+    "robust, top k balanced": robust(losses.uncertainty.TopKBalanced(2), loops.top_k_balanced, BRANCH, k=2),
+    "robust, grouped KL": robust(losses.uncertainty.GroupedKL(), loops.grouped_kl, BRANCH),
     "robust, grouped KL with pseudo pairs": robust(
-        losses.GroupedKL(0.2, negative_gamma=0.05, pseudo_loss=0.1),
+        losses.uncertainty.GroupedKL(0.2, negative_gamma=0.05, pseudo_loss=0.1),
         loops.grouped_kl,
         BRANCH,
         gamma=0.2,
         negative_gamma=0.05,
         pseudo_loss=0.1,
     ),
-    "robust, variance": robust(losses.Variance(1.0), loops.variance, BRANCH),
-    "robust, more variance": robust(losses.Variance(20.0), loops.variance, BRANCH, rho=20.0),
-    "robust, maximal": robust(losses.Maximal(), loops.maximal, BRANCH),
+    "robust, variance": robust(losses.uncertainty.Variance(1.0), loops.variance, BRANCH),
+    "robust, more variance": robust(losses.uncertainty.Variance(20.0), loops.variance, BRANCH, rho=20.0),
+    "robust, maximal": robust(losses.uncertainty.Maximal(), loops.maximal, BRANCH),
     "matryoshka": over_base(
         losses.MatryoshkaLoss,
         loops.matryoshka,
@@ -338,10 +340,16 @@ ROWS = {
     "SmoothAP": row(losses.SmoothAPLoss, loops.smooth_ap),
     "SmoothAP, smoother": row(losses.SmoothAPLoss, loops.smooth_ap, temperature=0.2),
     "PNP": row(losses.PNPLoss, loops.pnp),
-    "PNP, slower by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ds", temperature=0.1),
-    "PNP, slower by a power": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Dq", temperature=0.1, alpha=2.0),
-    "PNP, faster by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Iu", temperature=0.1),
-    "PNP, faster from a square": row(losses.PNPLoss, loops.pnp, BRANCH, variant="Ib", temperature=0.1, b=3.0),
+    "PNP, slower by a logarithm": row(losses.PNPLoss, loops.pnp, BRANCH, variant="decreasing_log", temperature=0.1),
+    "PNP, slower by a power": row(
+        losses.PNPLoss, loops.pnp, BRANCH, variant="decreasing_power", temperature=0.1, alpha=2.0
+    ),
+    "PNP, faster by a logarithm": row(
+        losses.PNPLoss, loops.pnp, BRANCH, variant="increasing_unbounded", temperature=0.1
+    ),
+    "PNP, faster from a square": row(
+        losses.PNPLoss, loops.pnp, BRANCH, variant="increasing_bounded", temperature=0.1, b=3.0
+    ),
     "ranked list": row(losses.RankedListLoss, loops.ranked_list),
     "ranked list with hard positives": row(
         losses.RankedListLoss, loops.ranked_list, margin=0.2, boundary=1.4, positive_scale=5.0, balance=0.3
@@ -354,7 +362,7 @@ ROWS = {
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
     "sub-center ArcFace of one center": Row(
-        losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, centers=1), loops.arcface, frozenset({OVER_PROXIES})
+        losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, per_class=1), loops.arcface, frozenset({OVER_PROXIES})
     ),
     "MagFace": over_proxies(losses.MagFaceLoss, loops.magface),
     "MagFace of small norms": over_proxies(
@@ -371,7 +379,7 @@ ROWS = {
         losses.ProxyNCALoss, loops.proxy_nca, BRANCH, scale=9.0, positive_in_denominator=True
     ),
     "SoftTriple of one center": Row(
-        losses.SoftTripleLoss(pairing=pairs.all_pairs, centers=1),
+        losses.SoftTripleLoss(pairing=pairs.all_pairs, per_class=1),
         partial(loops.cosface, margin=0.01, scale=20.0),
         frozenset({OVER_PROXIES}),
     ),

@@ -24,7 +24,7 @@ from tests.losses.rows import (
     lacking,
     values_of,
 )
-from tfdml import losses
+from tfdml import layers, losses
 
 LABELS, X = batch(UNEVEN["three classes"])
 
@@ -65,7 +65,7 @@ EARLIER = [
             "registered_name": "tfdml>KL",
             "config": {"name": "kl", "dtype": "float32", "seed": 3, "gamma": 0.5, "sampled": 4},
         },
-        losses.KL(0.5, num_samples=4, seed=3, name="kl"),
+        losses.uncertainty.KL(0.5, num_samples=4, seed=3, name="kl"),
     ),
     (
         {
@@ -73,7 +73,7 @@ EARLIER = [
             "registered_name": "tfdml>GroupedKL",
             "config": {"gamma": 0.5, "negative_gamma": None, "pseudo": 0.1},
         },
-        losses.GroupedKL(0.5, pseudo_loss=0.1),
+        losses.uncertainty.GroupedKL(0.5, pseudo_loss=0.1),
     ),
 ]
 
@@ -211,8 +211,8 @@ def test_help_shows_every_option_with_its_default():
 
 
 def test_options_of_uncertainty_sets_go_by_name_but_the_first():
-    assert losses.uncertainty.KL is losses.KL
-    for make in (lambda: losses.KL(0.1, 12), lambda: losses.GroupedKL(0.1, 0.2)):
+    assert losses.uncertainty.KL is losses.uncertainty.KL
+    for make in (lambda: losses.uncertainty.KL(0.1, 12), lambda: losses.uncertainty.GroupedKL(0.1, 0.2)):
         with pytest.raises(TypeError, match="positional argument"):
             make()
 
@@ -221,7 +221,7 @@ WRONG = [
     (lambda: losses.ContrastiveLoss(positive_margin=-1), "positive_margin=-1"),
     (lambda: losses.ContrastiveLoss(positive_margin=1.0, negative_margin=0.5), "negative_margin=0.5"),
     (lambda: losses.ContrastiveLoss(distance="manhattan"), "distance='manhattan'"),
-    (lambda: losses.WeightedContrastiveLoss(g=2), "g=2"),
+    (lambda: losses.WeightedContrastiveLoss(positive_cost=2), "positive_cost=2"),
     (lambda: losses.WeightedContrastiveLoss(eta=-1), "eta=-1"),
     (lambda: losses.HingeSquared(margin=0), "margin=0"),
     (lambda: losses.BalancedContrastiveLoss(class_counts=[0, 0]), r"class_counts=\[0, 0\]"),
@@ -264,8 +264,8 @@ WRONG = [
     (lambda: losses.RankedListLoss(positive_scale=-1), "positive_scale=-1"),
     (lambda: losses.PNPLoss(variant="A"), "variant='A'"),
     (lambda: losses.PNPLoss(temperature=0), "temperature=0"),
-    (lambda: losses.PNPLoss(variant="Dq", alpha=0), "alpha=0"),
-    (lambda: losses.PNPLoss(variant="Ib", b=-1), "b=-1"),
+    (lambda: losses.PNPLoss(variant="decreasing_power", alpha=0), "alpha=0"),
+    (lambda: losses.PNPLoss(variant="increasing_bounded", b=-1), "b=-1"),
     (lambda: losses.DynamicSoftMarginLoss(bins=0), "bins=0"),
     (lambda: losses.DynamicSoftMarginLoss(momentum=0), "momentum=0"),
     (lambda: losses.DynamicSoftMarginLoss(negatives="hardest"), "negatives='hardest'"),
@@ -282,13 +282,15 @@ WRONG = [
     (lambda: losses.CoupledClustersLoss(margin=-1), "margin=-1"),
     (lambda: losses.PrototypicalLoss(shots=0), "shots=0"),
     (lambda: losses.MarginLoss(nu=0.1), "nu=0.1 with boundary=1.2"),
-    (lambda: losses.MarginLoss(boundary=losses.Boundaries(), nu=-1), "nu=-1"),
-    (lambda: losses.Boundaries(initial=3), "initial=3"),
-    (lambda: losses.Boundaries(examples=-1), "examples=-1"),
-    (lambda: losses.RobustLoss(None, uncertainty=losses.TopK(2)), "base=None"),
+    (lambda: losses.MarginLoss(boundary=layers.Boundaries(), nu=-1), "nu=-1"),
+    (lambda: layers.Boundaries(initial=3), "initial=3"),
+    (lambda: layers.Boundaries(examples=-1), "examples=-1"),
+    (lambda: losses.RobustLoss(None, uncertainty=losses.uncertainty.TopK(2)), "base=None"),
     (lambda: losses.RobustLoss(losses.MarginLoss(), uncertainty="top k"), "uncertainty='top k'"),
     (
-        lambda: losses.RobustLoss(losses.MarginLoss(boundary=losses.Boundaries(), nu=0.5), uncertainty=losses.TopK(2)),
+        lambda: losses.RobustLoss(
+            losses.MarginLoss(boundary=layers.Boundaries(), nu=0.5), uncertainty=losses.uncertainty.TopK(2)
+        ),
         "a base loss with nu=0.5",
     ),
     (lambda: losses.MatryoshkaLoss(None), "base=None"),
@@ -309,7 +311,7 @@ WRONG = [
     (lambda: losses.CosFaceLoss(classes=3, margin=-1), "margin=-1"),
     (lambda: losses.ArcFaceLoss(classes=3, margin=2), "margin=2"),
     (lambda: losses.SphereFaceLoss(classes=3, margin=1.5), "margin=1.5"),
-    (lambda: losses.SubCenterArcFaceLoss(classes=3, centers=0), "centers=0"),
+    (lambda: losses.SubCenterArcFaceLoss(classes=3, per_class=0), "per_class=0"),
     (lambda: losses.SubCenterArcFaceLoss(classes=3, margin=2), "margin=2"),
     (lambda: losses.MagFaceLoss(classes=3, norms=(0, 5)), r"norms=\(0, 5\)"),
     (lambda: losses.MagFaceLoss(classes=3, margins=(0.5, 0.4)), r"margins=\(0.5, 0.4\)"),
@@ -318,7 +320,7 @@ WRONG = [
     (lambda: losses.InstanceLoss(scale=0), "scale=0"),
     (lambda: losses.ProxyNCALoss(classes=3, scale=0), "scale=0"),
     (lambda: losses.ProxyAnchorLoss(classes=3, alpha=0), "alpha=0"),
-    (lambda: losses.SoftTripleLoss(classes=3, centers=0), "centers=0"),
+    (lambda: losses.SoftTripleLoss(classes=3, per_class=0), "per_class=0"),
     (lambda: losses.SoftTripleLoss(classes=3, temperature=0), "temperature=0"),
     (lambda: losses.SoftTripleLoss(classes=3, nu=-1), "nu=-1"),
     (lambda: losses.ManifoldLoss(classes=3, alpha=1), "alpha=1"),
@@ -327,14 +329,14 @@ WRONG = [
     (lambda: losses.ArcFaceLoss(), "classes=None and pairing=None"),
     (lambda: losses.ArcFaceLoss(classes=0), "classes=0"),
     (lambda: losses.ArcFaceLoss(classes=3, per_class=0), "per_class=0"),
-    (lambda: losses.TopK(0), "k=0"),
-    (lambda: losses.TopK(2.5), "k=2.5"),
-    (lambda: losses.TopKBalanced(3), "k=3"),
-    (lambda: losses.KL(0), "gamma=0"),
-    (lambda: losses.KL(0.1, num_samples=0), "num_samples=0"),
-    (lambda: losses.GroupedKL(0), "gamma=0"),
-    (lambda: losses.GroupedKL(negative_gamma=0), "negative_gamma=0"),
-    (lambda: losses.Variance(0), "rho=0"),
+    (lambda: losses.uncertainty.TopK(0), "k=0"),
+    (lambda: losses.uncertainty.TopK(2.5), "k=2.5"),
+    (lambda: losses.uncertainty.TopKBalanced(3), "k=3"),
+    (lambda: losses.uncertainty.KL(0), "gamma=0"),
+    (lambda: losses.uncertainty.KL(0.1, num_samples=0), "num_samples=0"),
+    (lambda: losses.uncertainty.GroupedKL(0), "gamma=0"),
+    (lambda: losses.uncertainty.GroupedKL(negative_gamma=0), "negative_gamma=0"),
+    (lambda: losses.uncertainty.Variance(0), "rho=0"),
     (lambda: losses.MultiSimilarityLoss(miner="hard"), "miner='hard'"),
     (lambda: losses.MultiSimilarityLoss(pairing=None), "pairing=None"),
     (lambda: losses.MultiSimilarityLoss(match="equal"), "match='equal'"),

@@ -51,10 +51,10 @@ PAIRS = {
     "NCA": unit(losses.NCALoss(log=True)),
     "NT-Xent": losses.NTXentLoss(temperature=0.2).call,
     "PNP O": losses.PNPLoss(temperature=0.1, pairing=with_itself).call,
-    "PNP Ds": losses.PNPLoss(temperature=0.1, variant="Ds", pairing=with_itself).call,
-    "PNP Dq": losses.PNPLoss(temperature=0.1, variant="Dq", alpha=2.0, pairing=with_itself).call,
-    "PNP Iu": losses.PNPLoss(temperature=0.1, variant="Iu", pairing=with_itself).call,
-    "PNP Ib": losses.PNPLoss(temperature=0.1, variant="Ib", b=3.0, pairing=with_itself).call,
+    "PNP Ds": losses.PNPLoss(temperature=0.1, variant="decreasing_log", pairing=with_itself).call,
+    "PNP Dq": losses.PNPLoss(temperature=0.1, variant="decreasing_power", alpha=2.0, pairing=with_itself).call,
+    "PNP Iu": losses.PNPLoss(temperature=0.1, variant="increasing_unbounded", pairing=with_itself).call,
+    "PNP Ib": losses.PNPLoss(temperature=0.1, variant="increasing_bounded", b=3.0, pairing=with_itself).call,
     "ranked list": losses.RankedListLoss(margin=0.4, boundary=1.2, scale=0.0).call,
     "SmoothAP": losses.SmoothAPLoss(temperature=0.1, pairing=with_itself).call,
     "SupCon": losses.SupConLoss(temperature=0.1).call,
@@ -77,9 +77,9 @@ OVER_PROXIES = {
     "P2SGrad": losses.P2SGradLoss(pairing=with_itself),
     "proxy anchor": losses.ProxyAnchorLoss(alpha=8.0, pairing=with_itself),
     "ProxyNCA": losses.ProxyNCALoss(scale=3.0, positive_in_denominator=True, pairing=with_itself),
-    "SoftTriple": losses.SoftTripleLoss(centers=2, nu=0.0, pairing=with_itself),
+    "SoftTriple": losses.SoftTripleLoss(per_class=2, nu=0.0, pairing=with_itself),
     "SphereFace": losses.SphereFaceLoss(scale=16.0, pairing=with_itself),
-    "sub-center ArcFace": losses.SubCenterArcFaceLoss(centers=2, scale=16.0, pairing=with_itself),
+    "sub-center ArcFace": losses.SubCenterArcFaceLoss(per_class=2, scale=16.0, pairing=with_itself),
 }
 RESULTS = [name for name in REFERENCE if name.partition(" of ")[0] in {**PAIRS, **OVER_PROXIES}]
 

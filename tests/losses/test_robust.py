@@ -33,13 +33,13 @@ def same_gradients(one, other, x):
 @on_every_backend
 def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
     lifted = losses.GeneralizedLiftedLoss(margin=10.0, distance="cosine")  # so large that its hinge is open
-    same_gradients(on_similarities(losses.GroupedKL(gamma=1.0)), lifted, batch())
+    same_gradients(on_similarities(losses.uncertainty.GroupedKL(gamma=1.0)), lifted, batch())
 
 
 @pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])
 @on_every_backend
 def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_loss(alpha, beta, threshold):
-    uncertainty = losses.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo_loss=ALL_COST)
+    uncertainty = losses.uncertainty.GroupedKL(gamma=1 / alpha, negative_gamma=1 / beta, pseudo_loss=ALL_COST)
     loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, threshold=threshold)
     same_gradients(on_similarities(uncertainty), loss, batch())
 
@@ -54,7 +54,7 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
         return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 
     s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
-    p = weights(s, losses.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo_loss=0.0))
+    p = weights(s, losses.uncertainty.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo_loss=0.0))
     for a in range(len(LABELS)):
         positives, negatives = loops.others_of(a, LABELS)
         for group, gamma, sign, threshold in ((positives, 0.5, 1, lower + m), (negatives, 0.1, -1, lower - m)):
@@ -68,7 +68,7 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
 def test_grouped_kl_has_the_gradient_of_hap2s():
     temperature = 0.3
     hap2s = losses.HAP2SLoss(margin=10.0, temperature=temperature)
-    same_gradients(on_similarities(losses.GroupedKL(gamma=temperature)), hap2s, batch())
+    same_gradients(on_similarities(losses.uncertainty.GroupedKL(gamma=temperature)), hap2s, batch())
 
 
 @on_every_backend
@@ -76,11 +76,11 @@ def test_the_robust_loss_lies_between_the_mean_and_the_largest_cost():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
     mean = numbers(base(LABELS, x))
-    largest = numbers(losses.RobustLoss(base, uncertainty=losses.Maximal())(LABELS, x))
+    largest = numbers(losses.RobustLoss(base, uncertainty=losses.uncertainty.Maximal())(LABELS, x))
     for sets in (
-        [losses.TopK(k) for k in (100, 30, 2)],
-        [losses.KL(gamma) for gamma in (5.0, 0.5, 0.05)],
-        [losses.Variance(rho) for rho in (0.1, 10.0, 1000.0)],
+        [losses.uncertainty.TopK(k) for k in (100, 30, 2)],
+        [losses.uncertainty.KL(gamma) for gamma in (5.0, 0.5, 0.05)],
+        [losses.uncertainty.Variance(rho) for rho in (0.1, 10.0, 1000.0)],
     ):
         values = [float(numbers(losses.RobustLoss(base, uncertainty=one)(LABELS, x))) for one in sets]
         assert mean < values[0] < values[1] < values[2] <= largest * (1 + 1e-6)
@@ -91,10 +91,10 @@ def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
     x = batch()
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
     everything = len(LABELS) * (len(LABELS) - 1)
-    robust = losses.RobustLoss(base, uncertainty=losses.TopK(everything))
+    robust = losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(everything))
     np.testing.assert_allclose(numbers(robust(LABELS, x)), numbers(base(LABELS, x)), rtol=1e-5)
-    coldest = losses.RobustLoss(base, uncertainty=losses.KL(1e-5))
-    largest = losses.RobustLoss(base, uncertainty=losses.Maximal())
+    coldest = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(1e-5))
+    largest = losses.RobustLoss(base, uncertainty=losses.uncertainty.Maximal())
     np.testing.assert_allclose(numbers(coldest(LABELS, x)), numbers(largest(LABELS, x)), rtol=1e-5)
 
 
@@ -104,7 +104,7 @@ def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
     costs = numbers(base.pair_losses(pairs.all_pairs(LABELS, x)))[~np.eye(len(LABELS), dtype=bool)].astype("float64")
     expected = costs.mean() + np.sqrt(2 * 0.5 * costs.var() / len(costs))
-    robust = losses.RobustLoss(base, uncertainty=losses.Variance(0.5))
+    robust = losses.RobustLoss(base, uncertainty=losses.uncertainty.Variance(0.5))
     np.testing.assert_allclose(numbers(robust(LABELS, x)), expected, rtol=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
 def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_each_other(rho, way):
     rows = 37  # 1 / 37 is not exact
     made = pairs.all_pairs(np.zeros(rows, int), np.eye(rows, dtype="float32"))
-    weights = way(lambda costs: losses.Variance(rho)(costs, made))
+    weights = way(lambda costs: losses.uncertainty.Variance(rho)(costs, made))
     others, noise = numbers(made.positive), np.random.default_rng(0).standard_normal((rows, rows))
     for spread in (0.0, 1e-7, 1e-5, 1e-4, 1e-2):
         costs = (others * 1.4 * (1 + spread * noise)).astype("float32")
@@ -129,7 +129,7 @@ def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_ea
 def test_balanced_top_k_takes_as_many_of_each_kind():
     made = pairs.all_pairs(LABELS, batch())
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    p = numbers(losses.TopKBalanced(10)(base.pair_losses(made), made))
+    p = numbers(losses.uncertainty.TopKBalanced(10)(base.pair_losses(made), made))
     np.testing.assert_allclose(numbers(made.positive * p).sum(), 0.5, rtol=1e-5)
     np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
 
@@ -140,7 +140,10 @@ def test_draws_from_the_weights_have_them_as_their_mean():
     made = pairs.all_pairs(LABELS, batch())
     costs = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine").pair_losses(made)
     costs = (made.positive + made.negative) * costs
-    exact, sampled = numbers(losses.KL(0.3)(costs, made)), losses.KL(0.3, num_samples=12, seed=0)
+    exact, sampled = (
+        numbers(losses.uncertainty.KL(0.3)(costs, made)),
+        losses.uncertainty.KL(0.3, num_samples=12, seed=0),
+    )
     draws = np.array([numbers(sampled(costs, made)) for _ in range(500)])
     np.testing.assert_allclose(draws.mean(axis=0), exact, atol=0.008)
     np.testing.assert_allclose(draws.sum(axis=(1, 2)), 1, rtol=1e-5)
@@ -151,7 +154,7 @@ def test_draws_from_the_weights_have_them_as_their_mean():
 @on_every_backend
 def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    loss = losses.RobustLoss(base, uncertainty=losses.KL(0.3, num_samples=12, seed=0))
+    loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.3, num_samples=12, seed=0))
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile("sgd", loss=loss, jit_compile=True)
@@ -167,7 +170,7 @@ def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
 def test_weights_of_pairs_multiply_their_costs():
     x = batch()
     made = pairs.all_pairs(LABELS, x)
-    loss = on_similarities(losses.TopK(1))
+    loss = on_similarities(losses.uncertainty.TopK(1))
     doubled = np.ones(tuple(made.negative.shape), dtype="float32")
     doubled[3, 11] = 2.0
     values = numbers(loss.on_pairs(made._replace(negative=made.negative * doubled)))
@@ -194,16 +197,16 @@ def test_the_pairs_are_those_of_the_base():
     }
     for pairing in (pairs.all_pairs, pairs.consecutive_pairs):
         base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", pairing=pairing, **options)
-        loss = losses.RobustLoss(base, uncertainty=losses.KL(0.5))
+        loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.5))
         made = half_of_the_negatives(options["miner"](pairing(LABELS, batch(), match=same_parity)))
-        expected = losses.robust(made, base=base, uncertainty=losses.KL(0.5))
+        expected = losses.robust(made, base=base, uncertainty=losses.uncertainty.KL(0.5))
         assert numbers(expected).any()
         np.testing.assert_array_equal(numbers(loss.call(LABELS, batch())), numbers(expected))
 
 
 def test_options_of_pairs_are_the_bases_to_take():
     with pytest.raises(TypeError, match=r"Received miner=None for RobustLoss, expected .* base, uncertainty, name, "):
-        losses.RobustLoss(losses.MarginLoss(), uncertainty=losses.TopK(2), miner=None)
+        losses.RobustLoss(losses.MarginLoss(), uncertainty=losses.uncertainty.TopK(2), miner=None)
 
 
 SUMS_OVER_PAIRS = {
@@ -224,13 +227,13 @@ def test_a_loss_that_is_a_sum_over_pairs_is_the_mean_of_its_costs_and_a_base(bas
     np.testing.assert_allclose(
         numbers(base.call(LABELS, batch())), costs.sum(axis=1) / (len(LABELS) - 1), rtol=1e-5, atol=1e-6
     )
-    worst = losses.RobustLoss(base, uncertainty=losses.TopK(5))(LABELS, batch())
+    worst = losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(5))(LABELS, batch())
     np.testing.assert_allclose(numbers(worst), np.sort(costs, axis=None)[-5:].mean(), rtol=1e-5)
 
 
 def robust_with_a_random_miner():
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", miner=miners.BalancedPairs(seed=0))
-    return losses.RobustLoss(base, uncertainty=losses.TopK(4))
+    return losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(4))
 
 
 @on_every_backend
@@ -262,15 +265,15 @@ def test_more_pairs_than_there_are_is_an_error():
     x = batch()
     number = len(LABELS) * (len(LABELS) - 1)
     for uncertainty in (
-        losses.TopK(number + 2),
-        losses.TopKBalanced(number + 2),
-        losses.KL(1.0, num_samples=number + 2),
+        losses.uncertainty.TopK(number + 2),
+        losses.uncertainty.TopKBalanced(number + 2),
+        losses.uncertainty.KL(1.0, num_samples=number + 2),
     ):
         with pytest.raises(ValueError, match=f"k={number + 2} for a batch of {number} pairs.*Lower k"):
             on_similarities(uncertainty)(LABELS, x)
-    on_similarities(losses.TopK(number))(LABELS, x)
+    on_similarities(losses.uncertainty.TopK(number))(LABELS, x)
     against = pairs.pairs_with(LABELS, x, LABELS, x)
-    on_similarities(losses.TopK(number + 2)).on_pairs(against)  # none is left out there
+    on_similarities(losses.uncertainty.TopK(number + 2)).on_pairs(against)  # none is left out there
 
 
 @pytest.mark.parametrize(("size", "k"), [(7, 7), (100, 1), (1000, 3), (5000, 40), (4097, 256), (20000, 11)])
@@ -294,7 +297,7 @@ def test_the_kth_largest_is_found_among_many_with_ties(size, k):
 def test_costs_that_tie_for_the_last_places_share_them_and_free_pairs_get_nothing():
     made = pairs.all_pairs(np.array([0, 0, 1]), np.eye(3, dtype="float32"))
     costs = np.array([[0, 5, 2], [2, 0, 1], [2, 0, 0]], dtype="float32")
-    found = numbers(losses.TopK(3)(keras.ops.convert_to_tensor(costs), made))
+    found = numbers(losses.uncertainty.TopK(3)(keras.ops.convert_to_tensor(costs), made))
     np.testing.assert_allclose(found, np.array([[0, 3, 2], [2, 0, 0], [2, 0, 0]]) / 9, rtol=1e-6)
-    found = numbers(losses.TopK(6)(keras.ops.convert_to_tensor(costs), made))
+    found = numbers(losses.uncertainty.TopK(6)(keras.ops.convert_to_tensor(costs), made))
     np.testing.assert_allclose(found, (costs > 0) / 5, rtol=1e-6)

@@ -56,14 +56,14 @@ def expected_recall_at_1(distances):
 
 def test_retrieval_of_bits_ranks_by_hamming_distance_and_takes_the_mean_over_ties():
     for dim in (3, 8, 11):
-        (row,) = metrics.compact_retrieval(X, LABELS, dims=(dim,), precisions=("binary",), k=1)
+        (row,) = metrics.quantized_retrieval(X, LABELS, dims=(dim,), precisions=("binary",), k=1)
         expected = expected_recall_at_1(hamming(metrics.binary_codes(X[:, :dim])))
         np.testing.assert_allclose(row["recall@1"], expected, rtol=1e-9)
         assert (row["dim"], row["precision"], row["bytes"]) == (dim, "binary", -(-dim // 8))
 
 
 def test_rows_are_the_metrics_of_the_first_columns_at_each_precision():
-    rows = metrics.compact_retrieval(X, LABELS, dims=(4, 11), precisions=("float32", "int8"), k=(1, 4))
+    rows = metrics.quantized_retrieval(X, LABELS, dims=(4, 11), precisions=("float32", "int8"), k=(1, 4))
     assert [(row["dim"], row["bytes"]) for row in rows] == [(4, 16), (4, 4), (11, 44), (11, 11)]
     for row in rows:
         codes = X[:, : row["dim"]] if row["precision"] == "float32" else metrics.int8_codes(X[:, : row["dim"]])
@@ -73,16 +73,16 @@ def test_rows_are_the_metrics_of_the_first_columns_at_each_precision():
 
 def test_a_gallery_is_quantized_as_the_queries_are():
     options = {"gallery": X[10:], "gallery_labels": LABELS[10:], "k": 1}
-    for row in metrics.compact_retrieval(X[:20], LABELS[:20], **options):
+    for row in metrics.quantized_retrieval(X[:20], LABELS[:20], **options):
         assert row["queries"] == 10  # the classes of the first ten rows are not in the gallery
         assert 0 < row["recall@1"] <= 1
 
 
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match=r"precisions=\('int4',\), expected some of float32, int8, binary"):
-        metrics.compact_retrieval(X, LABELS, precisions=("int4",))
+        metrics.quantized_retrieval(X, LABELS, precisions=("int4",))
     with pytest.raises(ValueError, match="dims=12, expected a whole number from 1 to 11"):
-        metrics.compact_retrieval(X, LABELS, dims=(12,))
+        metrics.quantized_retrieval(X, LABELS, dims=(12,))
     with pytest.raises(ValueError, match=r"scales of shape \(3,\), expected \(11,\)"):
         metrics.int8_codes(X, np.ones(3))
     with pytest.raises(ValueError, match=r"codes of shape \(30, 2\), uint8, expected \(n, 3\) uint8 for dim=17"):

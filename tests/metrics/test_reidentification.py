@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.metrics.retrieval.test_retrieval import gallery_with_relevance
-from tfdml.metrics import KReciprocal, random_gallery, reidentification, retrieval
+from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification, retrieval
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
 PERSONS = [1, 2, -1, 1, 0, 1, 3]
@@ -158,7 +158,7 @@ def test_names_of_persons_and_cameras_do_not_matter():
     assert reidentification(x, 2**62 + labels, -5 - cameras) == expected
 
 
-@pytest.mark.parametrize("rerank", [None, KReciprocal(k1=6, k2=3)])
+@pytest.mark.parametrize("rerank", [None, KReciprocalReranking(k1=6, k2=3)])
 @pytest.mark.parametrize("dtype", [np.float16, np.int8])
 def test_low_precision_is_scored_in_float32(dtype, rerank):
     x, labels, cameras = street()
@@ -176,15 +176,15 @@ def test_reranked_distances_are_those_of_the_formulas(settings):
     k1, k2, weight = settings
     expected = reranked_by_loops(x, 20, k1, k2, weight)
     for memory in (2**29, 2**20):
-        blocks = list(KReciprocal(k1=k1, k2=k2, weight=weight).distances(x[:20], x[20:], memory=memory))
+        blocks = list(KReciprocalReranking(k1=k1, k2=k2, weight=weight).distances(x[:20], x[20:], memory=memory))
         assert [block.start for block, _ in blocks] == list(range(0, 20, blocks[0][0].stop))
         np.testing.assert_allclose(np.concatenate([d for _, d in blocks]), expected, atol=1e-6)
 
 
 def test_blocks_of_queries_fit_into_the_memory():
     x, _, _ = street(images=600)
-    ((whole, expected),) = KReciprocal().distances(x[:300], x[300:])
-    blocks = list(KReciprocal().distances(x[:300], x[300:], memory=2**20))
+    ((whole, expected),) = KReciprocalReranking().distances(x[:300], x[300:])
+    blocks = list(KReciprocalReranking().distances(x[:300], x[300:], memory=2**20))
     assert whole == slice(0, 300)
     assert max(d.size for _, d in blocks) * 64 <= 2**20
     np.testing.assert_array_equal(np.concatenate([d for _, d in blocks]), expected)
@@ -192,7 +192,7 @@ def test_blocks_of_queries_fit_into_the_memory():
 
 def test_copies_of_a_vector_beyond_k1_are_not_lost():
     x = np.concatenate([np.tile([[1.0, 0.0]], (30, 1)), street(images=20, dim=2)[0]])
-    ((_, d),) = KReciprocal(k1=5, k2=2).distances(x)
+    ((_, d),) = KReciprocalReranking(k1=5, k2=2).distances(x)
     assert np.isfinite(d).all()
     assert (d[25].argsort(kind="stable")[:30] < 30).all()
 
@@ -202,27 +202,27 @@ def test_reranked_numbers_are_those_of_the_reranked_distances(alone):
     x, labels, cameras = street(images=120)
     (q, q_labels, q_cameras), items = split(x, labels, cameras)
     if alone:
-        ((_, d),) = KReciprocal().distances(x)
+        ((_, d),) = KReciprocalReranking().distances(x)
         expected = means(values_by_loops(d, labels, cameras, labels, cameras))
-        got = reidentification(x, labels, cameras, rerank=KReciprocal())
+        got = reidentification(x, labels, cameras, rerank=KReciprocalReranking())
     else:
         d = reranked_by_loops(x, 60, 20, 6, 0.3)
         expected = values_by_loops(d, q_labels, q_cameras, items["gallery_labels"], items["gallery_cameras"])
         expected = means(expected)
-        got = reidentification(q, q_labels, q_cameras, **items, rerank=KReciprocal())
+        got = reidentification(q, q_labels, q_cameras, **items, rerank=KReciprocalReranking())
     assert got == pytest.approx(expected)
 
 
 def test_reranking_finds_persons_whose_neighbors_agree():
     x, labels, cameras = street(people=30, images=400, dim=16)
-    plain, better = (reidentification(x, labels, cameras, rerank=rerank) for rerank in (None, KReciprocal()))
+    plain, better = (reidentification(x, labels, cameras, rerank=rerank) for rerank in (None, KReciprocalReranking()))
     assert better["map"] > plain["map"]
 
 
 @pytest.mark.parametrize("settings", [{"k1": 0}, {"k2": 0}, {"k1": 4, "k2": 6}, {"weight": 1.5}, {"k1": 2.0}])
 def test_wrong_settings_of_reranking_are_errors(settings):
     with pytest.raises(ValueError, match=r"Received (k1|k2|weight)="):
-        KReciprocal(**settings)
+        KReciprocalReranking(**settings)
 
 
 # One random image per identity.
@@ -274,7 +274,7 @@ def test_a_random_gallery_needs_identities_and_queries(labels):
         ({"labels": np.full(60, 99)}, "none of which has an item of its identity in another camera"),
     ],
 )
-@pytest.mark.parametrize("rerank", [None, KReciprocal(k1=5)])
+@pytest.mark.parametrize("rerank", [None, KReciprocalReranking(k1=5)])
 def test_wrong_arguments_are_errors(change, message, rerank):
     (x, labels, cameras), items = split(*street())
     if rerank and "gallery" in change and change["gallery"] is not None:
@@ -297,6 +297,6 @@ def test_without_k_the_ranks_are_those_that_the_gallery_has():
 def test_reranking_has_no_dot_product_and_needs_neighbors():
     x, labels, cameras = street()
     with pytest.raises(ValueError, match="metric='dot'"):
-        reidentification(x, labels, cameras, metric="dot", rerank=KReciprocal())
+        reidentification(x, labels, cameras, metric="dot", rerank=KReciprocalReranking())
     with pytest.raises(ValueError, match="k1=20 with 12 vectors"):
-        next(KReciprocal().distances(x[:12]))
+        next(KReciprocalReranking().distances(x[:12]))

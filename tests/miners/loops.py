@@ -110,7 +110,7 @@ def sphere_density(d, dim):
     return d ** (dim - 2) * (1 - d * d / 4) ** ((dim - 3) / 2)
 
 
-def distance_weighted(labels, x, cutoff=0.5, far=1.4, clip=math.inf, constant=1.0):
+def distance_weighted(labels, x, cutoff=0.5, max_distance=1.4, clip=math.inf, constant=1.0):
     """The expected number of draws; `constant` is what makes q a density."""
     d, dim = distances(x, "euclidean"), x.shape[1]
     positive, negative = nothing(labels)
@@ -118,7 +118,9 @@ def distance_weighted(labels, x, cutoff=0.5, far=1.4, clip=math.inf, constant=1.
         positives, negatives = others_of(a, labels)
         positive[a, positives] = 1
         weights = {
-            n: min(clip, 1 / (constant * sphere_density(max(d[a, n], cutoff), dim))) for n in negatives if d[a, n] < far
+            n: min(clip, 1 / (constant * sphere_density(max(d[a, n], cutoff), dim)))
+            for n in negatives
+            if d[a, n] < max_distance
         }
         for n, weight in weights.items():
             negative[a, n] = len(positives) * weight / sum(weights.values())

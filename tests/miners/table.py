@@ -46,8 +46,8 @@ EXACT = {
         loops.distance_weighted,
     ),
     "distance weighted, other limits": (
-        partial(miners.DistanceWeighted, cutoff=0.9, far=1.7, expectation=True),
-        partial(loops.distance_weighted, cutoff=0.9, far=1.7),
+        partial(miners.DistanceWeighted, cutoff=0.9, max_distance=1.7, expectation=True),
+        partial(loops.distance_weighted, cutoff=0.9, max_distance=1.7),
     ),
     "hardest positives, then pair margin": (
         lambda: miners.compose(miners.HardestPositives(), miners.PairMargin(positive_margin=0.0, negative_margin=1.2)),

@@ -42,7 +42,7 @@ def test_compiled_by_xla_it_selects_the_same(name, by_xla):
 
 @every_miner
 def test_pairs_of_a_batch_against_itself_stay_so(name):
-    assert MINERS[name]()(pairs.all_pairs(LABELS, batch())).within
+    assert MINERS[name]()(pairs.all_pairs(LABELS, batch())).is_self
 
 
 @every_miner
@@ -56,7 +56,7 @@ def test_a_copy_of_the_batch_as_references_is_mined_like_the_batch_itself(name):
     x, not_itself = batch(), 1 - np.eye(len(LABELS), dtype="float32")
     against = pairs.pairs_with(LABELS, x, LABELS, x).scale(positive=not_itself)
     mined = MINERS[name]()(against)
-    assert not mined.within
+    assert not mined.is_self
     for ours, expected in zip(weights(mined), weights(MINERS[name]()(pairs.all_pairs(LABELS, x))), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
@@ -129,8 +129,8 @@ def test_miners_with_the_same_settings_are_equal():
         (lambda: miners.TripletViolations(margin=float("nan")), "margin=nan"),
         (lambda: miners.Angular(angle_degrees=90.0), "angle_degrees=90.0"),
         (lambda: miners.HardestNegatives(distance="far"), "distance='far'"),
-        (lambda: miners.DistanceWeighted(cutoff=1.5, far=1.4), "cutoff=1.5 and far=1.4"),
-        (lambda: miners.DistanceWeighted(far=2.1), "far=2.1"),
+        (lambda: miners.DistanceWeighted(cutoff=1.5, max_distance=1.4), "cutoff=1.5 and max_distance=1.4"),
+        (lambda: miners.DistanceWeighted(max_distance=2.1), "max_distance=2.1"),
         (lambda: miners.DistanceWeightedNegatives(clip=0), "clip=0"),
         (lambda: miners.SemiHardNegatives(margin=0), "Received margin=0, expected a distance above 0"),
         (lambda: miners.UniformHistogram(bins=0), "bins=0"),

@@ -221,7 +221,7 @@ def two_losses(shared, other):
         (lambda: two_losses(miners.BalancedPairs(seed=0), miners.BalancedPairs(seed=0)), 2),
         (
             lambda: [
-                losses.RobustLoss(losses.ContrastiveLoss(miner=Scale()), uncertainty=losses.TopK(4)),
+                losses.RobustLoss(losses.ContrastiveLoss(miner=Scale()), uncertainty=losses.uncertainty.TopK(4)),
                 losses.NCALoss(),
             ],
             1,

@@ -10,7 +10,7 @@ from tfdml.networks.backbones import standardized
 
 pytestmark = pytest.mark.backends
 
-every_backbone = pytest.mark.parametrize("backbone", [models.plain, models.residual])
+every_backbone = pytest.mark.parametrize("backbone", [models.plain_cnn, models.residual_cnn])
 
 
 def make(backbone, policy="float32", **options):
@@ -39,7 +39,7 @@ def test_raw_pixels_become_unit_vectors_in_float32(backbone, policy, images):
 
 @pytest.mark.parametrize(("stem", "side"), [((), 16), ((4,), 8), ((4, 6), 4)])
 def test_each_convolution_of_a_stem_halves_the_resolution(stem, side):
-    model = make(models.residual, stem=stem)  # widths of 4 and 8: the second stage halves 32 pixels once
+    model = make(models.residual_cnn, stem=stem)  # widths of 4 and 8: the second stage halves 32 pixels once
     assert model.get_layer(index=-2).kernel.shape == (side * side * 8, 16)
 
 

@@ -5,14 +5,14 @@ import pytest
 from keras import ops
 
 from tests.backend import compiled, numbers
-from tfdml.pairs.class_values import known_counts, look_up
+from tfdml.pairs.class_values import look_up, positive_counts
 
 pytestmark = pytest.mark.backends
 
 
 def test_counts_come_from_an_array_or_a_dict_and_classes_without_examples_are_left_out():
     for counts in (np.array([3, 0, 4]), {2: 4, 0: 3, 1: 0}, {"2": 4.0, "0": 3.0}):
-        ids, found = known_counts(counts)
+        ids, found = positive_counts(counts)
         assert ids.tolist() == [0, 2]
         assert found.tolist() == [3, 4]
 

@@ -98,7 +98,7 @@ def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, 
 
 def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
     made = pairs.normalized(pairs.all_pairs(LABELS, x))
-    assert made.within
+    assert made.is_self
     np.testing.assert_allclose(np.linalg.norm(numbers(made.anchors), axis=1), np.ones(6), rtol=1e-6)
     against = pairs.normalized(pairs.pairs_with(LABELS, x, LABELS, 2 * x))
     np.testing.assert_allclose(numbers(against.references), numbers(made.anchors), rtol=1e-6)

@@ -126,7 +126,7 @@ def test_what_is_wrong_with_data_without_classes_or_two_towers_is_said_at_the_ca
 @pytest.mark.parametrize("labels", [None, [5, 5, 5, 5, 5, 5], np.zeros((6, 3))], ids=["none", "one class", "floats"])
 def test_the_other_view_of_an_example_is_its_only_positive_whatever_the_labels(labels, x):
     made = pairs.two_views(labels, x)
-    assert made.within
+    assert made.is_self
     np.testing.assert_array_equal(numbers(made.positive), np.kron(np.eye(3), 1 - np.eye(2)))
     np.testing.assert_array_equal(numbers(made.negative), 1 - np.kron(np.eye(3), np.ones((2, 2))))
     np.testing.assert_array_equal(numbers(made.anchor_labels), [0, 0, 1, 1, 2, 2])
@@ -155,7 +155,7 @@ def test_weights_are_scaled_and_dropped(x):
     np.testing.assert_array_equal(numbers(made.drop(positive=first).positive), numbers(made.positive) * ~first)
     for same in (made.scale(), made.drop(), dropped):
         np.testing.assert_array_equal(numbers(same.positive), numbers(made.positive))
-    assert scaled.within
+    assert scaled.is_self
 
 
 def share_a_tag(a, b):
@@ -202,7 +202,7 @@ def test_pairs_pass_through_the_boundary_of_a_compiled_function(loss, x):
     for made in [pairs.all_pairs(LABELS, x)] + [against] * (loss is not losses.angular):
         inside = compiled(lambda pairs: (pairs, loss(pairs)))
         (again, values), expected = inside(made), numbers(fast(lambda made=made: loss(made))())
-        assert again.within == made.within
+        assert again.is_self == made.is_self
         np.testing.assert_allclose(numbers(values), expected, rtol=1e-5)
         np.testing.assert_allclose(numbers(inside(again)[1]), expected, rtol=1e-5)
 
@@ -213,16 +213,16 @@ def test_a_batch_against_itself_stays_so_with_other_anchors(distance, x):
     np.testing.assert_allclose(
         numbers(distance(made._replace(anchors=2 * x))), numbers(distance(pairs.all_pairs(LABELS, 2 * x)))
     )
-    assert made._replace(anchors=2 * x).within
+    assert made._replace(anchors=2 * x).is_self
 
 
 def test_references_that_are_given_are_others_even_where_they_are_the_anchors(x):
     made = pairs.all_pairs(LABELS, x)
     by_hand = made._replace(references=made.anchors)
-    assert made.within
-    assert not by_hand.within
-    assert made.others is made.anchors
-    assert by_hand.others is made.anchors
+    assert made.is_self
+    assert not by_hand.is_self
+    assert made.reference_embeddings is made.anchors
+    assert by_hand.reference_embeddings is made.anchors
     with pytest.raises(ValueError, match="Received anchors against other references"):
         losses.angular(by_hand)
     np.testing.assert_allclose(numbers(losses.n_pairs(by_hand)), numbers(losses.n_pairs(made)), rtol=1e-5)

@@ -26,7 +26,7 @@ def build():
 
 def parts():
     """Losses that learn boundaries and proxies, draw pairs and classes, and remember two batches."""
-    proxies = layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), sampled=3, seed=0)
+    proxies = layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), num_sampled_classes=3, seed=0)
     return [
         losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0)),
         losses.ContrastiveLoss(pairing=layers.Memory(24, warm_up=1)),

@@ -26,7 +26,7 @@ def plain():
 
 def learned_and_mined():
     """A loss with boundaries to learn and random pairs to remember."""
-    return losses.MarginLoss(boundary=losses.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0))
+    return losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS), miner=miners.BalancedPairs(seed=0))
 
 
 def remembering():
@@ -65,7 +65,7 @@ def whole_story(strategy, folder):
         model = build(learned_and_mined())
     begin, file = state(model), folder / "state.keras"
     evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), k=1, batch_size=10)
-    rows = callbacks.Evaluation(TEST, lambda x, _: {"rows": len(x), "sum": x.sum()}, batch_size=10)
+    rows = callbacks.EmbeddingMetrics(TEST, lambda x, _: {"rows": len(x), "sum": x.sum()}, batch_size=10)
     watch = [evaluation, rows, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
     fit(model, epochs=1, callbacks=watch)
     with strategy.scope():
@@ -99,7 +99,7 @@ SAME = {
     "a learning rate": (plain, SLOW),
     "a memory": (remembering, {}),
     "proxies": (over_proxies, {}),
-    "sampled proxies": (lambda: over_proxies(sampled=3, seed=0), {}),
+    "sampled proxies": (lambda: over_proxies(num_sampled_classes=3, seed=0), {}),
     "micro-batches": (remembering, {"micro_batch_size": 4}),
 }
 

@@ -58,7 +58,7 @@ def test_it_leaves_numbers_pictures_and_a_model(whole):
 
 
 def test_it_leaves_a_zoo_entry_with_the_numbers_of_its_table(whole):
-    assert tfdml.zoo.verify("glyphs", root=whole / "models") == ()
+    assert tfdml.zoo.check("glyphs", root=whole / "models") == ()
     card = tfdml.zoo.card("glyphs", root=whole / "models")
     trained = json.loads((whole / "results.json").read_text())["results"]["trained network"]
     assert card.protocol.startswith("glyphs/class-disjoint/exact-cosine/v1")

@@ -17,7 +17,7 @@ def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, ca
     monkeypatch.setattr("sys.argv", ["zoo", "--quick", "--output", str(tmp_path)])
     runpy.run_path(RECIPE, run_name="__main__")
     root = tmp_path / "quick" / "savedmodels"
-    assert zoo.list(root).names == ("glyphs-2d", "glyphs-sketches")
+    assert zoo.list_models(root).names == ("glyphs-2d", "glyphs-sketches")
     card = zoo.card("glyphs-2d", root=root)
     assert str(card) in capsys.readouterr().out
     assert (card.dimension, card.classes) == (2, 40)

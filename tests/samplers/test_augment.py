@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import samplers
-from tfdml.datasets import LabeledSet, RandomCrop, chain
+from tfdml.datasets import LabeledSet, RandomCrop, compose
 
 LABELS = np.repeat(np.arange(6), 5)
 ROWS = np.arange(30)
@@ -131,10 +131,10 @@ def test_parts_of_a_chain_have_their_own_seeds():
     def note(example, seed):
         return (*example, seed)
 
-    parts = chain(note, note, note)((), tf.constant([5, 6], tf.int64))
+    parts = compose(note, note, note)((), tf.constant([5, 6], tf.int64))
     assert len({tuple(seed.numpy()) for seed in parts}) == 3
-    np.testing.assert_array_equal(chain(note, chain(note))((), tf.constant([5, 6], tf.int64))[0], parts[0])
-    assert chain()("example", tf.constant([5, 6], tf.int64)) == "example"
+    np.testing.assert_array_equal(compose(note, compose(note))((), tf.constant([5, 6], tf.int64))[0], parts[0])
+    assert compose()("example", tf.constant([5, 6], tf.int64)) == "example"
 
 
 def test_what_is_not_a_function_is_refused_at_the_call():

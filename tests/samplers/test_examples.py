@@ -149,6 +149,6 @@ def test_masked_labels_and_data_are_refused_and_a_mask_of_none_passes():
     with pytest.raises(ValueError, match="Received labels with 2 masked entries"):
         sampler.index_batches(np.ma.masked_equal(labels, 1))
     with pytest.raises(ValueError, match="Received labels with 2 masked entries"):
-        importance.simulated(sampler, np.ma.masked_equal(labels, 1))
+        importance.simulated_probabilities(sampler, np.ma.masked_equal(labels, 1))
     with pytest.raises(ValueError, match="Received embeddings with 1 masked entries"):
         samplers.ClassCenters(labels, dim=2).refresh(hidden, labels)

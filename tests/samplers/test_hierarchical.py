@@ -168,6 +168,6 @@ def test_labels_that_do_not_fit_are_an_error_that_says_what_to_do(changes, messa
 def test_the_closed_form_refuses_what_cannot_be_drawn():
     settings = dict(super_classes_per_batch=2, classes_per_super_class=2, examples_per_class=2)
     with pytest.raises(ValueError, match="Received 4 super-classes with 1 classes at least, expected 2 or more"):
-        importance.hierarchical(COUNTS, SUPER_CLASSES, **settings)
+        importance.hierarchical_probabilities(COUNTS, SUPER_CLASSES, **settings)
     with pytest.raises(ValueError, match="without class 8"):
-        importance.hierarchical(COUNTS, SUPER_CLASSES[:8], **settings)
+        importance.hierarchical_probabilities(COUNTS, SUPER_CLASSES[:8], **settings)

@@ -74,7 +74,7 @@ def test_a_part_without_a_closed_form_leaves_none():
     sampler = make(hard, UNIFORM)
     with pytest.raises(ValueError, match="Received HardClassSampler, whose pair probabilities have no closed form"):
         sampler.importance(LABELS)
-    assert importance.simulated(sampler, LABELS, batches=2_000).of(LABELS).sum() == pytest.approx(1)
+    assert importance.simulated_probabilities(sampler, LABELS, batches=2_000).of(LABELS).sum() == pytest.approx(1)
 
 
 def test_the_smallest_block_is_the_block_of_all():

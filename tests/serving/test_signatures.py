@@ -26,7 +26,7 @@ def images():
 @pytest.fixture(scope="module")
 def model(images, tmp_path_factory):
     inputs = keras.Input((8, 8, 1))
-    network = models.EmbeddingModel(inputs, models.plain(inputs, dim=4, widths=(4,)))
+    network = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
     index = search.Exact(network.predict(images, verbose=0), IDS, metadata=pa.table(COLUMNS))
     options = {"index": index, "search": export.ExactSearch(k=3), "threshold": 0.999, "on_error": "mark"}
     return export.load(export.saved_model(network, tmp_path_factory.mktemp("served") / "model", **options))

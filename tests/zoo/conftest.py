@@ -16,7 +16,7 @@ ABOUT = {"recipe": "train.py", "command": "python train.py --fast", "seed": 3, "
 
 def network(dim=4):
     inputs = keras.Input((8, 8, 1), dtype="uint8")
-    return models.EmbeddingModel(inputs, models.plain(inputs, dim=dim, widths=(4,)))
+    return models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=dim, widths=(4,)))
 
 
 @pytest.fixture(scope="session")

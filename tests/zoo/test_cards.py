@@ -63,7 +63,7 @@ def test_a_wrong_card_is_a_value_error_that_names_its_file_and_the_rest_is_liste
     folder = write_entry(tmp_path, "squares", WRONG[wrong] or "")
     if WRONG[wrong] is None:
         (folder / "model.json").write_bytes(b"\xff")
-    found = zoo.list(tmp_path)
+    found = zoo.list_models(tmp_path)
     assert found.names == ("good",)
     ((name, reason),) = found.unreadable
     assert name == "squares"
@@ -84,8 +84,8 @@ def test_no_change_of_a_card_is_another_error(tmp_path):
             inner = inner[key]
         inner[place[-1]] = draw.choice(values)
         write_entry(tmp_path / str(number), "squares", json.dumps(card))
-        str(zoo.list(tmp_path / str(number)))
-        zoo.list(tmp_path / str(number)).markdown()
+        str(zoo.list_models(tmp_path / str(number)))
+        zoo.list_models(tmp_path / str(number)).markdown()
 
 
 def places_in(value, place=()):
@@ -99,7 +99,7 @@ def places_in(value, place=()):
 
 def test_a_card_of_another_name_is_listed_as_damaged(tmp_path):
     write_entry(tmp_path, "copy", name="squares")
-    found = zoo.list(tmp_path)
+    found = zoo.list_models(tmp_path)
     assert found.names == ()
     assert "model.json of 'squares'" in dict(found.unreadable)["copy"]
 
@@ -108,7 +108,7 @@ def test_a_list_is_a_table_with_numbers(tmp_path):
     timing = {"milliseconds": 0.254, "batch_size": 32, "hardware": "a processor"}
     write_entry(tmp_path, "a", timing=timing, dimension=128)
     write_entry(tmp_path, "longer-name")
-    assert str(zoo.list(tmp_path)).splitlines() == [
+    assert str(zoo.list_models(tmp_path)).splitlines() == [
         "model        Recall@1 %            MAP@R %             dim   MB    ms  data     what it is for",
         "a            91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)  128  1.3  0.25  squares  Squares.",
         "longer-name  91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)    4  1.3     -  squares  Squares.",
@@ -121,7 +121,7 @@ def test_a_list_is_a_table_with_numbers(tmp_path):
 def test_numbers_at_the_ends_of_their_ranges_are_read(tmp_path):
     metrics = {name: {"value": 0, "low": 0.0, "high": 1} for name in ("recall@1", "map@r")}
     write_entry(tmp_path, "a", seed=-(2**63), metrics=metrics, queries=0, parameters=2**63 - 1, timing=None)
-    assert zoo.list(tmp_path).cards[0].seed == -(2**63)
+    assert zoo.list_models(tmp_path).cards[0].seed == -(2**63)
 
 
 def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):
@@ -132,7 +132,7 @@ def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):
 
 
 def test_an_empty_list_says_so(tmp_path):
-    assert str(zoo.list(tmp_path)) == "no entries"
+    assert str(zoo.list_models(tmp_path)) == "no entries"
 
 
 def test_no_escape_sequence_of_a_card_reaches_the_terminal(tmp_path, capsys):

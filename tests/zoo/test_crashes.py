@@ -67,7 +67,7 @@ def killed(writers, root, seed, seconds):
     assert int(writers.stdout.readline()) == -signal.SIGKILL
     if not (root / "entry").exists():
         return seed  # killed before the first entry was whole
-    assert zoo.verify("entry", root=root) == ()
+    assert zoo.check("entry", root=root) == ()
     return zoo.card("entry", root=root).seed
 
 

@@ -76,7 +76,7 @@ def test_an_entry_is_downloaded_once_and_then_needs_no_network(served, made, tmp
     assert len(asked) == len(files)
     stop()
     np.testing.assert_array_equal(zoo.load("squares", root=url).predict_on_batch(IMAGES), expected)
-    assert zoo.verify("squares", root=url) == ()
+    assert zoo.check("squares", root=url) == ()
     assert zoo.card("squares", root=url).seed == 3
     np.testing.assert_array_equal(open_named(f"{url}/squares")[0].predict_on_batch(IMAGES), expected)
     with pytest.raises(OSError, match="could not be loaded"):
@@ -108,7 +108,7 @@ def test_a_damaged_file_of_the_cache_is_found_and_downloaded_again(served, made,
         lambda: open_named(f"{url}/squares")[0].predict_on_batch(IMAGES),
     ):
         flip(file, 4321)
-        assert zoo.verify("squares", root=url) == ("model.keras: differs from SHA256SUMS",)
+        assert zoo.check("squares", root=url) == ("model.keras: differs from SHA256SUMS",)
         with pytest.warns(UserWarning, match=r"model\.keras: differs from SHA256SUMS.*It is downloaded again"):
             found = read()
         np.testing.assert_array_equal(found, expected)

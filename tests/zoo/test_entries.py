@@ -142,7 +142,7 @@ def test_data_of_another_protocol_are_refused_and_unknown_data_are_asked_for(mad
     with pytest.raises(ValueError, match="expected data=, the labeled set with this protocol"):
         zoo.evaluate("squares", root=made)
     with pytest.raises(ValueError, match=r"protocol 'own-data/.*expected 'squares/exact-cosine/v1'"):
-        zoo.evaluate("squares", root=made, data=DATA.take(np.arange(8)).classes([0, 1]))
+        zoo.evaluate("squares", root=made, data=DATA.take(np.arange(8)).select_classes([0, 1]))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -151,14 +151,14 @@ def test_a_flipped_bit_in_any_file_is_found_named_and_stops_loading(root, name, 
     monkeypatch.setattr(keras.saving, "load_model", lambda *_, **__: pytest.fail("parsed before it was checked"))
     for bit in np.random.default_rng(0).integers(8 * path.stat().st_size, size=8).tolist():
         flip(path, bit)
-        problems = zoo.verify("squares", root=root)
+        problems = zoo.check("squares", root=root)
         assert problems
         if name != "SHA256SUMS":
             assert problems == (f"{name}: differs from SHA256SUMS",)
             with pytest.raises(ValueError, match=name):
                 zoo.load("squares", root=root)
         flip(path, bit)
-    assert zoo.verify("squares", root=root) == ()
+    assert zoo.check("squares", root=root) == ()
 
 
 def test_every_flipped_bit_of_the_checksums_changes_what_they_say_or_is_no_checksum(made):
@@ -179,7 +179,7 @@ def test_missing_and_extra_files_and_links_are_found(root):
     (entry / ".hidden").write_text("")
     (entry / "1" / "variables" / "extra").mkdir()
     (entry / "1" / "variables" / "extra" / "file").write_text("")
-    assert zoo.verify("squares", root=root) == (
+    assert zoo.check("squares", root=root) == (
         ".hidden: not in SHA256SUMS",
         "1/variables/extra/file: not in SHA256SUMS",
         "README.md: not a regular file",
@@ -247,7 +247,7 @@ def test_only_the_metrics_of_a_card_are_compared(root):
 
 
 def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
-    found = zoo.list(root)
+    found = zoo.list_models(root)
     assert found.names == tuple(found) == ("pair", "squares")
     assert len(found) == 2
     assert str(found).splitlines()[2].startswith("squares  ")
@@ -255,16 +255,16 @@ def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
     content = (root / "pair" / "model.json").read_text()
     (root / "pair" / "model.json").write_text(content.replace('"format": 1', '"format": 2'))
     (root / "squares" / "model.json").write_text("{}")
-    found = zoo.list(root)
+    found = zoo.list_models(root)
     assert found.names == ()
     assert [name for name, _ in found.unreadable] == ["pair", "squares"]
     assert "Update tfdml" in str(found)
-    assert str(zoo.list(root / "pair")) == "no entries"
+    assert str(zoo.list_models(root / "pair")) == "no entries"
 
 
 def test_the_table_of_a_folder_is_current_and_another_page_is_kept(root):
     text = (root / "README.md").read_text()
-    assert text == zoo.list(root).markdown()
+    assert text == zoo.list_models(root).markdown()
     row = next(line for line in text.splitlines() if line.startswith("| [squares](squares/README.md) "))
     assert row.count("|") == 9
     shutil.rmtree(root / "pair")
@@ -280,12 +280,12 @@ def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
         zoo.load("nope")
     for name in ("../x", "a/b", "", ".hidden", "a b"):
         with pytest.raises(ValueError, match="expected letters, digits"):
-            zoo.verify(name)
+            zoo.check(name)
     for url in ("file:///etc", "ftp://host/zoo", "https://host/zoo?x=1"):
         with pytest.raises(ValueError, match="a URL of http or https"):
             zoo.load("squares", root=url)
     with pytest.raises(ValueError, match="expected a folder with entries"):
-        zoo.list("https://host/zoo")
+        zoo.list_models("https://host/zoo")
     with pytest.raises(ValueError, match="expected a labeled set"):
         zoo.save(trained, "x", LABELS, summary="", **ABOUT)
     (root / "mine").mkdir()
@@ -298,7 +298,7 @@ def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
 def test_an_entry_is_replaced_whole(root, monkeypatch):
     monkeypatch.chdir(root.parent)
     zoo.save(network(dim=2), "squares", DATA, summary="Flat squares.", metric="euclidean", **ABOUT)
-    assert zoo.verify("squares") == ()
+    assert zoo.check("squares") == ()
     card = zoo.card("squares")
     assert (card.dimension, card.metric, card.protocol) == (2, "euclidean", "squares/exact-euclidean/v1")
     assert zoo.evaluate("squares", data=DATA).agrees

@@ -41,11 +41,11 @@ def test_entries_of_an_installed_package_are_listed_in_an_empty_folder(install, 
     folder = install("models-a", "models_a")
     write_entry(folder, "squares")
     write_entry(folder, "circles")
-    assert zoo.list().names == ("circles", "squares")
+    assert zoo.list_models().names == ("circles", "squares")
     assert zoo.card("squares").seed == 3
-    assert zoo.verify("squares") == ()
+    assert zoo.check("squares") == ()
     assert cli.main(["zoo", "list"]) == 0
-    assert capsys.readouterr().out == f"{zoo.list()}\n"
+    assert capsys.readouterr().out == f"{zoo.list_models()}\n"
     assert cli.main(["zoo", "check"]) == 0
     assert "models_a" not in sys.modules
 
@@ -55,10 +55,10 @@ def test_the_folder_savedmodels_comes_before_installed_packages_and_root_is_alon
     for name in ("circles", "squares"):
         write_entry(folder, name, seed=1)
     write_entry(tmp_path / "savedmodels", "squares", seed=2)
-    assert {card.name: card.seed for card in zoo.list().cards} == {"circles": 1, "squares": 2}
+    assert {card.name: card.seed for card in zoo.list_models().cards} == {"circles": 1, "squares": 2}
     assert (zoo.card("squares").seed, zoo.card("circles").seed) == (2, 1)
     assert zoo.card("squares", root=folder).seed == 1
-    assert zoo.list("savedmodels").names == ("squares",)
+    assert zoo.list_models("savedmodels").names == ("squares",)
     with pytest.raises(ValueError, match="name='circles', expected one of those in 'savedmodels': squares"):
         zoo.card("circles", root="savedmodels")
     assert "circles" not in zoo.write_table().read_text()
@@ -69,10 +69,10 @@ def test_an_entry_of_two_packages_is_refused_and_named_in_the_list(install, caps
     write_entry(first, "squares", seed=1)
     write_entry(second, "squares", seed=2)
     write_entry(second, "circles")
-    for read in (zoo.load, zoo.card, zoo.verify, open_named):
+    for read in (zoo.load, zoo.card, zoo.check, open_named):
         with pytest.raises(ValueError, match=r"an entry in '.*models_a' and '.*models_b', expected one of them.*root="):
             read("squares")
-    found = zoo.list()
+    found = zoo.list_models()
     assert found.names == ("circles",)
     assert [name for name, _ in found.unreadable] == ["squares"]
     assert zoo.card("squares", root=second).seed == 2
@@ -84,7 +84,7 @@ def test_two_distributions_with_one_package_are_one_place(install):
     folder = install("models-a", "models_a")
     install("models-b", "models_a")
     write_entry(folder, "squares")
-    assert zoo.list().names == ("squares",)
+    assert zoo.list_models().names == ("squares",)
     assert zoo.card("squares").seed == 3
 
 
@@ -93,13 +93,13 @@ def test_an_entry_point_without_its_package_is_a_warning(install):
     install("gone", "no_such_package")
     install("nested", "email.mime")
     with pytest.warns(UserWarning, match="left out: it names") as warned:
-        assert zoo.list().names == ("squares",)
+        assert zoo.list_models().names == ("squares",)
     assert len(warned) == 2
     assert str(warned[0].message).endswith("'no_such_package', which is not an installed package. Install gone again.")
 
 
 def test_without_folder_and_package_an_error_says_what_to_do(install):
-    for read in (zoo.list, lambda: zoo.load("squares")):
+    for read in (zoo.list_models, lambda: zoo.load("squares")):
         with pytest.raises(ValueError, match=r"Install a package with models, such as tfdml-zoo, or pass root="):
             read()
     assert open_named("squares") is None
@@ -121,8 +121,8 @@ from tfdml import cli
 assert tfdml.__file__.startswith(sys.prefix), tfdml.__file__
 model = tfdml.zoo.load("glyphs-2d")
 np.save("embeddings.npy", model.predict_on_batch(np.load("images.npy")))
-assert tfdml.zoo.list().names == ("glyphs-2d", "glyphs-small")
-assert tfdml.zoo.verify("glyphs-small") == ()
+assert tfdml.zoo.list_models().names == ("glyphs-2d", "glyphs-small")
+assert tfdml.zoo.check("glyphs-small") == ()
 sys.exit(cli.main(["zoo", "list"]))
 """
 

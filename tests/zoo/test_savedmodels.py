@@ -18,7 +18,7 @@ NAMES = sorted(path.parent.name for path in (ROOT / "savedmodels").glob("*/model
 
 
 def test_the_table_of_the_models_is_current():
-    assert (ROOT / "savedmodels" / "README.md").read_text() == zoo.list(ROOT / "savedmodels").markdown()
+    assert (ROOT / "savedmodels" / "README.md").read_text() == zoo.list_models(ROOT / "savedmodels").markdown()
 
 
 def test_the_models_are_those_of_the_recipe():
@@ -32,7 +32,7 @@ def test_the_models_are_those_of_the_recipe():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_is_whole_and_takes_less_than_5_mb(name):
-    assert zoo.verify(name, root=ROOT / "savedmodels") == ()
+    assert zoo.check(name, root=ROOT / "savedmodels") == ()
     files = [path for path in (ROOT / "savedmodels" / name).rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 5e6
 
@@ -67,7 +67,7 @@ def test_entries_are_exported_again_with_the_same_weights_and_numbers(tmp_path, 
         runpy.run_path(str(ROOT / "tools" / "export_zoo.py"), run_name="__main__")
     (tmp_path / "saved_model.pb").rename(tmp_path / "glyphs-2d" / "1" / "saved_model.pb")
     runpy.run_path(str(ROOT / "tools" / "export_zoo.py"), run_name="__main__")
-    assert zoo.verify("glyphs-2d", root=tmp_path) == ()
+    assert zoo.check("glyphs-2d", root=tmp_path) == ()
     assert (tmp_path / "glyphs-2d" / "model.keras").read_bytes() == weights
     after = zoo.card("glyphs-2d", root=tmp_path).as_dict()
     assert {name for name in after if after[name] != before[name]} == {"sizes", "timing"}
@@ -76,7 +76,7 @@ def test_entries_are_exported_again_with_the_same_weights_and_numbers(tmp_path, 
     exported = [reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     expected = zoo.load("glyphs-2d", root=tmp_path).get_weights()
     assert sorted(each.tobytes() for each in exported) == sorted(each.tobytes() for each in expected)
-    assert (tmp_path / "README.md").read_text() == zoo.list(tmp_path).markdown()
+    assert (tmp_path / "README.md").read_text() == zoo.list_models(tmp_path).markdown()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Keras callbacks: measure and show embeddings during training, export the best model, resume interrupted runs."""
 
 from tfdml.callbacks.embedding_history import EmbeddingHistory
-from tfdml.callbacks.embedding_metrics import Evaluation
+from tfdml.callbacks.embedding_metrics import EmbeddingMetrics
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
 from tfdml.callbacks.projector import Projector
@@ -12,7 +12,7 @@ from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
 __all__ = [
     "EmbeddingHistory",
-    "Evaluation",
+    "EmbeddingMetrics",
     "ExportBest",
     "PairDiagnostics",
     "Projector",

@@ -49,39 +49,44 @@ class Refresh(Callback):
 
 
 class Scheduled(Callback):
-    """Writes the numbers of `_values_after(epoch)` into the logs, as `every` and `share` say.
+    """Writes the numbers of `_values_after(epoch)` into the logs, as `every` and `max_time_fraction` say.
 
     Args:
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
-        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
+        max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         prefix: prefix of each name.
     """
 
-    def __init__(self, *, every: int, share: float | None, prefix: str) -> None:
+    def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str) -> None:
         super().__init__()
         require_whole("every", every, 1)
-        require(share is None or 0 < share < 1, f"share={share!r}", "a number above 0 and below 1, or None")
-        self.every, self.share, self.prefix = every, share, prefix
+        require(
+            max_time_fraction is None or 0 < max_time_fraction < 1,
+            f"max_time_fraction={max_time_fraction!r}",
+            "a number above 0 and below 1, or None",
+        )
+        self.every, self.max_time_fraction, self.prefix = every, max_time_fraction, prefix
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""
         self._times = _Times()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Evaluate after the epochs that `every` and `share` select."""
+        """Evaluate after the epochs that `every` and `max_time_fraction` select."""
         if logs is None:
             return
         if self._is_due(epoch):
             with self._times:
                 values = self._values_after(epoch)
             logs.update({f"{self.prefix}{name}": value for name, value in values.items()})
-        if self.share is not None:
+        if self.max_time_fraction is not None:
             logs[f"{self.prefix}time_share"] = self._times.share()
 
     def _is_due(self, epoch):
         if not self._times.number or epoch + 1 == self.params.get("epochs"):
             return True
-        has_time = self.share is None or self._times.share_after_another() <= self.share
+        limit = self.max_time_fraction
+        has_time = limit is None or self._times.share_after_another() <= limit
         return (epoch + 1) % self.every == 0 and has_time
 
     def _values_after(self, epoch: int) -> dict[str, float]:

@@ -12,15 +12,15 @@ from tfdml.callbacks.base import Scheduled, trouble_with
 from tfdml.embedding.in_memory import embedder
 
 
-class Evaluation(Scheduled):
+class EmbeddingMetrics(Scheduled):
     """Embed a set after an epoch, and write what a function measures into the logs.
 
         def clusters(embeddings, part):
             return tfdml.metrics.clustering(embeddings, part.labels)
 
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.Evaluation(test, clusters),                      # val_nmi, val_ami, val_f1
-            tfdml.callbacks.Evaluation(train, clusters, prefix="train_", share=0.1)])
+            tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
+            tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
 
     Each number of the result is written under its name with the prefix. It reaches every later callback and the
     `History`. Several evaluations, of the same or of different sets, work in one `fit`; give them different prefixes
@@ -41,7 +41,7 @@ class Evaluation(Scheduled):
             as the algorithm of `clustering`, is left out of the logs.
         model: the network to evaluate, if it is not the model in training but has its layers.
         every: number of epochs between two evaluations.
-        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
+        max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time.
         prefix: prefix of each name.
 
@@ -60,11 +60,11 @@ class Evaluation(Scheduled):
         *,
         model: keras.Model | None = None,
         every: int = 1,
-        share: float | None = None,
+        max_time_fraction: float | None = None,
         batch_size: int = 256,
         prefix: str = "val_",
     ) -> None:
-        super().__init__(every=every, share=share, prefix=prefix)
+        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
         require(callable(function), f"function={function!r}", "a function of embeddings and data")
         known = not hasattr(data, "element_spec")
         require(known, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")

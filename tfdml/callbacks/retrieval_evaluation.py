@@ -45,7 +45,7 @@ class RetrievalEvaluation(Scheduled):
 
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
             tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
-            tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, share=0.05, prefix="train_"),
+            tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, max_time_fraction=0.05, prefix="train_"),
             keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
 
     Args:
@@ -61,7 +61,7 @@ class RetrievalEvaluation(Scheduled):
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is still
             searched in the whole set or gallery, so the metrics estimate those of all queries.
         every: number of epochs between two evaluations.
-        share: maximum share of the time of `fit`, above 0 and below 1; None for no limit.
+        max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time; that of a `tf.data.Dataset` is its own.
         prefix: prefix of each metric's name.
 
@@ -85,11 +85,11 @@ class RetrievalEvaluation(Scheduled):
         search: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
-        share: float | None = None,
+        max_time_fraction: float | None = None,
         batch_size: int = 256,
         prefix: str = "val_",
     ) -> None:
-        super().__init__(every=every, share=share, prefix=prefix)
+        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
         self.k = None if k is None else np.atleast_1d(k).tolist()
         given = [("k", rank) for rank in self.k or ()] + [("sample", sample)] * (sample is not None)
         for name, value in [("batch_size", batch_size), *given]:

@@ -2,7 +2,7 @@
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
-from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, chain
+from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
@@ -24,7 +24,7 @@ __all__ = [
     "RandomResizedCrop",
     "StereoPair",
     "cars196",
-    "chain",
+    "compose",
     "cub200",
     "folder",
     "glyphs",

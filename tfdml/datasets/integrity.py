@@ -21,20 +21,20 @@ _ROUNDING = 1.0  # pixels by which a border may exceed its image, as in lists th
 
 
 @dataclass(frozen=True, eq=False)
-class Verification:
-    """What is wrong with the examples of a labeled set; it prints as a list.
+class FileCheck:
+    """Problems found in a labeled set; it prints as a list.
 
     Attributes:
         problems: tuple of `(row, name, reason)`: the number of the row, its path (or the row again, for sets without
-            paths), and what is wrong.
-        kept: `(kept,)` int64, the rows without a problem: `set.take(found.kept)`.
+            paths), and the problem.
+        usable_rows: `(usable,)` int64, the rows without a problem: `set.take(check.usable_rows)`.
     """
 
     problems: tuple[tuple[int, str, str], ...]
-    kept: np.ndarray
+    usable_rows: np.ndarray
 
     def __str__(self) -> str:
-        examples = len(self.kept) + len(self.problems)
+        examples = len(self.usable_rows) + len(self.problems)
         lines = [f"{examples:,} examples, of which {len(self.problems):,} have a problem"]
         lines += [visible(f"  row {row}  {name}  {reason}") for row, name, reason in self.problems[:_SHOWN]]
         more = len(self.problems) - _SHOWN
@@ -43,8 +43,8 @@ class Verification:
     __repr__ = __str__
 
 
-class _Found(NamedTuple):
-    """What one row holds: a reason if it cannot be used; a checksum and a shape if it can be loaded."""
+class _Examination(NamedTuple):
+    """The result of one row: a reason if it cannot be used; a checksum and a shape if it can be loaded."""
 
     reason: str = ""
     content: Any = None
@@ -52,99 +52,102 @@ class _Found(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A row before it is loaded: what `load` takes, a checksum, and height and width in pixels where they are known."""
+    """A row before it is loaded: the argument of `load`, a checksum, and the size in pixels where it is known."""
 
     key: Any
     checksum: bytes
-    sides: tuple[int, int] | None
+    height_width: tuple[int, int] | None
 
 
-def verify(part: Any, workers: int | None) -> Verification:
-    """The `Verification` of a labeled set, see `LabeledSet.verify`."""
-    found = []
-    for each in _all_found(part, workers):
-        found.append(each)
-        show_progress("files verified", len(found), len(part))
-    reasons = {row: each.reason for row, each in enumerate(found) if each.reason}
-    reasons |= _other_shapes({row: each.shape for row, each in enumerate(found) if row not in reasons})
-    reasons |= _duplicates(part, {row: each.content for row, each in enumerate(found) if row not in reasons})
-    problems = tuple((row, _name(part, row), reason) for row, reason in sorted(reasons.items()))
-    return Verification(problems, np.setdiff1d(np.arange(len(part)), list(reasons)))
+def check_files(labeled_set: Any, workers: int | None) -> FileCheck:
+    """The `FileCheck` of a labeled set, see `LabeledSet.check_files`."""
+    examinations = []
+    for examination in _examinations(labeled_set, workers):
+        examinations.append(examination)
+        show_progress("files checked", len(examinations), len(labeled_set))
+    by_row = dict(enumerate(examinations))
+    reasons = {row: result.reason for row, result in by_row.items() if result.reason}
+    reasons |= _other_shapes({row: result.shape for row, result in by_row.items() if row not in reasons})
+    reasons |= _duplicates(labeled_set, {row: result.content for row, result in by_row.items() if row not in reasons})
+    problems = tuple((row, _name(labeled_set, row), reason) for row, reason in sorted(reasons.items()))
+    return FileCheck(problems, np.setdiff1d(np.arange(len(labeled_set)), list(reasons)))
 
 
-def broken(part: Any, workers: int | None) -> tuple[tuple[int, str, str], ...]:
-    """The rows that cannot be loaded, see `LabeledSet.broken`."""
-    found = enumerate(_all_found(part, workers))
-    return tuple((row, _name(part, row), each.reason) for row, each in found if each.content is None)
+def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, str, str], ...]:
+    """The rows that cannot be loaded, see `LabeledSet.unreadable_files`."""
+    results = enumerate(_examinations(labeled_set, workers))
+    return tuple((row, _name(labeled_set, row), result.reason) for row, result in results if result.content is None)
 
 
-def _all_found(part, workers):
-    """The `_Found` of every row, in order."""
+def _examinations(labeled_set, workers):
+    """The `_Examination` of every row, in order."""
     from concurrent.futures import ThreadPoolExecutor
 
     workers = os.cpu_count() or 1 if workers is None else workers
     require_whole("workers", workers, 1)
-    examine, block = partial(_examined, part, _reader(part), _loader(part)), 64 * workers
+    num_rows, block = len(labeled_set), 64 * workers
+    examine = partial(_examine, labeled_set, _record_reader(labeled_set), _threadsafe_load(labeled_set))
     with ThreadPoolExecutor(workers) as pool:
-        for start in range(0, len(part), block):
-            yield from pool.map(examine, range(start, min(start + block, len(part))))
+        for start in range(0, num_rows, block):
+            yield from pool.map(examine, range(start, min(start + block, num_rows)))
 
 
-def _examined(part, read, load, row):
-    """The `_Found` of a row."""
+def _examine(labeled_set, read_record, load, row):
     import tensorflow as tf
 
     try:
-        record = read(row)
+        record = read_record(row)
         example = load(record.key)
     except Exception as error:  # of the user's source, or of the user's load
-        return _Found(_message(error))
-    box = None if part.boxes is None else part.boxes[row]
-    reason = "" if box is None else _box_problem(box, record.sides)
+        return _Examination(_message(error))
+    box = None if labeled_set.boxes is None else labeled_set.boxes[row]
+    reason = "" if box is None else _box_problem(box, record.height_width)
     shape = str(tf.nest.map_structure(lambda value: tuple(np.shape(value)), example))
-    return _Found(reason, (record.checksum, None if box is None else box.tobytes()), shape)
+    return _Examination(reason, (record.checksum, None if box is None else box.tobytes()), shape)
 
 
 def _message(error):
-    """What an error says, without the places in the graph that TensorFlow adds."""
+    """The message of an error, without the nodes of the graph that TensorFlow adds."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     lines = re.sub(r"\s*\[\[\{\{node .*", "", text, flags=re.DOTALL).strip().splitlines()
     line = re.sub(r"^\{\{function_node .*?\}\} |^assertion failed: ", "", lines[-1].strip() if lines else "")
     return line.replace("] [", " ").strip("[]").removeprefix("Received ") or type(error).__name__
 
 
-def _loader(part):
+def _threadsafe_load(labeled_set):
     """The `load` of a set as a function that threads may call, or the identity."""
     import tensorflow as tf
 
-    if part.load is None:
+    if labeled_set.load is None:
         return lambda key: key
-    load = tf.function(part.load, reduce_retracing=True)
+    load = tf.function(labeled_set.load, reduce_retracing=True)
     return lambda key: load(tf.nest.map_structure(tf.convert_to_tensor, key))  # A function is traced per Python value.
 
 
-def _reader(part):
+def _record_reader(labeled_set):
     """Function from a row to its `_Record`."""
-    read = partial(_read_file if part.paths is not None else _read_array, part, threading.Lock())
-    with_box = getattr(part.load, "boxes", False)
+    read_record = _read_file if labeled_set.paths is not None else _read_array
+    read = partial(read_record, labeled_set, threading.Lock())
+    if not getattr(labeled_set.load, "boxes", False):
+        return read
 
-    def record(row):
-        found = read(row)
-        return found._replace(key=(found.key, part.boxes[row])) if with_box else found
+    def read_with_box(row):
+        record = read(row)
+        return record._replace(key=(record.key, labeled_set.boxes[row]))
 
-    return record
+    return read_with_box
 
 
-def _read_file(part, lock, row):
-    path = str(part.paths[row])
+def _read_file(labeled_set, lock, row):
+    path = str(labeled_set.paths[row])
     if not os.path.getsize(path):
         raise ValueError("an empty file")
     with open(path, "rb") as file:
         checksum = hashlib.file_digest(file, "sha256").digest()
-    return _Record(path, checksum, None if part.boxes is None else _sides(path))
+    return _Record(path, checksum, None if labeled_set.boxes is None else _image_size(path))
 
 
-def _sides(path):
+def _image_size(path):
     """Height and width of an upright image."""
     import tensorflow as tf
 
@@ -153,27 +156,27 @@ def _sides(path):
     return tuple(decoded(tf.io.read_file(path), *_NO_LIMITS)[1].shape[:2])
 
 
-def _read_array(part, lock, row):
+def _read_array(labeled_set, lock, row):
     """Row of an array or a source; few sources are thread-safe."""
     import tensorflow as tf
 
     with lock:
-        record = (part.images if part.source is None else part.source)[row]
+        record = (labeled_set.images if labeled_set.source is None else labeled_set.source)[row]
     checksum = hashlib.sha256()
     for value in map(np.asarray, tf.nest.flatten(record)):
         checksum.update(f"{value.dtype.str} {value.shape} ".encode())
         checksum.update(str(value).encode() if value.dtype.hasobject else np.ascontiguousarray(value).tobytes())
-    sides = np.shape(record)[:2] if part.source is None else None
-    return _Record(record, checksum.digest(), sides)
+    height_width = np.shape(record)[:2] if labeled_set.source is None else None
+    return _Record(record, checksum.digest(), height_width)
 
 
-def _box_problem(box, sides):
-    """What is wrong with a box in an image of `sides`, height and width; empty if nothing is."""
+def _box_problem(box, height_width):
+    """The problem of a box in an image; empty for none."""
     left, upper, right, lower = box.tolist()
     text = f"the box ({left:g}, {upper:g}, {right:g}, {lower:g})"
     if not (left < right and upper < lower):
         return f"{text}, which is empty"
-    height, width = (np.inf, np.inf) if sides is None else sides
+    height, width = (np.inf, np.inf) if height_width is None else height_width
     if min(left, upper) < -_ROUNDING or right > width + _ROUNDING or lower > height + _ROUNDING:
         return f"{text}, which exceeds the image of {width} x {height} pixels"
     return ""
@@ -181,30 +184,31 @@ def _box_problem(box, sides):
 
 def _other_shapes(shapes):
     """The rows whose examples do not have the most frequent shape, each with the reason; `shapes` by row."""
-    usual = collections.Counter(shapes.values()).most_common(1)
+    most_frequent = max(shapes.values(), key=collections.Counter(shapes.values()).get, default=None)
     reason = "loads to shape {}, most examples to {}"
-    return {row: reason.format(shape, usual[0][0]) for row, shape in shapes.items() if shape != usual[0][0]}
+    return {row: reason.format(shape, most_frequent) for row, shape in shapes.items() if shape != most_frequent}
 
 
-def _duplicates(part, contents):
+def _duplicates(labeled_set, contents):
     """The rows whose content occurs before, or under another label, each with the reason; `contents` by row."""
     rows_of = collections.defaultdict(list)
     for row, content in contents.items():
         rows_of[content].append(row)
     repeated = [rows for rows in rows_of.values() if len(rows) > 1]
-    return {row: reason for rows in repeated for row, reason in _duplicate_reasons(part, rows)}
+    return {row: reason for rows in repeated for row, reason in _duplicate_reasons(labeled_set, rows)}
 
 
-def _duplicate_reasons(part, rows):
+def _duplicate_reasons(labeled_set, rows):
     """Rows of one content to leave out: all but the first, or all if their labels differ."""
+    labels = labeled_set.labels
     for row in rows:
-        others = [other for other in rows if part.labels[other] != part.labels[row]]
-        other = others[0] if others else rows[0]
-        label = part.class_names[part.labels[other]]
+        conflicting = [other for other in rows if labels[other] != labels[row]]
+        other = conflicting[0] if conflicting else rows[0]
         if row != other:
-            same = f"the same content as row {other}, {_name(part, other)}"
-            yield row, same + (f", with the other label {label!r}" if others else "")
+            same = f"the same content as row {other}, {_name(labeled_set, other)}"
+            class_name = labeled_set.class_names[labels[other]]
+            yield row, same + (f", with the other label {class_name!r}" if conflicting else "")
 
 
-def _name(part, row):
-    return str(row if part.paths is None else part.paths[row])
+def _name(labeled_set, row):
+    return str(row if labeled_set.paths is None else labeled_set.paths[row])

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
-from tfdml.datasets import splits
+from tfdml.datasets import integrity, splits
 from tfdml.datasets.cache import cached, fingerprint
-from tfdml.datasets.integrity import Verification, broken, verify
+from tfdml.datasets.integrity import FileCheck
 from tfdml.datasets.readers.text import require_utf8
 from tfdml.datasets.summary import Description, describe
 
@@ -120,7 +120,7 @@ class LabeledSet:
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
 
         A batch lacks those of its examples that cannot be loaded; a batch without any, or whose examples differ in
-        shape, is left out. `broken` gives the reasons.
+        shape, is left out. `unreadable_files` gives the reasons.
 
         Args:
             batch_size: number of rows of a batch.
@@ -159,7 +159,7 @@ class LabeledSet:
         rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
         return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
 
-    def classes(self, names: npt.ArrayLike) -> Self:
+    def select_classes(self, names: npt.ArrayLike) -> Self:
         """The set of some classes; its labels are dense again, in the order of `class_names`.
 
         Args:
@@ -168,12 +168,12 @@ class LabeledSet:
         Raises:
             ValueError: an unknown class.
         """
-        wanted = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
-        part = self.take(np.isin(self.labels, wanted))
+        numbers = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
+        subset = self.take(np.isin(self.labels, numbers))
         return replace(
-            part,
-            labels=np.searchsorted(wanted, part.labels),
-            class_names=tuple(self.class_names[number] for number in wanted),
+            subset,
+            labels=np.searchsorted(numbers, subset.labels),
+            class_names=tuple(self.class_names[number] for number in numbers),
         )
 
     def split(
@@ -208,22 +208,22 @@ class LabeledSet:
         train, held_out = self.take(rows[0]), self.take(rows[1])
         if by != "class":
             return train, held_out
-        return train.classes(np.unique(train.labels)), held_out.classes(np.unique(held_out.labels))
+        return train.select_classes(np.unique(train.labels)), held_out.select_classes(np.unique(held_out.labels))
 
     def describe(self) -> Description:
         """Counts, class sizes, groups and skipped files as a record that prints as a table and a histogram."""
         return describe(self)
 
-    def verify(self, workers: int | None = None) -> Verification:
-        """Loads all examples, and lists those to leave out.
+    def check_files(self, workers: int | None = None) -> FileCheck:
+        """Load all examples, and list the problems: unreadable files, duplicates, boxes outside their image.
 
-            found = photos.verify()
-            print(found)
-            photos = photos.take(found.kept)
+            check = photos.check_files()
+            print(check)
+            photos = photos.take(check.usable_rows)
 
         A row is listed, with the reason, if
 
-        * its file is missing or empty, or `load` fails on it: what is kept can be loaded in training;
+        * its file is missing or empty, or `load` fails on it;
         * it loads to another shape than most;
         * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
           class, or anywhere in another class. In the latter case all rows with this content are listed, because it is
@@ -237,15 +237,17 @@ class LabeledSet:
             workers: number of threads; None for the number of cores.
 
         Returns:
-            `Verification` with `problems` and `kept`.
+            `FileCheck` with `problems` and `usable_rows`.
 
         Raises:
             ValueError: `workers` below 1.
         """
-        return verify(self, workers)
+        return integrity.check_files(self, workers)
 
-    def broken(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
-        """The examples that cannot be loaded, as `(row, name, reason)`; `verify` also looks for duplicates and boxes.
+    def unreadable_files(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
+        """The examples that cannot be loaded, as `(row, name, reason)`.
+
+        `check_files` also looks for duplicates and boxes.
 
         Args:
             workers: number of threads; None for the number of cores.
@@ -253,7 +255,7 @@ class LabeledSet:
         Raises:
             ValueError: `workers` below 1.
         """
-        return broken(self, workers)
+        return integrity.unreadable_files(self, workers)
 
     def fingerprint(self) -> str:
         """A checksum that tells this set from others without loading it, for results that depend on it.
@@ -291,7 +293,7 @@ class LabeledSet:
             FileExistsError: a folder with other files, which stay as they are; the first one is named.
             ValueError: a set without examples, or examples that are not arrays of numbers.
             OSError: a missing file, a folder that cannot be written, or too little space on the disk.
-            tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; `verify` finds them all.
+            tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """
         return cached(self, folder, load)
 

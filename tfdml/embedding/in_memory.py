@@ -106,7 +106,7 @@ def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
     missing = np.setdiff1d(np.arange(len(data)), rows)
     if not len(missing):
         return ()
-    reasons = {int(missing[row]): reason for row, _, reason in data.take(missing).broken()}
+    reasons = {int(missing[row]): reason for row, _, reason in data.take(missing).unreadable_files()}
     names = data.paths if data.paths is not None else np.arange(len(data))
     other = "not loaded: another shape than the rest of its batch, or a temporary error"
     skipped = tuple((row, str(names[row]), reasons.get(row, other)) for row in missing.tolist())

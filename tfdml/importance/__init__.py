@@ -7,28 +7,28 @@ Samplers know their Q: `sampler.importance(labels)` returns the weights to pass 
 
 from tfdml.importance.probabilities import (
     PairProbabilities,
-    group,
-    hierarchical,
+    group_probabilities,
+    hierarchical_probabilities,
     induced_lambda,
-    mixed,
-    p_random,
+    mixed_probabilities,
+    p_random_probabilities,
     super_classes_of,
-    uniform,
+    uniform_probabilities,
 )
-from tfdml.importance.simulation import simulated
+from tfdml.importance.simulation import simulated_probabilities
 from tfdml.importance.weights import ImportanceWeights
 
 __all__ = [
     "ImportanceWeights",
     "PairProbabilities",
-    "group",
-    "hierarchical",
+    "group_probabilities",
+    "hierarchical_probabilities",
     "induced_lambda",
-    "mixed",
-    "p_random",
-    "simulated",
+    "mixed_probabilities",
+    "p_random_probabilities",
+    "simulated_probabilities",
     "super_classes_of",
-    "uniform",
+    "uniform_probabilities",
 ]
 
 

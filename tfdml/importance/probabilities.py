@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_unmasked
-from tfdml.pairs.class_values import known_counts
+from tfdml.pairs.class_values import positive_counts
 
 
 class PairProbabilities(NamedTuple):
@@ -59,7 +59,7 @@ class PairProbabilities(NamedTuple):
         return q
 
 
-def group(
+def group_probabilities(
     class_counts: npt.ArrayLike | dict[int, int], *, classes_per_batch: int, examples_per_class: int
 ) -> PairProbabilities:
     """Q of (m, n)-group batches, and of P x K batches.
@@ -93,7 +93,9 @@ def group(
     return PairProbabilities(ids, counts, within, left, 1.0 / counts[:, None])
 
 
-def p_random(class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction: float) -> PairProbabilities:
+def p_random_probabilities(
+    class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction: float
+) -> PairProbabilities:
     """Q of p-random pairs: both examples from one class with probability p, otherwise from two classes.
 
         Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
@@ -122,7 +124,7 @@ def p_random(class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction:
     return PairProbabilities(ids, counts, within, left, 1.0 / counts[:, None])
 
 
-def uniform(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
+def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
     """Q of uniform batches: P_U = 1 / (N (N - 1)) for every pair.
 
     Args:
@@ -144,7 +146,7 @@ def uniform(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
     )
 
 
-def hierarchical(
+def hierarchical_probabilities(
     class_counts: npt.ArrayLike | dict[int, int],
     super_classes: npt.ArrayLike | dict[int, int],
     *,
@@ -159,7 +161,7 @@ def hierarchical(
         Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
 
     where B = S C m, G is the number of super-classes, and L_g is the number of classes of super-class g. Classes with
-    fewer than m examples are treated as in `group`.
+    fewer than m examples are treated as in `group_probabilities`.
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
@@ -212,7 +214,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
     return np.array([super_classes[label] for label in ids.tolist()], dtype="int64")
 
 
-def mixed(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
+def mixed_probabilities(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
     """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
 
     Args:
@@ -292,7 +294,7 @@ def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:
 
 
 def _counts(class_counts, *, at_least):
-    ids, counts = known_counts(class_counts)
+    ids, counts = positive_counts(class_counts)
     if len(ids) < at_least:
         raise ValueError(f"Received counts of {len(ids)} classes, expected {at_least} or more.")
     return ids, counts

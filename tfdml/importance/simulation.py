@@ -10,7 +10,7 @@ from tfdml._core.checks import as_unmasked, require_whole
 from tfdml.importance.probabilities import PairProbabilities
 
 
-def simulated(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
+def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
     """Q of any sampler, estimated from its batches.
 
     The pairs of a batch are those of `sampler.pairing`. Q of two classes is the mean share of their pairs over batches,

@@ -23,7 +23,7 @@ class Boundaries(LossLayer):
 
     Example:
 
-        loss = tfdml.losses.MarginLoss(boundary=tfdml.losses.Boundaries(class_ids=train_labels))
+        loss = tfdml.losses.MarginLoss(boundary=tfdml.layers.Boundaries(class_ids=train_labels))
 
     Args:
         initial: initial value of all boundaries, in [0, 2].

@@ -1,6 +1,6 @@
 """Learned references of the classes."""
 
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -8,11 +8,11 @@ from keras import ops
 from numpy.typing import ArrayLike
 
 from tfdml._core.checks import as_ids, require
-from tfdml._core.serialization import serializable
+from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import References
 from tfdml.pairs import Pairs, pairs_with
 from tfdml.pairs.base import Match, Tensor, value_of
-from tfdml.pairs.class_values import place_among
+from tfdml.pairs.class_values import index_of
 from tfdml.pairs.pairings import checked
 
 
@@ -25,15 +25,15 @@ class Proxies(References):
     not be inside a function that JAX compiles. They are used as they are; losses over cosine similarities normalize
     them.
 
-    With `sampled`, the references of a batch are the proxies of its own classes and those of a random sample of all
-    classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
+    With `num_sampled_classes`, the references of a batch are the proxies of its own classes and of a random sample of
+    all classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
     likely, none is there twice, and each batch has another sample.
 
     Example:
 
         loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=10))
         loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=train.labels))
-        loss = tfdml.losses.CosFaceLoss(pairing=tfdml.layers.Proxies(1_000_000, sampled=10_000))
+        loss = tfdml.losses.CosFaceLoss(pairing=tfdml.layers.Proxies(1_000_000, num_sampled_classes=10_000))
 
     Args:
         classes: number of classes, whose labels are 0 to classes - 1; or the class ids, any integers, in any order and
@@ -43,9 +43,9 @@ class Proxies(References):
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
         seed: seed of the default initializer, and of the samples.
-        sampled: number of random classes beside those of the batch, below `classes`; None for all classes. There is one
-            reference per row and one per sampled class (`per_class` of them); the second of two references of the same
-            class has no pairs. Does not go together with `match`.
+        num_sampled_classes: number of random classes in addition to the classes of the batch, below `classes`; None for
+            all classes. There is one reference per row and one per sampled class (`per_class` of them); the second of
+            two references of the same class has no pairs. Does not go together with `match`.
 
     Attributes:
         classes: the number of classes.
@@ -69,7 +69,7 @@ class Proxies(References):
         per_class: int = 1,
         initializer: Any = None,
         seed: int | None = None,
-        sampled: int | None = None,
+        num_sampled_classes: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -77,17 +77,18 @@ class Proxies(References):
         self.classes = len(self.ids)
         require(int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class")
         require(
-            initializer is None or seed is None or sampled is not None,
+            initializer is None or seed is None or num_sampled_classes is not None,
             f"seed={seed} and an initializer",
             "one of them: seed the initializer",
         )
         require(
-            sampled is None or (int(sampled) == sampled and 1 <= sampled < self.classes),
-            f"sampled={sampled}",
+            num_sampled_classes is None
+            or (int(num_sampled_classes) == num_sampled_classes and 1 <= num_sampled_classes < self.classes),
+            f"num_sampled_classes={num_sampled_classes}",
             f"a number of classes from 1 to {self.classes - 1}, or None for all {self.classes}",
         )
-        self.per_class, self.seed, self.sampled = int(per_class), seed, sampled
-        if sampled is not None:
+        self.per_class, self.seed, self.num_sampled_classes = int(per_class), seed, num_sampled_classes
+        if num_sampled_classes is not None:
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
 
@@ -103,8 +104,9 @@ class Proxies(References):
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
         embeddings = ops.convert_to_tensor(embeddings)
-        if self.sampled is not None:
-            require(match is None, f"sampled={self.sampled} and a match", "one of them: a sample holds equal class ids")
+        if self.num_sampled_classes is not None:
+            received = f"num_sampled_classes={self.num_sampled_classes} and a match"
+            require(match is None, received, "one of them: a sample holds equal class ids")
             return self._nan_outside(self._pairs_with_a_sample(labels, embeddings))
         pairs = pairs_with(labels, embeddings, self.labels, _for_embeddings(embeddings, self.vectors), match)
         return pairs if match is not None else self._nan_outside(pairs)
@@ -112,20 +114,20 @@ class Proxies(References):
     def _pairs_with_a_sample(self, labels, embeddings):
         """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
         labels, embeddings = checked(labels, embeddings)
-        own, others = self._places(labels)[0], self._sample()
-        places = ops.repeat(ops.concatenate([own, others]), self.per_class)
-        rows = self.per_class * places + ops.arange(ops.shape(places)[0], dtype="int32") % self.per_class
-        is_repeated = ops.concatenate([_repeated(own), ops.any(others[:, None] == own, axis=1)])
+        batch_classes, sampled = self._class_index(labels)[0], self._sample()
+        classes = ops.repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
+        rows = self.per_class * classes + ops.arange(ops.shape(classes)[0], dtype="int32") % self.per_class
+        is_repeated = ops.concatenate([_repeated(batch_classes), ops.any(sampled[:, None] == batch_classes, axis=1)])
         ids = ops.take(ops.convert_to_tensor(self.labels), rows)
         pairs = pairs_with(labels, embeddings, ids, _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0)))
         is_repeated = ops.repeat(is_repeated, self.per_class)
         return pairs.drop(positive=is_repeated, negative=is_repeated)
 
     def _sample(self):
-        """Places of different classes, `(sampled,)`: one of each of `sampled` ranges, which begin at a random class."""
-        bounds = np.arange(self.sampled + 1) * self.classes // self.sampled
+        """Indices of different classes, one of each of `num_sampled_classes` ranges, which begin at a random class."""
+        bounds = np.arange(self.num_sampled_classes + 1) * self.classes // self.num_sampled_classes
         sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last range is all classes: where to begin
-        u = keras.random.uniform((self.sampled + 1,), dtype="float32", seed=self.seed_generator)
+        u = keras.random.uniform((self.num_sampled_classes + 1,), dtype="float32", seed=self.seed_generator)
         drawn = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
         return (bounds[:-1].astype("int32") + drawn[:-1] + drawn[-1]) % self.classes
 
@@ -138,16 +140,16 @@ class Proxies(References):
     def _nan_outside(self, pairs):
         """The same pairs, with NaN for anchors whose label is outside the classes, or a ValueError if it is known."""
         labels = pairs.anchor_labels
-        _, known = self._places(labels)
-        _raise_for_unknown(value_of(labels), value_of(known), self.ids)
-        return pairs._replace(anchors=pairs.anchors + _zero_or_nan(known, pairs.anchors.dtype)[:, None])
+        _, is_class = self._class_index(labels)
+        _raise_for_unknown(value_of(labels), value_of(is_class), self.ids)
+        return pairs._replace(anchors=pairs.anchors + _zero_or_nan(is_class, pairs.anchors.dtype)[:, None])
 
-    def _places(self, labels):
-        """The place of each label among the classes, int32, and whether it is one of them."""
+    def _class_index(self, labels):
+        """The index of each label in `ids`, int32, and whether it is one of them."""
         if not self._are_numbers:
-            return place_among(self.ids, labels)
-        known = ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
-        return ops.cast(ops.where(known, labels, 0), "int32"), known
+            return index_of(labels, self.ids)
+        is_class = ops.logical_and(labels >= 0, ops.less(labels, np.array(self.classes, "int32")))
+        return ops.cast(ops.where(is_class, labels, 0), "int32"), is_class
 
     @property
     def _are_numbers(self):
@@ -157,9 +159,14 @@ class Proxies(References):
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
-        own = {name: getattr(self, name) for name in ("per_class", "seed", "sampled")}
+        options = {name: getattr(self, name) for name in ("per_class", "seed", "num_sampled_classes")}
         classes = self.classes if self._are_numbers else self.ids.tolist()
-        return {**super().get_config(), **own, "classes": classes, "initializer": initializer}
+        return {**super().get_config(), **options, "classes": classes, "initializer": initializer}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The layer that `get_config` describes."""
+        return cls(**renamed(config, sampled="num_sampled_classes"))
 
 
 def _ids_of(classes):
@@ -183,18 +190,19 @@ def _for_embeddings(embeddings, vectors):
 
 
 def _repeated(ids):
-    """Whether each id stands further up as well."""
+    """Whether each id occurred in an earlier row."""
     rows = ops.arange(ops.shape(ids)[0])
     return ops.any(ops.logical_and(ids[:, None] == ids, rows[:, None] > rows), axis=1)
 
 
-def _zero_or_nan(known, dtype):
-    return ops.cast(ops.where(known, 0.0, float("nan")), dtype)
+def _zero_or_nan(is_class, dtype):
+    return ops.cast(ops.where(is_class, 0.0, float("nan")), dtype)
 
 
-def _raise_for_unknown(labels, known, ids):
-    if known is not None and not known.all():
+def _raise_for_unknown(labels, is_class, ids):
+    if is_class is not None and not is_class.all():
+        label = labels[~is_class].ravel()[0]
         raise ValueError(
-            f"Received label {labels[~known].ravel()[0]} for the proxies of {len(ids)} classes, expected one of their "
-            f"ids, which are from {ids[0]} to {ids[-1]}. Pass the labels of the whole training set, classes=labels."
+            f"Received label {label} for the proxies of {len(ids)} classes, expected one of their ids, which are from "
+            f"{ids[0]} to {ids[-1]}. Pass the labels of the whole training set, classes=labels."
         )

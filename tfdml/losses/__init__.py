@@ -26,7 +26,7 @@ from tfdml.losses.classification.proxies import (
     ProxyAnchorLoss,
     ProxyNCALoss,
     SoftTripleLoss,
-    center_loss,
+    center,
     p2s_grad,
     proxy_anchor,
     proxy_nca,
@@ -61,7 +61,7 @@ from tfdml.losses.pairwise.logistic import (
     binomial_deviance,
     distance_logistic,
 )
-from tfdml.losses.pairwise.margin import MarginLoss, margin_loss
+from tfdml.losses.pairwise.margin import MarginLoss, margin
 from tfdml.losses.pairwise.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
 from tfdml.losses.pairwise.similarity_regularizers import (
     IntraPairVarianceLoss,
@@ -171,7 +171,7 @@ __all__ = [
     "binomial_deviance",
     "boosted",
     "cascade",
-    "center_loss",
+    "center",
     "circle",
     "clustering",
     "contrastive",
@@ -193,7 +193,7 @@ __all__ = [
     "lifted_structure",
     "magface",
     "manifold",
-    "margin_loss",
+    "margin",
     "matryoshka",
     "multi_similarity",
     "n_pairs",

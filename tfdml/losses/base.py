@@ -254,7 +254,7 @@ def _with_what_is_not_finite(values, pairs):
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
     zeros = 0.0 * (16.0 * ops.sum(ops.square(anchors), axis=-1) + values)
-    if not pairs.within:
+    if not pairs.is_self:
         references = ops.cast(pairs.references, values.dtype)
         zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
     return _plus(ops.stop_gradient(zeros), values, anchors)

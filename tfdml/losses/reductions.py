@@ -112,7 +112,7 @@ def require_normalize(normalize: str) -> None:
 def require_same_rows(pairs: Pairs, what: str) -> None:
     """Raise a ValueError for a loss that compares references with each other."""
     require(
-        pairs.within,
+        pairs.is_self,
         f"anchors against other references for {what}",
         "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
     )
@@ -121,7 +121,7 @@ def require_same_rows(pairs: Pairs, what: str) -> None:
 def require_shared_references(pairs: Pairs, what: str) -> None:
     """Raise a ValueError for a loss whose anchors must share their references."""
     require(
-        len(pairs.others.shape) == 2,
+        len(pairs.reference_embeddings.shape) == 2,
         f"anchors that do not share references (consecutive pairs) for {what}",
         "references that all anchors share (pairing=all_pairs)",
     )

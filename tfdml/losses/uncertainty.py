@@ -258,7 +258,7 @@ def _require_pairs(k, pairs):
     if None in shape:
         return
     anchors, references = shape
-    number = anchors * (references - 1 if pairs.within else references)
+    number = anchors * (references - 1 if pairs.is_self else references)
     require(k <= number, f"k={k} for a batch of {number} pairs", "no more than that. Lower k, or draw larger batches")
 
 

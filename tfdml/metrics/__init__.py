@@ -2,13 +2,13 @@
 
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
-from tfdml.metrics.quantization import binary_codes, binary_signs, compact_retrieval, int8_codes, int8_scales
+from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
 from tfdml.metrics.reidentification import random_gallery, reidentification
-from tfdml.metrics.reranking import KReciprocal
+from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.match import shared_labels, shared_levels
 from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbors
-from tfdml.metrics.statistics.comparison import Comparison, holm, paired_comparison
-from tfdml.metrics.statistics.confidence import bootstrap, seed_interval
+from tfdml.metrics.statistics.comparison import Comparison, holm_correction, paired_comparison
+from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
 from tfdml.metrics.verification import (
     Roc,
@@ -21,22 +21,22 @@ from tfdml.metrics.verification import (
 
 __all__ = [
     "Comparison",
-    "KReciprocal",
+    "KReciprocalReranking",
     "Roc",
     "binary_codes",
     "binary_signs",
-    "bootstrap",
+    "bootstrap_interval",
     "calibrated_threshold",
     "clustering",
     "clustering_scores",
-    "compact_retrieval",
     "few_shot",
-    "holm",
+    "holm_correction",
     "int8_codes",
     "int8_scales",
     "pair_scores",
     "paired_comparison",
     "per_class",
+    "quantized_retrieval",
     "random_gallery",
     "reidentification",
     "retrieval",

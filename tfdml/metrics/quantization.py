@@ -89,7 +89,7 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
     return np.unpackbits(codes, axis=1, count=dim).astype(np.float32) * 2 - 1
 
 
-def compact_retrieval(
+def quantized_retrieval(
     embeddings: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
@@ -105,7 +105,7 @@ def compact_retrieval(
 
     Example:
 
-        rows = tfdml.metrics.compact_retrieval(embeddings, labels, dims=(8, 16, 64), k=1)
+        rows = tfdml.metrics.quantized_retrieval(embeddings, labels, dims=(8, 16, 64), k=1)
         for row in rows:
             print(row["dim"], row["precision"], row["bytes"], row["recall@1"])
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
-from tfdml.metrics.reranking import KReciprocal
+from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.default_ranks import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
@@ -26,7 +26,7 @@ def reidentification(
     k: int | Sequence[int] | None = None,
     exclude: str = "same_identity_and_camera",
     junk: int | Sequence[int] = -1,
-    rerank: KReciprocal | None = None,
+    rerank: KReciprocalReranking | None = None,
     metric: str = "cosine",
     per_query: bool = False,
     memory: int = MEMORY,
@@ -50,7 +50,7 @@ def reidentification(
         exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of whatever
             identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
-        rerank: None, or `KReciprocal()` for distances re-ranked by their neighbors.
+        rerank: None, or `KReciprocalReranking()` for distances re-ranked by their neighbors.
         metric: "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
         per_query: return arrays instead of means.
         memory: bytes for the blocks of scores.

@@ -18,7 +18,7 @@ _BYTES_PER_DISTANCE = 64  # Float64 matrices of a block: overlaps, Jaccard dista
 
 
 @dataclass(frozen=True, kw_only=True)
-class KReciprocal:
+class KReciprocalReranking:
     """Distances re-ranked by k-reciprocal encoding: items are near if their neighbors are the same.
 
     N(i, k) holds i and its k nearest items among all queries and gallery items. With d(i, j) the squared Euclidean

@@ -54,13 +54,15 @@ def require_dimension(dim: int) -> None:
         )
 
 
-def inverse_density(pairs: Pairs, *, cutoff: float = 0.5, far: float = 1.4, clip: float | None = None) -> Tensor:
+def inverse_density(
+    pairs: Pairs, *, cutoff: float = 0.5, max_distance: float = 1.4, clip: float | None = None
+) -> Tensor:
     """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
 
     Args:
         pairs: `Pairs` of A anchors and R references, embeddings of norm 1.
         cutoff: distance below which the weight no longer grows, in [0, 2).
-        far: negatives from this distance on have weight 0; up to 2.
+        max_distance: negatives at or beyond this distance have weight 0; up to 2.
         clip: lambda, the largest value of 1 / q; None for no limit except the cutoff.
 
     Returns:
@@ -77,7 +79,7 @@ def inverse_density(pairs: Pairs, *, cutoff: float = 0.5, far: float = 1.4, clip
     log_weight = -(dim - 2) / 2 * ops.log(1.0 - s_cut) - (dim - 3) / 2 * ops.log(1.0 + s_cut)
     if clip is not None:
         log_weight = ops.minimum(log_weight, math.log(clip) + _log_scale(dim))
-    log_weight = ops.where((pairs.negative > 0) & (s > 1.0 - far**2 / 2), log_weight, -float("inf"))
+    log_weight = ops.where((pairs.negative > 0) & (s > 1.0 - max_distance**2 / 2), log_weight, -float("inf"))
     largest = ops.max(log_weight, axis=1, keepdims=True)
     return pairs.negative * ops.exp(log_weight - ops.where(ops.isfinite(largest), largest, 0.0))
 
@@ -106,7 +108,7 @@ def on_sphere(pairs: Pairs) -> Pairs:
         ValueError: an embedding of another norm, outside compiled functions.
     """
     valid = _have_norm_1(pairs.anchors)
-    if not pairs.within:
+    if not pairs.is_self:
         valid = valid & _have_norm_1(pairs.references)
     known = value_of(valid)
     if known is None:
@@ -133,12 +135,12 @@ def _raise_for_norms(anchors):
 class DistanceWeighted(Seeded):
     """Distance-weighted sampling: all positives, and one negative per positive, drawn uniformly by distance.
 
-    P(n | a) proportional to w_an min(lambda, 1 / q(max(d_an, cutoff))) for d_an < far
+    P(n | a) proportional to w_an min(lambda, 1 / q(max(d_an, cutoff))) for d_an < max_distance
 
     q is the density of distances between random points of the sphere, see `log_sphere_density`. The weight of a
     negative becomes the number of times it was drawn; draws are evenly spread over the batch in its order (systematic
     sampling). With `expectation` it becomes the expected number of draws, so the loss is the mean over all draws. An
-    anchor without positives, or whose negatives are all beyond `far`, draws none.
+    anchor without positives, or whose negatives are all beyond `max_distance`, draws none.
 
     Example:
 
@@ -146,7 +148,7 @@ class DistanceWeighted(Seeded):
 
     Args:
         cutoff: distance below which negatives do not become more likely, in [0, 2).
-        far: negatives from this distance on are never drawn; above `cutoff`, up to 2.
+        max_distance: negatives at or beyond this distance are never drawn; above `cutoff`, up to 2.
         clip: lambda, the largest value of 1 / q, above 0; None for no limit except the cutoff.
         expectation: True for the expected number of draws instead of random draws.
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
@@ -162,14 +164,14 @@ class DistanceWeighted(Seeded):
         self,
         *,
         cutoff: float = 0.5,
-        far: float = 1.4,
+        max_distance: float = 1.4,
         clip: float | None = None,
         expectation: bool = False,
         seed: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(seed=seed, draws=not expectation, **options)
-        self.limits = _limits(cutoff, far, clip)
+        self.limits = _limits(cutoff, max_distance, clip)
         self.expectation = expectation
 
     def call(self, pairs: Pairs) -> Pairs:
@@ -189,7 +191,7 @@ class DistanceWeighted(Seeded):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The miner that `get_config` describes."""
-        return cls(**renamed(config, expected="expectation"))
+        return cls(**renamed(config, expected="expectation", far="max_distance"))
 
 
 @serializable
@@ -197,7 +199,7 @@ class DistanceWeightedNegatives(Seeded):
     """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
 
     Args:
-        cutoff, far, clip: as in `DistanceWeighted`.
+        cutoff, max_distance, clip: as in `DistanceWeighted`.
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 
@@ -205,13 +207,13 @@ class DistanceWeightedNegatives(Seeded):
         self,
         *,
         cutoff: float = 0.5,
-        far: float = 1.4,
+        max_distance: float = 1.4,
         clip: float | None = None,
         seed: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(seed=seed, **options)
-        self.limits = _limits(cutoff, far, clip)
+        self.limits = _limits(cutoff, max_distance, clip)
 
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs, see `tfdml.miners.random_negatives`."""
@@ -223,10 +225,17 @@ class DistanceWeightedNegatives(Seeded):
         """The settings, for Keras."""
         return {**super().get_config(), **self.limits}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The selector that `get_config` describes."""
+        return cls(**renamed(config, far="max_distance"))
 
-def _limits(cutoff, far, clip):
-    if not 0 <= cutoff < far <= 2:
-        raise ValueError(f"Received cutoff={cutoff} and far={far}, expected 0 <= cutoff < far <= 2.")
+
+def _limits(cutoff, max_distance, clip):
+    if not 0 <= cutoff < max_distance <= 2:
+        raise ValueError(
+            f"Received cutoff={cutoff} and max_distance={max_distance}, expected 0 <= cutoff < max_distance <= 2."
+        )
     if clip is not None and not clip > 0:
         raise ValueError(f"Received clip={clip}, expected a number above 0, or None.")
-    return {"cutoff": cutoff, "far": far, "clip": clip}
+    return {"cutoff": cutoff, "max_distance": max_distance, "clip": clip}

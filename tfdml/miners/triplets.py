@@ -75,7 +75,7 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
 
     Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
     """
-    if not pairs.within:
+    if not pairs.is_self:
         raise ValueError(
             "Received anchors against other references for angular mining, expected a batch against itself "
             "(pairing=all_pairs), because positives are compared with negatives."

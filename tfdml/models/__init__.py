@@ -4,9 +4,9 @@ from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import embed
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
-from tfdml.models.from_backbone import embedding
+from tfdml.models.from_backbone import from_backbone
 from tfdml.models.two_towers import TwoTowers
-from tfdml.networks.backbones import plain, residual
+from tfdml.networks.backbones import plain_cnn, residual_cnn
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
@@ -20,12 +20,12 @@ __all__ = [
     "attention_branches",
     "bn_inception",
     "embed",
-    "embedding",
     "ensemble",
+    "from_backbone",
     "load_pytorch_weights",
-    "plain",
+    "plain_cnn",
     "read_embeddings",
-    "residual",
+    "residual_cnn",
     "write_embeddings",
 ]
 

@@ -12,7 +12,7 @@ from tfdml.networks.hub import from_preset
 from tfdml.networks.pooling import pooled
 
 
-def embedding(
+def from_backbone(
     backbone: str | Callable[..., keras.Model] | keras.Model,
     *,
     dim: int | None = 128,
@@ -28,7 +28,7 @@ def embedding(
 
     Example:
 
-        model = tfdml.models.embedding("ResNet50", dim=128, freeze_batch_norm=True)
+        model = tfdml.models.from_backbone("ResNet50", dim=128, freeze_batch_norm=True)
 
     Args:
         backbone: one of:

@@ -1,12 +1,12 @@
 """Architectures: small backbones, the networks of the papers, pooling, ensembles, pretrained weights."""
 
-from tfdml.networks.backbones import plain, residual
+from tfdml.networks.backbones import plain_cnn, residual_cnn
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
-__all__ = ["GeM", "attention_branches", "bn_inception", "ensemble", "load_pytorch_weights", "plain", "residual"]
+__all__ = ["GeM", "attention_branches", "bn_inception", "ensemble", "load_pytorch_weights", "plain_cnn", "residual_cnn"]
 
 
 def __dir__():

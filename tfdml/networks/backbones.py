@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from keras import KerasTensor, layers, ops
 
 
-def plain(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
+def plain_cnn(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
     """Convolutions and max pooling: one convolution at the first width, two at every other.
 
     Args:
@@ -30,7 +30,7 @@ def plain(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 6
     return _head(x, dim)
 
 
-def residual(
+def residual_cnn(
     images: KerasTensor,
     *,
     dim: int = 128,

@@ -38,7 +38,7 @@ def bn_inception(
     Example:
 
         network = tfdml.models.bn_inception(input_shape=(227, 227, 3), weights="bn_inception.pth")
-        model = tfdml.models.embedding(network, dim=512, freeze_batch_norm=True)
+        model = tfdml.models.from_backbone(network, dim=512, freeze_batch_norm=True)
 
     Layers have the names of the published PyTorch network, so that its weights can be loaded. Its input is scaled
     inside: blue, green, red, minus their means 104, 117, 128. Max pooling rounds sizes up, convolutions have a bias,

@@ -37,14 +37,14 @@ class Pairs(NamedTuple):
     counts: Tensor | None = None
 
     @property
-    def within(self) -> bool:
+    def is_self(self) -> bool:
         """Whether this is a batch against itself. Static structure: a Python bool, also in compiled functions."""
         return self.references is None
 
     @property
-    def others(self) -> Tensor:
+    def reference_embeddings(self) -> Tensor:
         """The references, or the anchors if this is a batch against itself."""
-        return self.anchors if self.within else self.references
+        return self.anchors if self.is_self else self.references
 
     def scale(self, *, positive: Tensor = 1.0, negative: Tensor = 1.0) -> "Pairs":
         """The same pairs with their weights multiplied by these factors.

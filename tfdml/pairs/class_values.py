@@ -8,7 +8,7 @@ from tfdml._core.checks import as_unmasked
 from tfdml.pairs.base import value_of
 
 
-def known_counts(class_counts):
+def positive_counts(class_counts):
     """Class ids `(classes,)` int64 in ascending order and their counts `(classes,)` int64, without classes of count 0.
 
     Args:
@@ -17,8 +17,8 @@ def known_counts(class_counts):
     class_counts = as_unmasked(class_counts, "class_counts")
     if not isinstance(class_counts, dict):
         class_counts = dict(enumerate(np.asarray(class_counts).tolist()))
-    known = sorted((int(label), int(count)) for label, count in class_counts.items() if count > 0)
-    ids, counts = np.array(known, dtype="int64").reshape(-1, 2).T
+    pairs = sorted((int(label), int(count)) for label, count in class_counts.items() if count > 0)
+    ids, counts = np.array(pairs, dtype="int64").reshape(-1, 2).T
     return ids, counts
 
 
@@ -41,18 +41,18 @@ def look_up(ids, values, labels, *, source):
     dtype = keras.backend.standardize_dtype(labels.dtype)
     _require_class_ids(labels, dtype, source)
     values = ops.convert_to_tensor(values)
-    row, known = place_among(ids, labels)
-    _raise_for_unknown(labels, known, source, len(ids))
-    found = ops.take(values, row, axis=0)
-    return ops.where(ops.reshape(known, (*ops.shape(known), *[1] * (len(values.shape) - 1))), found, float("nan"))
+    row, is_class = index_of(labels, ids)
+    _raise_for_unknown(labels, is_class, source, len(ids))
+    mask = ops.reshape(is_class, (*ops.shape(is_class), *[1] * (len(values.shape) - 1)))
+    return ops.where(mask, ops.take(values, row, axis=0), float("nan"))
 
 
-def place_among(ids, labels):
-    """The place of each label among class ids, and whether it is one of them; any place where it is not.
+def index_of(labels, ids):
+    """The index of each label in `ids`, and whether it is there; any index where it is not.
 
     Args:
-        ids: `(classes,)` int64 in ascending order.
         labels: `(...)` integer class ids.
+        ids: `(classes,)` int64 in ascending order.
     """
     dtype = keras.backend.standardize_dtype(labels.dtype)
     representable = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
@@ -80,11 +80,11 @@ def _require_class_ids(labels, dtype, source):
         )
 
 
-def _raise_for_unknown(labels, known, source, classes):
+def _raise_for_unknown(labels, is_class, source, classes):
     """Raise a ValueError for unknown labels, outside compiled functions."""
-    labels, known = value_of(labels), value_of(known)
-    if known is not None and not known.all():
+    labels, is_class = value_of(labels), value_of(is_class)
+    if is_class is not None and not is_class.all():
         raise ValueError(
-            f"Received label {labels[~known].ravel()[0]}, which {source} does not cover; expected one of its "
+            f"Received label {labels[~is_class].ravel()[0]}, which {source} does not cover; expected one of its "
             f"{classes} classes. Count the labels of the whole training set."
         )

@@ -22,13 +22,13 @@ _ZERO_NORM_SQUARED = 1e-30
 
 def normalized(pairs: Pairs) -> Pairs:
     """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
-    references = None if pairs.within else normalized_rows(_float(pairs.references))
+    references = None if pairs.is_self else normalized_rows(_float(pairs.references))
     return pairs._replace(anchors=normalized_rows(_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
     """Dot products of anchors and references, `(anchors, references)`, in float32 at least."""
-    if pairs.within:
+    if pairs.is_self:
         return _products_within(_float(pairs.anchors))
     return _products(_float(pairs.anchors), _float(pairs.references))
 
@@ -63,11 +63,11 @@ def _squared(pairs):
 
     Rounding errors grow with the norms, and distances do not depend on the origin.
     """
-    references = _float(pairs.others)
+    references = _float(pairs.reference_embeddings)
     if len(references.shape) == 3:
         return ops.sum(ops.square(_float(pairs.anchors)[:, None] - references), axis=-1)
     center = ops.stop_gradient(_center(references))
-    if pairs.within:
+    if pairs.is_self:
         return _squared_within(references - center)
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
     return _squared_between(_float(pairs.anchors) - center, references - center, is_pair)
@@ -258,7 +258,7 @@ def snr(pairs: Pairs) -> Tensor:
     Source: Yuan, Deng, Tang, Tang, Chen, Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR
     2019.
     """
-    references = None if pairs.within else _centered_rows(_float(pairs.references))
+    references = None if pairs.is_self else _centered_rows(_float(pairs.references))
     pairs = pairs._replace(anchors=_centered_rows(_float(pairs.anchors)), references=references)
     square = _square_norms(pairs.anchors)
     zero = square <= _ZERO_NORM_SQUARED

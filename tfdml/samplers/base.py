@@ -48,11 +48,11 @@ class Sampler:
         """Q: `tfdml.importance.PairProbabilities` of the pairs of a batch, over the examples that can be drawn.
 
         Raises:
-            ValueError: Q has no closed form; `tfdml.importance.simulated` estimates it.
+            ValueError: Q has no closed form; `tfdml.importance.simulated_probabilities` estimates it.
         """
         raise ValueError(
             f"Received {type(self).__name__}, whose pair probabilities have no closed form. Estimate them: "
-            "tfdml.importance.ImportanceWeights(tfdml.importance.simulated(sampler, labels))."
+            "tfdml.importance.ImportanceWeights(tfdml.importance.simulated_probabilities(sampler, labels))."
         )
 
     def importance(self, labels: npt.ArrayLike, delta: float = 1.0) -> ImportanceWeights:

@@ -6,7 +6,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, group
+from tfdml.importance import PairProbabilities, group_probabilities
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
 from tfdml.samplers.group import group_rows
@@ -20,7 +20,8 @@ class EpisodeSampler(Sampler):
     the first K rows of each class are its support, as `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are
     independent, and all choices are uniform.
 
-    As a set of rows, an episode is a (K + Q, N)-group, with the pair probabilities of `tfdml.importance.group`.
+    As a set of rows, an episode is a (K + Q, N)-group. Its pair probabilities are
+    `tfdml.importance.group_probabilities`.
 
     Args:
         ways: N, at least 2.
@@ -75,9 +76,9 @@ class EpisodeSampler(Sampler):
         return ClassTable(table.ids[enough], table.rows, table.starts[enough], table.counts[enough])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q of a (K + Q, N)-group: see `tfdml.importance.group`."""
+        """Q of a (K + Q, N)-group: see `tfdml.importance.group_probabilities`."""
         counts = class_counts(self.prepare(labels))
-        return group(counts, classes_per_batch=self.ways, examples_per_class=self.shots + self.queries)
+        return group_probabilities(counts, classes_per_batch=self.ways, examples_per_class=self.shots + self.queries)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.importance import PairProbabilities, group
+from tfdml.importance import PairProbabilities, group_probabilities
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_counts
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
@@ -16,7 +16,7 @@ class GroupSampler(ClassBalancedSampler):
     """(m, n)-group batches: n of L classes without replacement, of each class m of N_c examples without replacement.
 
     Batches are independent, and both choices are uniform. The pair probabilities Q are eq. (9); see
-    `tfdml.importance.group`, also for repeated examples.
+    `tfdml.importance.group_probabilities`, also for repeated examples.
 
     Args:
         classes_per_batch: n.
@@ -29,9 +29,11 @@ class GroupSampler(ClassBalancedSampler):
     """
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (9): see `tfdml.importance.group`."""
+        """Q, eq. (9): see `tfdml.importance.group_probabilities`."""
         counts = class_counts(self.prepare(labels))
-        return group(counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class)
+        return group_probabilities(
+            counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class
+        )
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""

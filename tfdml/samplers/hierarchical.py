@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, hierarchical, super_classes_of
+from tfdml.importance import PairProbabilities, hierarchical_probabilities, super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
@@ -20,8 +20,8 @@ class HierarchicalSampler(Sampler):
 
     The three choices are uniform and without replacement, and batches are independent. Many negatives then share the
     super-class of the anchor, where hard negatives are most likely: other chairs, not lamps. Super-classes with fewer
-    than C classes are left out. The pair probabilities Q are those of `tfdml.importance.hierarchical`; with C = 1 or
-    S = 1, some pairs are never drawn, and `importance` raises an error.
+    than C classes are left out. The pair probabilities Q are `tfdml.importance.hierarchical_probabilities`; with
+    C = 1 or S = 1, some pairs are never drawn, and `importance` raises an error.
 
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to
@@ -82,9 +82,9 @@ class HierarchicalSampler(Sampler):
         return classes, class_table(super_class[kept])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q: see `tfdml.importance.hierarchical`."""
+        """Q: see `tfdml.importance.hierarchical_probabilities`."""
         classes, _ = self.prepare(labels)
-        return hierarchical(
+        return hierarchical_probabilities(
             class_counts(classes),
             self._super_class_of(),
             super_classes_per_batch=self.super_classes_per_batch,

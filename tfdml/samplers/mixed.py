@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed
-from tfdml.importance import PairProbabilities, mixed
+from tfdml.importance import PairProbabilities, mixed_probabilities
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.draws import random_bits, sample_categorical
@@ -21,8 +21,8 @@ class MixedSampler(Sampler):
     """Mixture: each batch is drawn by one of several samplers, selected at random.
 
     The selection is independent of the samplers' draws and of other batches. Batch t is batch t of the selected
-    sampler, with that sampler's own seed. The pair probabilities Q are those of `tfdml.importance.mixed`; they are
-    known if those of all samplers are.
+    sampler, with that sampler's own seed. The pair probabilities Q are those of `tfdml.importance.mixed_probabilities`;
+    they are known if the probabilities of all samplers are.
 
     Args:
         samplers: the samplers, all of one `batch_size` and one `pairing`.
@@ -61,9 +61,9 @@ class MixedSampler(Sampler):
         return tuple(sampler.prepare(labels) for sampler in self.samplers)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q: see `tfdml.importance.mixed`."""
+        """Q: see `tfdml.importance.mixed_probabilities`."""
         parts = [sampler.pair_probabilities(labels) for sampler in self.samplers]
-        return mixed(parts, [weight / sum(self.weights) for weight in self.weights])
+        return mixed_probabilities(parts, [weight / sum(self.weights) for weight in self.weights])
 
     def block_steps(self, table: tuple[Any, ...]) -> int:
         """The smallest of the samplers' blocks."""

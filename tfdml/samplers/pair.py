@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, p_random
+from tfdml.importance import PairProbabilities, p_random_probabilities
 from tfdml.pairs import consecutive_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
@@ -21,7 +21,7 @@ class PairSampler(Sampler):
 
     A positive pair is two examples of one class, without replacement; a negative pair is one example from each of two
     classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
-    to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random`.
+    to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random_probabilities`.
 
     Args:
         pairs_per_batch: number of pairs; a batch has twice as many rows.
@@ -78,8 +78,8 @@ class PairSampler(Sampler):
         return table._replace(ids=table.ids[kept], starts=table.starts[kept], counts=table.counts[kept])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (8): see `tfdml.importance.p_random`."""
-        return p_random(class_counts(self.prepare(labels)), positive_fraction=self.positive_fraction)
+        """Q, eq. (8): see `tfdml.importance.p_random_probabilities`."""
+        return p_random_probabilities(class_counts(self.prepare(labels)), positive_fraction=self.positive_fraction)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.importance import PairProbabilities, group
+from tfdml.importance import PairProbabilities, group_probabilities
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_counts
 from tfdml.samplers.draws import random_bits, sample_rows, shuffle
@@ -21,8 +21,9 @@ class PKSampler(ClassBalancedSampler):
     classes: if P does not divide L, the last batch of an epoch is filled with the first classes of the epoch, which
     then occur twice. This is a uniform choice, because the order is random.
 
-    A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see `tfdml.importance.group`. Unlike
-    in `GroupSampler`, the batches of an epoch share no classes, so an epoch shows every class.
+    A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see
+    `tfdml.importance.group_probabilities`. Unlike in `GroupSampler`, the batches of an epoch share no classes, so an
+    epoch shows every class.
 
     Args:
         classes_per_batch: P.
@@ -39,9 +40,11 @@ class PKSampler(ClassBalancedSampler):
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (9): see `tfdml.importance.group`."""
+        """Q, eq. (9): see `tfdml.importance.group_probabilities`."""
         counts = class_counts(self.prepare(labels))
-        return group(counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class)
+        return group_probabilities(
+            counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class
+        )
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""

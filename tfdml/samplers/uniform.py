@@ -6,7 +6,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, uniform
+from tfdml.importance import PairProbabilities, uniform_probabilities
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
@@ -17,7 +17,7 @@ class UniformSampler(Sampler):
     """Uniform batches: examples without replacement, all choices equally likely.
 
     Batches are independent. All pairs have the same probability Q, so importance weights are 1; see
-    `tfdml.importance.uniform`.
+    `tfdml.importance.uniform_probabilities`.
 
     Args:
         batch_size: rows in a batch.
@@ -39,8 +39,8 @@ class UniformSampler(Sampler):
         return table
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, the same for every pair: see `tfdml.importance.uniform`."""
-        return uniform(class_counts(self.prepare(labels)))
+        """Q, the same for every pair: see `tfdml.importance.uniform_probabilities`."""
+        return uniform_probabilities(class_counts(self.prepare(labels)))
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""

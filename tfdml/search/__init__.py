@@ -7,7 +7,7 @@ from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import HardPairs, hardest_pairs, hardest_triplets
 from tfdml.search.index.files import read_manifest
-from tfdml.search.on_disk import scan
+from tfdml.search.on_disk import search_on_disk
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.scann import Scann
 
@@ -20,7 +20,7 @@ __all__ = [
     "load",
     "near_duplicates",
     "neighbor_recall",
-    "scan",
+    "search_on_disk",
 ]
 
 

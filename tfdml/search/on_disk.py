@@ -16,7 +16,7 @@ _VECTOR_BYTES = 24  # of each number of a block: as read, in float32 and in floa
 _SCORE_BYTES = 8  # of each score of a block
 
 
-def scan(
+def search_on_disk(
     shards: Shards,
     queries: npt.ArrayLike,
     k: int,
@@ -30,7 +30,7 @@ def scan(
     The rows and scores are those of `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors`
     are all shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
 
-        found, _ = tfdml.search.scan("gallery.npy", queries, k=100)
+        found, _ = tfdml.search.search_on_disk("gallery.npy", queries, k=100)
         numbers = tfdml.metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
 
     Args:

@@ -48,7 +48,7 @@ def card(name: str, *, root: str | os.PathLike | None = None) -> Card:
     return _read(undamaged_folder_of(name, root), read_card)
 
 
-def verify(name: str, *, root: str | os.PathLike | None = None) -> tuple[str, ...]:
+def check(name: str, *, root: str | os.PathLike | None = None) -> tuple[str, ...]:
     """Files of an entry that are changed, missing or not listed in its `SHA256SUMS`.
 
     Checksums find damage. They do not say who wrote an entry.

@@ -61,7 +61,7 @@ class Listing:
         return _PAGE + table(_HEAD, [_row(card) for card in self.cards], right=5) + "\n"
 
 
-def list(root: str | os.PathLike | None = None) -> Listing:
+def list_models(root: str | os.PathLike | None = None) -> Listing:
     """Entries of a folder, or of all places. Only cards are read; `verify` compares the files with their checksums.
 
     Args:
@@ -98,9 +98,9 @@ def write_table(root: str | os.PathLike | None = None) -> Path:
         OSError: the page cannot be written.
     """
     path, first = root_of(root) / "README.md", _PAGE.splitlines()[0]
-    own = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]
-    require(own, f"{str(path)!r}, which is another page", f"the table, under the title {first!r}, or no file")
-    text = list(root_of(root)).markdown()
+    is_table = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]
+    require(is_table, f"{str(path)!r}, which is another page", f"the table, under the title {first!r}, or no file")
+    text = list_models(root_of(root)).markdown()
     with atomic_write(path) as new:
         new.write_text(text, encoding="utf-8")
     return path

@@ -21,7 +21,7 @@ def test_outlines_are_morphological_gradients(part):
 
 
 def test_no_query_is_the_outline_of_an_image_of_the_gallery(part):
-    few = part.classes(range(5))
+    few = part.select_classes(range(5))
     queries, gallery = tfdml.datasets.sketches(few)
     of_gallery = {image.tobytes() for image in tfdml.datasets.outlines(gallery.images)}
     assert len(queries) + len(gallery) == len(few)
@@ -32,4 +32,4 @@ def test_no_query_is_the_outline_of_an_image_of_the_gallery(part):
 def test_sketches_have_the_protocol_of_their_part_and_their_own_words(part):
     queries, gallery = tfdml.datasets.sketches(part)
     assert queries.protocol == gallery.protocol == f"{part.protocol}/outlines-against-other-designs"
-    assert tfdml.datasets.sketches(part.classes(range(2)))[0].protocol is None
+    assert tfdml.datasets.sketches(part.select_classes(range(2)))[0].protocol is None

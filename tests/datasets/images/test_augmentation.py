@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.datasets import RandomCrop, RandomResizedCrop, chain
+from tfdml.datasets import RandomCrop, RandomResizedCrop, compose
 
 SEEDS = tf.random.stateless_uniform((4000, 2), (1, 2), None, None, tf.int64)
 
@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_crop_of_a_known_shape(augment):
 
 def test_crops_can_be_chained():
     image = np.random.default_rng(1).integers(0, 256, (20, 30, 3), np.uint8)
-    found = chain(RandomCrop(12, mirror=False), RandomResizedCrop(6))(image, SEEDS[0])
+    found = compose(RandomCrop(12, mirror=False), RandomResizedCrop(6))(image, SEEDS[0])
     first, second = (tf.random.fold_in(SEEDS[0], tf.constant(k, tf.int64)) for k in range(2))
     np.testing.assert_array_equal(found, RandomResizedCrop(6)(RandomCrop(12, mirror=False)(image, first), second))
 

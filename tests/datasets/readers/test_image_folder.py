@@ -217,7 +217,7 @@ def test_names_that_are_not_utf8_are_listed_and_counted_in_one_warning(root):
     assert [name for name, why in photos.skipped if why == reason] == listed
     assert photos.describe().skipped[reason] == 3
     str(photos.describe()).encode()
-    assert not photos.take([0]).verify().problems
+    assert not photos.take([0]).check_files().problems
     photos.fingerprint()
 
 

@@ -39,7 +39,7 @@ def test_the_metrics_are_those_of_retrieval_with_their_bootstrap_intervals():
     assert list(found.metrics) == ["recall@1", "recall@5", "precision@1", "r_precision", "map@r", "mrr"]
     for name, (value, low, high) in found.metrics.items():
         assert value == pytest.approx(means[name], abs=1e-12)
-        assert (low, high) == tfdml.metrics.bootstrap(values[name], labels)
+        assert (low, high) == tfdml.metrics.bootstrap_interval(values[name], labels)
     assert (found.queries, found.skipped, found.items, found.classes) == (120, 0, 120, 12)
     at_five = found.recall.y[np.flatnonzero(found.recall.x == 5)]
     assert at_five == pytest.approx(means["recall@5"])

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdml.metrics import Comparison, bootstrap, holm, paired_comparison, per_class, retrieval, seed_interval
+from tfdml.metrics import (
+    Comparison,
+    bootstrap_interval,
+    holm_correction,
+    paired_comparison,
+    per_class,
+    retrieval,
+    seed_interval,
+)
 
 
 def simulated(rng, classes=60, difference=0.0):
@@ -66,13 +74,13 @@ def test_the_interval_is_the_bootstrap_of_the_differences():
     a, b, labels = simulated(np.random.default_rng(3))
     for options in ({}, {"average": "macro", "confidence": 0.8, "samples": 500, "seed": 4}):
         found = paired_comparison(a, b, labels, **options)
-        assert (found.low, found.high) == bootstrap(a - b, labels, **{"samples": 10_000, **options})
+        assert (found.low, found.high) == bootstrap_interval(a - b, labels, **{"samples": 10_000, **options})
     assert found.difference == pytest.approx(np.mean([(a - b)[labels == c].mean() for c in range(60)]))
 
 
 def test_the_same_queries_tell_more_than_two_intervals():
     a, b, labels = simulated(np.random.default_rng(4), difference=0.05)
-    found, apart = paired_comparison(a, b, labels), [bootstrap(values, labels) for values in (a, b)]
+    found, apart = paired_comparison(a, b, labels), [bootstrap_interval(values, labels) for values in (a, b)]
     assert found.low > 0
     assert found.p < 0.01
     assert apart[0][0] < apart[1][1]  # The two intervals overlap.
@@ -107,7 +115,7 @@ def test_a_comparison_that_many_others_stand_beside_claims_less():
     of = {"names": ("A", "B"), "difference": 0.016, "confidence": 0.95, "queries": 600, "classes": 100}
     alone = Comparison(low=0.012, high=0.02, p=0.03, **of)
     assert "A is better than B by 1.2 to 2.0 points (95% interval, p = 0.03," in str(alone)
-    (adjusted, _) = holm([alone.p, 0.4])
+    (adjusted, _) = holm_correction([alone.p, 0.4])
     assert "cannot be told apart: A - B is 1.2 to 2.0 points (95% interval, p = 0.06," in str(
         replace(alone, p=adjusted)
     )
@@ -184,10 +192,10 @@ def test_wrong_seeds_are_refused_with_advice(values, options, message):
 
 def test_holms_correction_by_hand():
     # In ascending order 0.01 x 4, 0.02 x 3, 0.03 x 2 and 0.5 x 1; the third is raised to the second's 0.06.
-    np.testing.assert_allclose(holm([0.03, 0.01, 0.5, 0.02]), [0.06, 0.04, 0.5, 0.06])
-    np.testing.assert_allclose(holm([0.9, 0.6]), [1, 1])
-    assert holm([0.2]) == [0.2]
-    assert holm([]).shape == (0,)
+    np.testing.assert_allclose(holm_correction([0.03, 0.01, 0.5, 0.02]), [0.06, 0.04, 0.5, 0.06])
+    np.testing.assert_allclose(holm_correction([0.9, 0.6]), [1, 1])
+    assert holm_correction([0.2]) == [0.2]
+    assert holm_correction([]).shape == (0,)
 
 
 def test_holms_correction_rejects_what_the_stepwise_procedure_rejects():
@@ -198,13 +206,13 @@ def test_holms_correction_rejects_what_the_stepwise_procedure_rejects():
             if p[j] > 0.05 / (6 - i):
                 break
             rejected.add(j)
-        assert set(np.flatnonzero(holm(p) <= 0.05)) == rejected
+        assert set(np.flatnonzero(holm_correction(p) <= 0.05)) == rejected
 
 
 @pytest.mark.parametrize("p", [[0.5, 1.1], [-0.1], [np.nan], [[0.5]], 0.5])
 def test_wrong_p_values_are_refused(p):
     with pytest.raises(ValueError, match="numbers from 0 to 1"):
-        holm(p)
+        holm_correction(p)
 
 
 # Classes.

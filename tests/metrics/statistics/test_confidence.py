@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from tfdml.metrics import bootstrap
+from tfdml.metrics import bootstrap_interval
 
 
 def test_equal_values_have_an_interval_of_no_width():
-    assert bootstrap([0.25] * 6, [0, 0, 1, 1, 2, 2]) == (0.25, 0.25)
+    assert bootstrap_interval([0.25] * 6, [0, 0, 1, 1, 2, 2]) == (0.25, 0.25)
 
 
 def test_two_classes_give_their_own_means_as_bounds():
     # Each sample draws class 0 twice, class 1 twice, or both: means 0, 1, 0.5.
-    assert bootstrap([0, 0, 1, 1], [5, 5, 9, 9]) == (0, 1)
+    assert bootstrap_interval([0, 0, 1, 1], [5, 5, 9, 9]) == (0, 1)
 
 
 def test_interval_of_a_mean_has_the_width_that_theory_gives():
     rng = np.random.default_rng(0)
     values = rng.normal(size=2000)
-    low, high = bootstrap(values, np.arange(2000), samples=4000)
+    low, high = bootstrap_interval(values, np.arange(2000), samples=4000)
     np.testing.assert_allclose((low + high) / 2, values.mean(), atol=0.005)
     np.testing.assert_allclose(high - low, 2 * 1.96 * values.std() / 2000**0.5, rtol=0.05)
 
@@ -26,20 +26,23 @@ def test_interval_of_a_mean_has_the_width_that_theory_gives():
 def test_classes_that_move_together_widen_the_interval():
     rng = np.random.default_rng(0)
     values = np.repeat(rng.normal(size=100), 10)
-    together, apart = bootstrap(values, np.repeat(np.arange(100), 10)), bootstrap(values, np.arange(1000))
+    together, apart = (
+        bootstrap_interval(values, np.repeat(np.arange(100), 10)),
+        bootstrap_interval(values, np.arange(1000)),
+    )
     assert together[1] - together[0] > 2.5 * (apart[1] - apart[0])
 
 
 def test_skipped_queries_are_left_out_and_classes_can_weigh_the_same():
     values, labels = np.array([1, np.nan, 0, 0, 0, np.nan]), np.array([0, 0, 1, 1, 1, 2])
-    assert bootstrap(values, labels, confidence=1e-9) == (0.25, 0.25)
-    assert bootstrap(values, labels, confidence=1e-9, average="macro") == (0.5, 0.5)
+    assert bootstrap_interval(values, labels, confidence=1e-9) == (0.25, 0.25)
+    assert bootstrap_interval(values, labels, confidence=1e-9, average="macro") == (0.5, 0.5)
 
 
 def test_the_seed_decides():
     values, labels = np.random.default_rng(0).normal(size=50), np.arange(50)
-    assert bootstrap(values, labels, seed=1) == bootstrap(values, labels, seed=1)
-    assert bootstrap(values, labels, seed=1) != bootstrap(values, labels, seed=2)
+    assert bootstrap_interval(values, labels, seed=1) == bootstrap_interval(values, labels, seed=1)
+    assert bootstrap_interval(values, labels, seed=1) != bootstrap_interval(values, labels, seed=2)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +59,4 @@ def test_the_seed_decides():
 )
 def test_wrong_input_is_refused_with_advice(values, labels, options, message):
     with pytest.raises(ValueError, match=message):
-        bootstrap(values, labels, **options)
+        bootstrap_interval(values, labels, **options)

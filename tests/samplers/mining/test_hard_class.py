@@ -220,7 +220,7 @@ def test_importance_has_no_closed_form_and_is_estimated_for_centers_that_stay():
     message = "Received HardClassSampler, whose pair probabilities have no closed form. Estimate them"
     with pytest.raises(ValueError, match=message):
         sampler.importance(LABELS)
-    q = importance.simulated(sampler, LABELS, batches=4_000)
+    q = importance.simulated_probabilities(sampler, LABELS, batches=4_000)
     assert q.of(LABELS).sum() == pytest.approx(1)
     values = np.random.default_rng(1).uniform(size=(len(LABELS), len(LABELS)))
     rows = next(iter(sampler.index_batches(LABELS, start=4_000).batch(4_000))).numpy()
@@ -234,7 +234,9 @@ def test_importance_has_no_closed_form_and_is_estimated_for_centers_that_stay():
 
 def test_importance_of_pairs_that_never_come_is_an_error():
     with pytest.raises(ValueError, match="batches without a pair of class 0 with class 2"):
-        importance.simulated(make(centers_at(LINE), classes_per_batch=2, candidates=6), LABELS, batches=500)
+        importance.simulated_probabilities(
+            make(centers_at(LINE), classes_per_batch=2, candidates=6), LABELS, batches=500
+        )
 
 
 def test_centers_are_kept_in_a_checkpoint(tmp_path):

@@ -119,7 +119,7 @@ class RandomResizedCrop:
         return tf.cast(tf.maximum(tf.round(sides), 1.0), tf.int32)
 
 
-def chain(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
+def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """One augmentation after another, each with its own seed, `tf.random.fold_in(seed, place)`.
 
     Args:

@@ -143,7 +143,7 @@ def _parts(whole, rows, splits, found):
     received = f"splits={splits!r} and no row of {', '.join(empty)} that can be used"
     require(not empty, received, f"values of the column, which has {', '.join(sorted(set(found.values())))}")
     parts = [whole.take(split_of == name) for name in splits]
-    parts = [part.classes(np.unique(part.labels)) for part in parts]
+    parts = [part.select_classes(np.unique(part.labels)) for part in parts]
     return with_shared_names(parts, key=_order(whole.class_names))
 
 

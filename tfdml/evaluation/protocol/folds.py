@@ -39,4 +39,4 @@ def class_folds(data: Any, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any,
 
 
 def _parts(data, held_out, names):
-    return data.classes([name for name in names if name not in held_out]), data.classes(list(held_out))
+    return data.select_classes([name for name in names if name not in held_out]), data.select_classes(list(held_out))

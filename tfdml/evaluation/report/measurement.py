@@ -109,7 +109,7 @@ def values_per_query(queries, items, k, *, metric="cosine"):
 
 def measured(values, labels, seed):
     """The mean of values per query, NaN left out, as a `Measured`."""
-    return Measured(float(np.nanmean(values)), *metrics.bootstrap(values, labels, seed=seed))
+    return Measured(float(np.nanmean(values)), *metrics.bootstrap_interval(values, labels, seed=seed))
 
 
 def _protocol(queries, items):

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias, Unpack
+from typing import Any, NamedTuple, Self, TypeAlias, Unpack
 
 import numpy as np
 from keras import ops
 from numpy.typing import ArrayLike
 
 from tfdml._core.checks import require
-from tfdml._core.serialization import serializable
+from tfdml._core.serialization import renamed, serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxies import ProxyLoss, by_class, over_classes
 from tfdml.losses.pairwise.softmax import positives_among_negatives
@@ -99,15 +99,15 @@ def _cosine_after_margin(cosines, margin):
     return ops.where(cosines >= -cos_margin, shifted, cosines - margin * sin_margin)
 
 
-def sub_center_arcface(pairs: Pairs, *, centers: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
+def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
     """Sub-center ArcFace loss, one value per anchor: the ArcFace loss on the nearest of several centers of each class.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
     Args:
-        pairs: `Pairs` of A anchors and the references of C classes, `centers` rows for each class, one class after the
-            other; t_ack is the angle to center k of class c, and f that of `arcface`.
-        centers: number of references for each class.
+        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows for each class, one class
+            after the other; t_ack is the angle to center k of class c, and f that of `arcface`.
+        per_class: number of references for each class.
         margin: as in `arcface`.
         scale: sharpness of the softmax.
 
@@ -115,14 +115,15 @@ def sub_center_arcface(pairs: Pairs, *, centers: int = 3, margin: Margin = 0.5, 
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Raises:
-        ValueError: anchors that do not share references, or a number of references that is not a multiple of `centers`.
+        ValueError: anchors that do not share references, or a number of references that `per_class` does not
+            divide.
 
     Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
     Faces, ECCV 2020.
     """
     require_shared_references(pairs, "the sub-center ArcFace loss")
-    s = ops.max(by_class(cosine(pairs), centers), axis=-1)
-    return _softmax_after_margin(s, over_classes(pairs, centers), margin, scale)
+    s = ops.max(by_class(cosine(pairs), per_class), axis=-1)
+    return _softmax_after_margin(s, over_classes(pairs, per_class), margin, scale)
 
 
 def magface(
@@ -209,7 +210,7 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
     Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
     psi with the cosine during training, and has no scale.
     """
-    s, size = cosine(pairs), _norms(pairs.anchors, pairs)[:, None] * _norms(pairs.others, pairs)
+    s, size = cosine(pairs), _norms(pairs.anchors, pairs)[:, None] * _norms(pairs.reference_embeddings, pairs)
     logits = scale * size * ops.where(pairs.positive > 0, _psi(s, margin), s)
     return positives_among_negatives(logits, pairs)
 
@@ -361,12 +362,12 @@ class SubCenterArcFaceLoss(ProxyLoss):
 
     Example:
 
-        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, centers=3)  # trained with an EmbeddingModel
+        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # trained with an EmbeddingModel
         noisy = loss.outliers(train.labels, embeddings).rows
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.
-        centers: number of proxies for each class, 1 or more.
+        per_class: number of proxies for each class, 1 or more.
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
@@ -376,16 +377,23 @@ class SubCenterArcFaceLoss(ProxyLoss):
         self,
         *,
         classes: int | ArrayLike | None = None,
-        centers: int = 3,
+        per_class: int = 3,
         margin: Margin = 0.5,
         scale: float = 64.0,
         **options: Unpack[PairOptions],
     ) -> None:
-        require(int(centers) == centers >= 1, f"centers={centers}", "the number of proxies per class, 1 or more")
+        require(
+            int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class, 1 or more"
+        )
         _require_angle(margin)
         require(scale > 0, f"scale={scale}", "a number above 0")
-        settings = {"centers": centers, "margin": margin, "scale": scale}
-        super().__init__(sub_center_arcface, classes=classes, per_class=centers, **settings, **options)
+        settings = {"per_class": per_class, "margin": margin, "scale": scale}
+        super().__init__(sub_center_arcface, classes=classes, proxies_per_class=per_class, **settings, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config(renamed(config, centers="per_class"))
 
     def outliers(self, labels: ArrayLike, embeddings: ArrayLike, *, angle_degrees: float = 75.0) -> Outliers:
         """Examples that are probably labeled wrong: those far from the dominant center of their class.
@@ -406,7 +414,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
         """
         require(self.proxies.built, "a loss without proxies yet", "a trained one: compile an EmbeddingModel with it")
         labels, x = np.asarray(labels).reshape(-1), np.asarray(embeddings, "float32")
-        classes, centers = self.proxies.classes, self.settings["centers"]
+        classes, centers = self.proxies.classes, self.settings["per_class"]
         inside = bool(np.isin(labels, self.proxies.ids).all())
         require(inside, "labels outside the classes of the proxies", f"one of the ids of {classes} classes")
         places = np.searchsorted(self.proxies.ids, labels)
@@ -458,7 +466,7 @@ class MagFaceLoss(ProxyLoss):
         require(regularization >= 0, f"regularization={regularization}", "0 or more")
         require(scale > 0, f"scale={scale}", "a number above 0")
         settings = {"norms": list(norms), "margins": list(margins), "regularization": regularization, "scale": scale}
-        super().__init__(magface, classes=classes, per_class=per_class, **settings, **options)
+        super().__init__(magface, classes=classes, proxies_per_class=per_class, **settings, **options)
 
 
 @serializable
@@ -489,4 +497,4 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
         require(int(margin) == margin >= 1, f"margin={margin}", "a whole number, 1 or more")
         require(scale > 0, f"scale={scale}", "a number above 0")
         settings = {"margin": int(margin), "scale": scale}
-        super().__init__(large_margin_softmax, classes=classes, per_class=per_class, **settings, **options)
+        super().__init__(large_margin_softmax, classes=classes, proxies_per_class=per_class, **settings, **options)

@@ -49,7 +49,7 @@ def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_
 
 def _walks(pairs, alpha):
     """The similarities F of all anchors and references, `(A + R, A + R)`."""
-    nodes = ops.concatenate([pairs.anchors, pairs.others], axis=0)
+    nodes = ops.concatenate([pairs.anchors, pairs.reference_embeddings], axis=0)
     itself = ops.eye(ops.shape(nodes)[0], dtype=nodes.dtype)
     s = cosine(pairs._replace(anchors=nodes, references=None))
     s = (1.0 - itself) * ops.exp(ops.relu(s) / _TEMPERATURE)
@@ -98,4 +98,4 @@ class ManifoldLoss(ProxyLoss):
         require(margin >= 0, f"margin={margin}", "0 or more")
         require(context_weight >= 0, f"context_weight={context_weight}", "0 or more")
         settings = {"alpha": alpha, "margin": margin, "context_weight": context_weight}
-        super().__init__(manifold, classes=classes, per_class=per_class, **settings, **options)
+        super().__init__(manifold, classes=classes, proxies_per_class=per_class, **settings, **options)

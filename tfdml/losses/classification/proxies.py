@@ -1,14 +1,14 @@
 """Losses over proxies: references of the classes that are learned with the network."""
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 from keras import ops
 from numpy.typing import ArrayLike
 
 from tfdml._core.checks import require
-from tfdml._core.serialization import serializable
+from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.pairwise.contrastive import cosine_regression_pair_losses
@@ -87,7 +87,7 @@ def _mean_where(chosen, values):
 def soft_triple(
     pairs: Pairs,
     *,
-    centers: int = 10,
+    per_class: int = 10,
     margin: float = 0.01,
     scale: float = 20.0,
     temperature: float = 0.1,
@@ -99,9 +99,9 @@ def soft_triple(
     S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
 
     Args:
-        pairs: `Pairs` of A anchors and the references of C classes, `centers` rows w_ck for each class c, one class
+        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows w_ck for each class c, one class
             after the other; s is the cosine similarity.
-        centers: number of references for each class, K.
+        per_class: number of references for each class, K.
         margin: difference of similarities that a positive class must have over the negatives.
         scale: sharpness of the softmax over classes.
         temperature: gamma of the softmax over the centers of a class; small values take the nearest center.
@@ -112,30 +112,33 @@ def soft_triple(
         `(A,)`. An anchor without a positive or without a negative gives nu R, which is 0 for one center.
 
     Raises:
-        ValueError: anchors that do not share references, or a number of references that is not a multiple of `centers`.
+        ValueError: anchors that do not share references, or a number of references that `per_class` does not
+            divide.
 
     Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
     """
     require_shared_references(pairs, "the SoftTriple loss")
-    relaxed, classes = _soft_maximum(by_class(cosine(pairs), centers), temperature), over_classes(pairs, centers)
+    relaxed, classes = _soft_maximum(by_class(cosine(pairs), per_class), temperature), over_classes(pairs, per_class)
     values = positives_among_negatives(relaxed, classes, scale=scale, change=lambda s: s - margin)
-    return values if centers == 1 else values + nu * _spread(normalized(pairs).others, centers)
+    return values if per_class == 1 else values + nu * _spread(normalized(pairs).reference_embeddings, per_class)
 
 
-def by_class(matrix: Tensor, centers: int) -> Tensor:
-    """The columns of each class: `(A, R)` as `(A, C, centers)`."""
+def by_class(matrix: Tensor, per_class: int) -> Tensor:
+    """The columns of each class: `(A, R)` as `(A, C, per_class)`."""
     references = matrix.shape[1]
     require(
-        references is None or references % centers == 0,
-        f"{references} references with centers={centers}",
-        "a multiple of centers: the references of a class stand side by side",
+        references is None or references % per_class == 0,
+        f"{references} references with per_class={per_class}",
+        "a multiple of per_class: the references of a class are adjacent",
     )
-    return ops.reshape(matrix, (ops.shape(matrix)[0], -1, centers))
+    return ops.reshape(matrix, (ops.shape(matrix)[0], -1, per_class))
 
 
-def over_classes(pairs: Pairs, centers: int) -> Pairs:
+def over_classes(pairs: Pairs, per_class: int) -> Pairs:
     """The weights of anchors and classes, `(A, C)`: the largest weight of the centers of each class."""
-    positive, negative = (ops.max(by_class(part, centers), axis=-1) for part in (pairs.positive, pairs.negative))
+    positive, negative = (
+        ops.max(by_class(weights, per_class), axis=-1) for weights in (pairs.positive, pairs.negative)
+    )
     return pairs._replace(positive=positive, negative=negative)
 
 
@@ -173,7 +176,7 @@ def p2s_grad(pairs: Pairs) -> Tensor:
     return ops.sum((pairs.positive + pairs.negative) * cosine_regression_pair_losses(pairs), axis=1)
 
 
-def center_loss(pairs: Pairs) -> Tensor:
+def center(pairs: Pairs) -> Tensor:
     """Center loss, one value per anchor: half the squared distance to the center of its class.
 
     mean_p |a - p|^2 / 2
@@ -196,7 +199,8 @@ class ProxyLoss(PairLoss):
 
     Args:
         function: computes the values.
-        classes, per_class: as in `tfdml.layers.Proxies`; None for a loss with another `pairing`.
+        classes: as in `tfdml.layers.Proxies`; None for a loss with another `pairing`.
+        proxies_per_class: `per_class` of `tfdml.layers.Proxies`.
         **options: settings of the function and options of `PairLoss`.
     """
 
@@ -205,7 +209,7 @@ class ProxyLoss(PairLoss):
         function: Callable[..., Tensor],
         *,
         classes: int | ArrayLike | None = None,
-        per_class: int = 1,
+        proxies_per_class: int = 1,
         **options: Any,
     ) -> None:
         require(
@@ -214,7 +218,7 @@ class ProxyLoss(PairLoss):
             "one of them: classes=, the number of classes or their ids, or pairing=",
         )
         if classes is not None:
-            options["pairing"] = Proxies(classes, per_class=per_class)
+            options["pairing"] = Proxies(classes, per_class=proxies_per_class)
         super().__init__(function, **options)
 
     @property
@@ -292,7 +296,9 @@ class ProxyAnchorLoss(ProxyLoss):
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
         require(alpha > 0, f"alpha={alpha}", "a number above 0")
-        super().__init__(proxy_anchor, classes=classes, per_class=per_class, margin=margin, alpha=alpha, **options)
+        super().__init__(
+            proxy_anchor, classes=classes, proxies_per_class=per_class, margin=margin, alpha=alpha, **options
+        )
 
 
 @serializable
@@ -301,11 +307,11 @@ class SoftTripleLoss(ProxyLoss):
 
     Example:
 
-        loss = tfdml.losses.SoftTripleLoss(classes=98, centers=10)  # trained with an EmbeddingModel
+        loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # trained with an EmbeddingModel
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.
-        centers: number of proxies for each class, 1 or more.
+        per_class: number of proxies for each class, 1 or more.
         margin: difference of similarities, 0 or more.
         scale: sharpness of the softmax over classes, above 0.
         temperature: of the softmax over the centers of a class, above 0.
@@ -317,20 +323,27 @@ class SoftTripleLoss(ProxyLoss):
         self,
         *,
         classes: int | ArrayLike | None = None,
-        centers: int = 10,
+        per_class: int = 10,
         margin: float = 0.01,
         scale: float = 20.0,
         temperature: float = 0.1,
         nu: float = 0.2,
         **options: Unpack[PairOptions],
     ) -> None:
-        require(int(centers) == centers >= 1, f"centers={centers}", "the number of proxies per class, 1 or more")
+        require(
+            int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class, 1 or more"
+        )
         require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
         require(scale > 0, f"scale={scale}", "a number above 0")
         require(temperature > 0, f"temperature={temperature}", "a number above 0")
         require(nu >= 0, f"nu={nu}", "0 or more")
-        settings = {"centers": centers, "margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
-        super().__init__(soft_triple, classes=classes, per_class=centers, **settings, **options)
+        settings = {"per_class": per_class, "margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
+        super().__init__(soft_triple, classes=classes, proxies_per_class=per_class, **settings, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config(renamed(config, centers="per_class"))
 
 
 @serializable
@@ -350,7 +363,7 @@ class P2SGradLoss(ProxyLoss):
     def __init__(
         self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
     ) -> None:
-        super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)
+        super().__init__(p2s_grad, classes=classes, proxies_per_class=per_class, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, which makes it a base of `RobustLoss`."""
@@ -359,7 +372,7 @@ class P2SGradLoss(ProxyLoss):
 
 @serializable
 class CenterLoss(ProxyLoss):
-    """Center loss: see `tfdml.losses.center_loss` for the formula and its source.
+    """Center loss: see `tfdml.losses.center` for the formula and its source.
 
     Example:
 
@@ -374,4 +387,4 @@ class CenterLoss(ProxyLoss):
     def __init__(
         self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
     ) -> None:
-        super().__init__(center_loss, classes=classes, per_class=per_class, **options)
+        super().__init__(center, classes=classes, proxies_per_class=per_class, **options)

@@ -38,7 +38,7 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
     paper holds constant.
     """
     require_shared_references(pairs, "the coupled clusters loss")
-    anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.others))
+    anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.reference_embeddings))
     members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
     centers = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
     to_references = squared(pairs._replace(anchors=centers, references=references))

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 import keras
 from keras import ops
 from numpy.typing import ArrayLike
 
 from tfdml._core.checks import require
-from tfdml._core.serialization import Settings, serializable
+from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs
 from tfdml.pairs import Pairs, cosine, distance_function
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.class_values import known_counts, look_up
+from tfdml.pairs.class_values import look_up, positive_counts
 
 
 def contrastive(
@@ -57,8 +57,8 @@ def contrastive_pair_losses(
 def weighted_contrastive(
     pairs: Pairs,
     *,
-    g: Callable[[Tensor], Tensor],
-    h: Callable[[Tensor], Tensor],
+    positive_cost: Callable[[Tensor], Tensor],
+    negative_cost: Callable[[Tensor], Tensor],
     eta: float | Callable[[Pairs], Tensor] = 1.0,
     distance: Distance = "euclidean",
 ) -> Tensor:
@@ -68,8 +68,8 @@ def weighted_contrastive(
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are.
-        g: increasing function of an array of distances, the loss of a positive pair.
-        h: decreasing function of an array of distances, the loss of a negative pair.
+        positive_cost: g, an increasing function of an array of distances, the loss of a positive pair.
+        negative_cost: h, a decreasing function of an array of distances, the loss of a negative pair.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
@@ -78,14 +78,15 @@ def weighted_contrastive(
 
     Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
     """
-    return mean_over_pairs(weighted_pair_losses(pairs, g=g, h=h, eta=eta, distance=distance), pairs)
+    costs = {"positive_cost": positive_cost, "negative_cost": negative_cost}
+    return mean_over_pairs(weighted_pair_losses(pairs, **costs, eta=eta, distance=distance), pairs)
 
 
 def weighted_pair_losses(
     pairs: Pairs,
     *,
-    g: Callable[[Tensor], Tensor],
-    h: Callable[[Tensor], Tensor],
+    positive_cost: Callable[[Tensor], Tensor],
+    negative_cost: Callable[[Tensor], Tensor],
     eta: float | Callable[[Pairs], Tensor],
     distance: Distance,
 ) -> Tensor:
@@ -95,7 +96,7 @@ def weighted_pair_losses(
     """
     d = distance_function(distance)(pairs)
     weight = eta(pairs) if callable(eta) else eta
-    return ops.where(pairs.positive > 0, g(d), weight * h(d))
+    return ops.where(pairs.positive > 0, positive_cost(d), weight * negative_cost(d))
 
 
 def balanced_contrastive(
@@ -150,13 +151,14 @@ def balanced_pair_losses(
     distance: Distance,
 ) -> Tensor:
     """The loss of each pair in `balanced_contrastive`, `(A, R)`. The loss of a negative includes its weight eta."""
-    ids, counts = known_counts(class_counts)
+    ids, counts = positive_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
     anchor_counts, reference_counts = (
         look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
     )
     eta = negatives_per_positive / max(len(ids) - 1, 1) * (anchor_counts[:, None] - 1.0) / reference_counts
-    return weighted_pair_losses(pairs, g=square, h=HingeSquared(margin), eta=lambda _: eta, distance=distance)
+    costs = {"positive_cost": square, "negative_cost": HingeSquared(margin)}
+    return weighted_pair_losses(pairs, **costs, eta=lambda _: eta, distance=distance)
 
 
 def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
@@ -277,12 +279,12 @@ class WeightedContrastiveLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.WeightedContrastiveLoss(h=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
+        loss = tfdml.losses.WeightedContrastiveLoss(negative_cost=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
 
     Args:
-        g: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
-        h: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by default.
-            Your own functions are saved with the loss if they are registered with Keras.
+        positive_cost: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
+        negative_cost: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by
+            default. Your own functions are saved with the loss if they are registered with Keras.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
@@ -291,21 +293,27 @@ class WeightedContrastiveLoss(PairLoss):
     def __init__(
         self,
         *,
-        g: Callable[[Tensor], Tensor] = square,
-        h: Callable[[Tensor], Tensor] = _HINGE,
+        positive_cost: Callable[[Tensor], Tensor] = square,
+        negative_cost: Callable[[Tensor], Tensor] = _HINGE,
         eta: float | Callable[[Pairs], Tensor] = 1.0,
         distance: Distance = "euclidean",
         **options: Unpack[PairOptions],
     ) -> None:
-        for option, value in {"g": g, "h": h}.items():
+        costs = {"positive_cost": positive_cost, "negative_cost": negative_cost}
+        for option, value in costs.items():
             require(callable(value), f"{option}={value!r}", "a function of distances")
         require(callable(eta) or eta >= 0, f"eta={eta}", "a number of 0 or more, or a function of Pairs")
         distance_function(distance)
-        super().__init__(weighted_contrastive, g=g, h=h, eta=eta, distance=distance, **options)
+        super().__init__(weighted_contrastive, **costs, eta=eta, distance=distance, **options)
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
         return weighted_pair_losses(pairs, **self.settings)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config(renamed(config, g="positive_cost", h="negative_cost"))
 
 
 @serializable
@@ -334,7 +342,7 @@ class BalancedContrastiveLoss(PairLoss):
         distance: Distance = "euclidean",
         **options: Unpack[PairOptions],
     ) -> None:
-        ids, counts = known_counts(class_counts)
+        ids, counts = positive_counts(class_counts)
         require(len(ids) > 0, f"class_counts={class_counts!r}", "a count above 0 for each class")
         require(negatives_per_positive > 0, f"negatives_per_positive={negatives_per_positive}", "a number above 0")
         require(margin > 0, f"margin={margin}", "a distance above 0")

@@ -14,7 +14,7 @@ from tfdml.pairs import Pairs, distance_function, normalized
 from tfdml.pairs.base import Distance, Tensor
 
 
-def margin_loss(
+def margin(
     pairs: Pairs,
     *,
     margin: float = 0.2,
@@ -55,10 +55,13 @@ def margin_loss(
     return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
 
 
+_margin = margin  # where an argument has the same name
+
+
 def margin_pair_losses(
     pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
 ) -> Tensor:
-    """The loss of each pair in `margin_loss`, `(A, R)`, as a positive or a negative pair."""
+    """The loss of each pair in `margin`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(normalized(pairs))
     beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
     return ops.maximum(margin + ops.where(pairs.positive > 0, d - beta, beta - d), 0.0)
@@ -71,11 +74,11 @@ def _boundaries(boundary, pairs):
 
 @serializable
 class MarginLoss(PairLoss):
-    """Margin loss: see `tfdml.losses.margin_loss` for the formula and its source.
+    """Margin loss: see `tfdml.losses.margin` for the formula and its source.
 
     Example:
 
-        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.losses.Boundaries(class_ids=train_labels))
+        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.layers.Boundaries(class_ids=train_labels))
 
     Args:
         margin: how far each pair must be from the boundary, 0 or more.
@@ -100,14 +103,14 @@ class MarginLoss(PairLoss):
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         if not callable(boundary):
             require(0 <= boundary <= 2, f"boundary={boundary}", "a distance in [0, 2], or Boundaries that are learned")
-            require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.losses.Boundaries(...)")
+            require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.layers.Boundaries(...)")
         require(nu >= 0, f"nu={nu}", "0 or more")
         require_normalize(normalize)
         distance_function(distance)
         if getattr(boundary, "examples", 0):
             options["match"] = options.get("match") or same_class
         super().__init__(
-            margin_loss, margin=margin, boundary=boundary, nu=nu, distance=distance, normalize=normalize, **options
+            _margin, margin=margin, boundary=boundary, nu=nu, distance=distance, normalize=normalize, **options
         )
 
     def pair_losses(self, pairs: Pairs) -> Tensor:

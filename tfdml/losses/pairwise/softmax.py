@@ -34,7 +34,7 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
     values = positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:
         return values
-    both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.others))
+    both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.reference_embeddings))
     anchor_norms, reference_norms = (ops.sum(ops.square(x), axis=-1) for x in both)
     return values + l2 * (anchor_norms + ops.mean(reference_norms)) / 2
 

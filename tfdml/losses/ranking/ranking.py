@@ -51,21 +51,25 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     return ops.where(positives > 0, 1.0 - precision, 0.0)
 
 
-def pnp(pairs: Pairs, *, variant: str = "O", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0) -> Tensor:
+def pnp(
+    pairs: Pairs, *, variant: str = "original", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0
+) -> Tensor:
     """Loss of the negatives before a positive (PNP), one value per anchor: they alone lower average precision.
 
     mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))
 
-    R_p is the number of negatives that are more similar to the anchor than p. f is R for variant "O"; it grows more
-    slowly with R for "Ds", log(1 + R), and "Dq", 1 - (1 + R)^-alpha, which leave outliers alone; and faster for "Iu",
-    (1 + R) log(1 + R), and "Ib", (b R - log(1 + b R)) / b^2, which pull the farthest positives most.
+    R_p is the number of negatives that are more similar to the anchor than p. f is, with the
+    paper's letters in brackets, R for "original" (O). It grows more slowly with R, which leaves outliers alone, for
+    "decreasing_log" (Ds), log(1 + R), and "decreasing_power" (Dq), 1 - (1 + R)^-alpha. It grows faster, which pulls the
+    farthest positives most, for "increasing_unbounded" (Iu), (1 + R) log(1 + R), and "increasing_bounded" (Ib),
+    (b R - log(1 + b R)) / b^2.
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        variant: "O", "Ds", "Dq", "Iu" or "Ib".
+        variant: name of f, as above.
         temperature: temperature of the sigmoid that replaces the step function.
-        alpha: exponent of "Dq".
-        b: factor of "Ib".
+        alpha: exponent of "decreasing_power".
+        b: factor of "increasing_bounded".
 
     Returns:
         `(A,)`. An anchor without positives or without negatives gives 0.
@@ -90,14 +94,24 @@ def pnp(pairs: Pairs, *, variant: str = "O", temperature: float = 0.01, alpha: f
     return with_gradient(sums, gradient, s) / ops.maximum(count(pairs.positive), 1.0)
 
 
+# Names in the paper and in files of earlier versions.
+_VARIANTS = {
+    "O": "original",
+    "Ds": "decreasing_log",
+    "Dq": "decreasing_power",
+    "Iu": "increasing_unbounded",
+    "Ib": "increasing_bounded",
+}
+
+
 def _penalties(alpha, b):
     """Functions of the number of negatives before a positive that return a penalty and its derivative, by variant."""
     return {
-        "O": lambda r: (r, ops.ones_like(r)),
-        "Ds": lambda r: (ops.log1p(r), 1.0 / (1.0 + r)),
-        "Dq": lambda r: (1.0 - ops.power(1.0 + r, -alpha), alpha * ops.power(1.0 + r, -alpha - 1.0)),
-        "Iu": lambda r: ((1.0 + r) * ops.log1p(r), 1.0 + ops.log1p(r)),
-        "Ib": lambda r: ((b * r - ops.log1p(b * r)) / b**2, r / (1.0 + b * r)),
+        "original": lambda r: (r, ops.ones_like(r)),
+        "decreasing_log": lambda r: (ops.log1p(r), 1.0 / (1.0 + r)),
+        "decreasing_power": lambda r: (1.0 - ops.power(1.0 + r, -alpha), alpha * ops.power(1.0 + r, -alpha - 1.0)),
+        "increasing_unbounded": lambda r: ((1.0 + r) * ops.log1p(r), 1.0 + ops.log1p(r)),
+        "increasing_bounded": lambda r: ((b * r - ops.log1p(b * r)) / b**2, r / (1.0 + b * r)),
     }
 
 
@@ -175,20 +189,20 @@ class PNPLoss(PairLoss):
 
     Example:
 
-        loss = tfdml.losses.PNPLoss(variant="Dq", alpha=2.0)
+        loss = tfdml.losses.PNPLoss(variant="decreasing_power", alpha=2.0)
 
     Args:
-        variant: "O", "Ds", "Dq", "Iu" or "Ib".
+        variant: "original", "decreasing_log", "decreasing_power", "increasing_unbounded" or "increasing_bounded".
         temperature: above 0.
-        alpha: exponent of "Dq", above 0.
-        b: factor of "Ib", above 0.
+        alpha: exponent of "decreasing_power", above 0.
+        b: factor of "increasing_bounded", above 0.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(
         self,
         *,
-        variant: str = "O",
+        variant: str = "original",
         temperature: float = 0.01,
         alpha: float = 1.0,
         b: float = 2.0,
@@ -199,6 +213,11 @@ class PNPLoss(PairLoss):
         for name, value in {"temperature": temperature, "alpha": alpha, "b": b}.items():
             require(value > 0, f"{name}={value}", "a number above 0")
         super().__init__(pnp, variant=variant, temperature=temperature, alpha=alpha, b=b, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config({**config, "variant": _VARIANTS.get(config["variant"], config["variant"])})
 
 
 @serializable

@@ -47,7 +47,7 @@ class RobustLoss(LossOverBase):
     Example:
 
         base = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
-        loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.TopK(160))
+        loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.uncertainty.TopK(160))
 
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
@@ -63,7 +63,11 @@ class RobustLoss(LossOverBase):
         self, base: PairLoss, *, uncertainty: Callable[[Tensor, Pairs], Tensor], **options: Unpack[LossOptions]
     ) -> None:
         require_sum_over_pairs(base)
-        require(callable(uncertainty), f"uncertainty={uncertainty!r}", "a function, such as tfdml.losses.TopK(160)")
+        require(
+            callable(uncertainty),
+            f"uncertainty={uncertainty!r}",
+            "a function, such as tfdml.losses.uncertainty.TopK(160)",
+        )
         nu = base.settings.get("nu", 0.0)
         require(nu == 0, f"a base loss with nu={nu}", "nu=0: the regularization of boundaries is not a loss of pairs")
         super().__init__(robust, base, {"uncertainty": uncertainty}, dict(options))

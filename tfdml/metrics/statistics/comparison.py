@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require
-from tfdml.metrics.statistics.confidence import bootstrap, weighted_sums
+from tfdml.metrics.statistics.confidence import bootstrap_interval, weighted_sums
 
 _BITS = 2**20  # Random bits drawn at the same time.
 _ROUNDING = 1e-12  # Two sums of the same differences in another order are closer than this, relative to their size.
@@ -17,7 +17,8 @@ class Comparison:
     """The difference of two models on the same queries. `print` shows it as a sentence.
 
     The sentence calls one model better if the interval does not contain 0 and p is at most 1 - confidence. For one of
-    several comparisons, replace p by the adjusted value: `dataclasses.replace(comparison, p=adjusted)`, see `holm`.
+    several comparisons, replace p by the adjusted value: `dataclasses.replace(comparison, p=adjusted)`, see
+    `holm_correction`.
 
     Attributes:
         names: names of the two models.
@@ -69,9 +70,9 @@ def paired_comparison(
     """Compare two models by their values on the same queries, with whole classes as the units.
 
     Queries differ more than models do, so the difference per query is much less uncertain than either mean. The
-    interval of the mean difference is that of `bootstrap`. The p-value is that of a sign-flip permutation test: if the
-    models were equal, the difference of each class would be as likely as its negative. With T the mean difference and
-    T' that with a random sign for each class,
+    interval of the mean difference is a `bootstrap_interval`. The p-value comes from a sign-flip permutation test: if
+    the models were equal, the difference of each class would be as likely as its negative. With T the mean difference
+    and T' the same with a random sign for each class,
 
         p = (1 + #{|T'| >= |T|}) / (1 + samples),
 
@@ -111,7 +112,9 @@ def paired_comparison(
         "NaN at the same queries. Evaluate both models with the same gallery and groups",
     )
     differences = a - b
-    low, high = bootstrap(differences, labels, confidence=confidence, samples=samples, average=average, seed=seed)
+    low, high = bootstrap_interval(
+        differences, labels, confidence=confidence, samples=samples, average=average, seed=seed
+    )
     sums, weights = weighted_sums(differences, labels, average)
     return Comparison(
         names=names,
@@ -149,7 +152,7 @@ def _random_flips(classes, samples, seed):
         yield np.unpackbits(bits, count=shape[0] * classes).reshape(shape).astype(np.float64)
 
 
-def holm(p_values: npt.ArrayLike) -> np.ndarray:
+def holm_correction(p_values: npt.ArrayLike) -> np.ndarray:
     """p-values of several comparisons, adjusted so that any of them is below 0.05 by chance in 5% of the cases only.
 
     With m p-values in ascending order, p(1) to p(m), the i-th becomes max_{j <= i} min(1, (m - j + 1) p(j)). The

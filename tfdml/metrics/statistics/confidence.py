@@ -8,7 +8,7 @@ from tfdml._core.checks import as_ids, require
 _DRAWS = 1000  # Samples drawn at the same time.
 
 
-def bootstrap(
+def bootstrap_interval(
     values: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,

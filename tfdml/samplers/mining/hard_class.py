@@ -133,8 +133,8 @@ class HardClassSampler(ClassBalancedSampler):
     later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
     run, because they are drawn with the centers of the resumed model.
 
-    Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated` estimates it, if
-    there are few enough candidates for every pair of classes to be drawn.
+    Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
+    estimates it, if there are few enough candidates for every pair of classes to be drawn.
 
     Example:
 
