@@ -122,28 +122,9 @@ def test_the_sub_center_arcface_loss_takes_the_nearest_center_of_each_class():
         np.testing.assert_allclose(value, loops.arcface(*batch, scale=8.0)[0], rtol=1e-5)
 
 
-def test_outliers_are_far_from_the_center_that_most_of_their_class_are_near():
-    loss = losses.SubCenterArcFaceLoss(classes=3, per_class=2)
-    loss.proxies.build((None,), (None, 2))
-    loss.proxies.vectors.assign([[1, 0], [0, 1], [0, 2], [1, 0], [1, 0], [0, 1]])
-    at = np.radians([10, 0, 80, 89, 1, 2])
-    x, labels = np.stack([np.cos(at), np.sin(at)], axis=1), np.array([0, 0, 0, 1, 1, 1])
-    rows, dominant = loss.outliers(labels, x)  # class 0 has center 0 at 0 degrees, class 1 center 1 at 0 degrees
-    np.testing.assert_array_equal(rows, [2, 3])
-    np.testing.assert_array_equal(dominant, [0, 1, -1])
-    np.testing.assert_array_equal(loss.outliers(labels, 5 * x, angle_degrees=85).rows, [3])
-    assert len(loss.outliers(np.zeros(0, "int32"), np.zeros((0, 2))).rows) == 0
-    with pytest.raises(
-        ValueError, match="labels outside the classes of the proxies, expected one of the ids of 3 classes"
-    ):
-        loss.outliers([3], x[:1])
-    with pytest.raises(ValueError, match="Received a loss without proxies yet, expected a trained one"):
-        losses.SubCenterArcFaceLoss(classes=3).outliers(labels, x)
-
-
-def test_references_that_do_not_divide_into_centers_are_refused():
+def test_references_that_do_not_divide_by_per_class_are_refused():
     loss = losses.SoftTripleLoss(pairing=layers.Proxies(4, per_class=2), per_class=3)
-    with pytest.raises(ValueError, match="Received 8 references with centers=3, expected a multiple of centers"):
+    with pytest.raises(ValueError, match="Received 8 references with per_class=3, expected a multiple of per_class"):
         loss(LABELS, X)
 
 

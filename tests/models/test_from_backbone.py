@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.models import GeM, embedding
+from tfdml.models import GeM, from_backbone
 
-SMALL = partial(embedding, weights=None, input_shape=(32, 32, 3))
+SMALL = partial(from_backbone, weights=None, input_shape=(32, 32, 3))
 rng = np.random.default_rng(0)
 IMAGES = rng.integers(0, 256, (8, 32, 32, 3)).astype("uint8")
 LABELS = np.repeat(np.arange(4), 2)
@@ -45,7 +45,7 @@ POOLED = {
 @pytest.mark.parametrize("pooling", POOLED)
 def test_features_are_pooled(pooling):
     network = own_network()
-    model = embedding(network, dim=None, pooling=pooling, normalize=False)
+    model = from_backbone(network, dim=None, pooling=pooling, normalize=False)
     expected = POOLED[pooling](network.predict(IMAGES, verbose=0))
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
@@ -63,7 +63,7 @@ def test_generalized_mean_pooling_with_one_is_the_average_and_learns_its_exponen
 
 @pytest.mark.parametrize("freeze", [True, False])
 def test_frozen_batch_normalization_stays_as_it_is(freeze):
-    model = embedding(own_network(), dim=8, freeze_batch_norm=freeze)
+    model = from_backbone(own_network(), dim=8, freeze_batch_norm=freeze)
     norm = next(layer for layer in model.get_layer("backbone").layers if "batch" in layer.name)
     before = [weight.numpy() for weight in norm.weights]
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())
@@ -72,7 +72,7 @@ def test_frozen_batch_normalization_stays_as_it_is(freeze):
 
 
 def test_it_trains_has_unit_vectors_and_comes_back_from_its_file(tmp_path):
-    model = embedding(own_network(), dim=8, pooling="gem")
+    model = from_backbone(own_network(), dim=8, pooling="gem")
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())
     model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
     found = model.predict(IMAGES, verbose=0)
@@ -97,7 +97,7 @@ class SavedBySettings(keras.Model):
 
 
 def test_its_file_keeps_what_is_frozen_inside_a_part_that_is_saved_by_its_settings(tmp_path):
-    model = embedding(SavedBySettings(), dim=4, freeze_batch_norm=True)
+    model = from_backbone(SavedBySettings(), dim=4, freeze_batch_norm=True)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert len(again.trainable_variables) == len(model.trainable_variables)
@@ -107,13 +107,13 @@ def test_its_file_keeps_what_is_frozen_inside_a_part_that_is_saved_by_its_settin
 
 def test_a_head_takes_the_place_of_the_dense_layer():
     head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
-    assert embedding(own_network(), head=head).output_shape == (None, 3)
+    assert from_backbone(own_network(), head=head).output_shape == (None, 3)
 
 
 def test_embeddings_are_float32_in_mixed_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
-        model = embedding(own_network(), dim=8, pooling="gem")
+        model = from_backbone(own_network(), dim=8, pooling="gem")
     finally:
         keras.config.set_dtype_policy("float32")
     assert model.predict(IMAGES, verbose=0).dtype == np.float32
@@ -122,7 +122,7 @@ def test_embeddings_are_float32_in_mixed_precision():
 def test_a_backbone_may_return_vectors():
     pixels = keras.Input((32, 32, 3))
     vectors = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
-    assert embedding(vectors, dim=4).output_shape == (None, 4)
+    assert from_backbone(vectors, dim=4).output_shape == (None, 4)
 
 
 def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
@@ -131,29 +131,29 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
 
     offline.__name__ = "OfflineNet"
     with pytest.raises(OSError, match=r"weights of OfflineNet could not be loaded .*pass weights='path/to/file.h5'"):
-        embedding(offline)
+        from_backbone(offline)
     with pytest.raises(OSError, match=r"^URL fetch failure"):
-        embedding(offline, weights="mine.h5")
+        from_backbone(offline, weights="mine.h5")
 
 
 def test_an_image_that_is_too_small_for_the_network_is_not_taken_for_a_failed_download():
     with pytest.raises(ValueError, match="Input size must be at least 32x32"):
-        embedding("VGG16", input_shape=(8, 8, 3))
+        from_backbone("VGG16", input_shape=(8, 8, 3))
 
 
 def test_what_is_wrong_is_said_at_the_call():
     with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network"):
-        embedding(5)
+        from_backbone(5)
     with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', .*, 'gem', 'token'"):
-        embedding(own_network(), pooling="mean")
+        from_backbone(own_network(), pooling="mean")
     with pytest.raises(ValueError, match=r"features of shape \(None, 6, 6, 6\) and pooling='token', expected feature"):
-        embedding(own_network(), pooling="token")
+        from_backbone(own_network(), pooling="token")
     images, text = keras.Input((32, 32, 3), name="images"), keras.Input((4,), name="text")
     both = keras.Model([images, text], [images, text])
     with pytest.raises(ValueError, match="Received a backbone with the inputs images, text, expected images alone"):
-        embedding(both)
+        from_backbone(both)
     with pytest.raises(ValueError, match=r"several outputs, of shapes .*, expected one. Pass keras.Model\("):
-        embedding(keras.Model(images, {"a": images, "b": images}))
+        from_backbone(keras.Model(images, {"a": images, "b": images}))
 
 
 POOLED_TOKENS = {
@@ -169,7 +169,7 @@ POOLED_TOKENS = {
 def test_tokens_are_pooled(pooling, tmp_path):
     images = keras.Input((32, 32, 3), name="pixels")
     tokens = keras.Model({"pixels": images}, keras.layers.Reshape((16, 192))(images))
-    model = embedding(tokens, dim=None, pooling=pooling, normalize=False)
+    model = from_backbone(tokens, dim=None, pooling=pooling, normalize=False)
     found = model.predict(IMAGES, verbose=0)
     np.testing.assert_allclose(found, POOLED_TOKENS[pooling](IMAGES.reshape(8, 16, 192)), rtol=1e-4)
     model.save(tmp_path / "model.keras")
@@ -178,15 +178,15 @@ def test_tokens_are_pooled(pooling, tmp_path):
 
 def test_a_model_may_leave_sizes_open_have_no_input_yet_or_take_no_images():
     anything = keras.Input((None, None, 3))
-    model = embedding(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
+    model = from_backbone(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
     assert model.input_shape == (None, 20, 30, 3)
-    assert embedding(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
+    assert from_backbone(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
     vectors = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
-    assert embedding(vectors, dim=2).input_shape == (None, 5)
+    assert from_backbone(vectors, dim=2).input_shape == (None, 5)
 
 
 def test_pixels_are_scaled_by_a_function():
     network = own_network()
-    model = embedding(network, dim=None, normalize=False, scale=keras.layers.Rescaling(0.5, offset=3))
+    model = from_backbone(network, dim=None, normalize=False, scale=keras.layers.Rescaling(0.5, offset=3))
     expected = network.predict(IMAGES * 0.5 + 3, verbose=0).mean(axis=(1, 2))
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)

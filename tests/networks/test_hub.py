@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tfdml.models import embedding
+from tfdml.models import from_backbone
 
 pytestmark = pytest.mark.slow  # the import of KerasHub alone takes seconds
 
@@ -58,24 +58,24 @@ def preset(models, tmp_path_factory):
 @pytest.mark.parametrize("pooling", ["avg", "max", "token"])
 def test_tokens_are_pooled(models, pooling):
     network = vit(models)
-    model = embedding(network, dim=None, normalize=False, pooling=pooling, scale=keras.layers.Rescaling(1 / 255))
+    model = from_backbone(network, dim=None, normalize=False, pooling=pooling, scale=keras.layers.Rescaling(1 / 255))
     tokens = network.predict(IMAGES / 255, verbose=0)
     expected = {"avg": tokens.mean(axis=1), "max": tokens.max(axis=1), "token": tokens[:, 0]}[pooling]
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_backbone_for_images_of_any_size_takes_the_given_size(models):
-    model = embedding(resnet(models), dim=None, normalize=False, input_shape=(32, 64, 3))
+    model = from_backbone(resnet(models), dim=None, normalize=False, input_shape=(32, 64, 3))
     assert model.input_shape == (None, 32, 64, 3)
     assert model.output_shape == (None, 64)
 
 
 def test_a_preset_brings_its_scale_but_not_its_size(preset):
     folder, network = preset
-    model = embedding(folder, dim=None, normalize=False)
+    model = from_backbone(folder, dim=None, normalize=False)
     tokens = network.predict(IMAGES * np.array(SCALE) + np.array(OFFSET), verbose=0)
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), tokens.mean(axis=1), rtol=1e-4, atol=1e-5)
-    bare = embedding(folder, dim=None, normalize=False, scale=lambda images: images)
+    bare = from_backbone(folder, dim=None, normalize=False, scale=lambda images: images)
     tokens = network.predict(IMAGES.astype("float32"), verbose=0)
     np.testing.assert_allclose(bare.predict(IMAGES, verbose=0), tokens.mean(axis=1), rtol=1e-4, atol=1e-4)
 
@@ -85,14 +85,14 @@ def test_a_preset_may_have_other_weights(preset, models, tmp_path):
     other = vit(models)
     other.save_weights(tmp_path / "other.weights.h5")
     for weights, expected in {"imagenet": network, str(tmp_path / "other.weights.h5"): other}.items():
-        found = embedding(folder, weights=weights).get_layer("backbone")
+        found = from_backbone(folder, weights=weights).get_layer("backbone")
         np.testing.assert_array_equal(found.predict(IMAGES / 255, verbose=0), expected.predict(IMAGES / 255, verbose=0))
-    at_random = embedding(folder, weights=None).get_layer("backbone").predict(IMAGES / 255, verbose=0)
+    at_random = from_backbone(folder, weights=None).get_layer("backbone").predict(IMAGES / 255, verbose=0)
     assert np.abs(at_random - network.predict(IMAGES / 255, verbose=0)).max() > 0.1
 
 
 def test_it_trains_and_stays_frozen_in_its_file(models, tmp_path):
-    model = embedding(resnet(models), dim=4, freeze_batch_norm=True, input_shape=(32, 32, 3))
+    model = from_backbone(resnet(models), dim=4, freeze_batch_norm=True, input_shape=(32, 32, 3))
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(), learning_rate_multipliers={"backbone": 0.1})
     model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
     model.save(tmp_path / "model.keras")
@@ -102,7 +102,7 @@ def test_it_trains_and_stays_frozen_in_its_file(models, tmp_path):
 
 
 def test_its_file_and_its_export_give_the_same_embeddings(preset, tmp_path):
-    model = embedding(preset[0], dim=4, pooling="token")
+    model = from_backbone(preset[0], dim=4, pooling="token")
     found = model.predict(IMAGES, verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -114,13 +114,13 @@ def test_its_file_and_its_export_give_the_same_embeddings(preset, tmp_path):
 
 def test_an_unknown_name_is_refused_with_all_that_is_known(models):
     with pytest.raises(ValueError, match=r"'ResNet5', expected the name of a network of keras.applications, .*preset"):
-        embedding("ResNet5")
+        from_backbone("ResNet5")
 
 
 def test_without_kerashub_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(ImportError, match=r"Received backbone='resnet_50_imagenet', .*pip install tfdml\[hub\]"):
-        embedding("resnet_50_imagenet")
+        from_backbone("resnet_50_imagenet")
 
 
 def test_a_preset_that_cannot_be_downloaded_says_what_to_do(models, monkeypatch):
@@ -129,10 +129,10 @@ def test_a_preset_that_cannot_be_downloaded_says_what_to_do(models, monkeypatch)
 
     monkeypatch.setattr(models.Backbone, "from_preset", offline)
     with pytest.raises(OSError, match=r"'resnet_50_imagenet' could not be loaded \(no network\)\. .*path of their"):
-        embedding("resnet_50_imagenet")
+        from_backbone("resnet_50_imagenet")
 
 
 def test_a_preset_without_a_scale_is_refused(models, tmp_path):
     vit(models).save_to_preset(tmp_path / "preset")
     with pytest.raises(OSError, match=r"image_converter.json.* pass keras_hub.models.Backbone.from_preset\(...\) and"):
-        embedding(str(tmp_path / "preset"))
+        from_backbone(str(tmp_path / "preset"))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.networks import bn_inception_reference as reference
-from tfdml.models import bn_inception, embedding
+from tfdml.models import bn_inception, from_backbone
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_it_has_the_size_of_the_published_network_and_is_a_backbone_for_images_o
     assert trained + 1024 * 1000 + 1000 == 11_295_240
     assert network.compute_output_shape((2, 224, 224, 3)) == (2, 7, 7, 1024)
     assert network.compute_output_shape((2, 227, 230, 3)) == (2, 7, 7, 1024)
-    assert embedding(network, dim=512, freeze_batch_norm=True).output_shape == (None, 512)
+    assert from_backbone(network, dim=512, freeze_batch_norm=True).output_shape == (None, 512)
 
 
 @pytest.mark.parametrize("shape", [(200, 224, 3), (224, 231, 3), (8, 8, 3), (224, 224, 1), (224, 224)])

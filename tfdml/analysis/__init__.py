@@ -3,15 +3,18 @@
 from tfdml.analysis.active_pairs import ActivePairs, active_pairs
 from tfdml.analysis.full_loss import full_loss
 from tfdml.analysis.gradient_variance import gradient_variance, plot_gradient_variance
+from tfdml.analysis.label_noise import LabelNoise, label_noise
 from tfdml.analysis.pair_histogram import PairHistogram, pair_histogram, plot_pair_histogram
 from tfdml.analysis.pair_weights import pair_weights, plot_pair_weights
 
 __all__ = [
     "ActivePairs",
+    "LabelNoise",
     "PairHistogram",
     "active_pairs",
     "full_loss",
     "gradient_variance",
+    "label_noise",
     "pair_histogram",
     "pair_weights",
     "plot_gradient_variance",

@@ -1,39 +1,23 @@
 """Losses: pure functions of `Pairs` that return one value per anchor, and the Keras losses over them."""
 
-from tfdml.layers.boundaries import Boundaries
 from tfdml.losses import uncertainty
 from tfdml.losses.base import PairLoss
-from tfdml.losses.classification.angular_margins import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    LargeMarginSoftmaxLoss,
-    MagFaceLoss,
-    NormalizedSoftmaxLoss,
-    SphereFaceLoss,
-    SubCenterArcFaceLoss,
-    arcface,
-    cosface,
-    large_margin_softmax,
-    magface,
-    normalized_softmax,
-    sphereface,
-    sub_center_arcface,
-)
+from tfdml.losses.classification.arcface import ArcFaceLoss, SubCenterArcFaceLoss, arcface, sub_center_arcface
+from tfdml.losses.classification.cosface import CosFaceLoss, cosface
+from tfdml.losses.classification.large_margin_softmax import LargeMarginSoftmaxLoss, large_margin_softmax
+from tfdml.losses.classification.magface import MagFaceLoss, magface
 from tfdml.losses.classification.manifold import ManifoldLoss, manifold
-from tfdml.losses.classification.proxies import (
-    CenterLoss,
-    P2SGradLoss,
-    ProxyAnchorLoss,
-    ProxyNCALoss,
-    SoftTripleLoss,
-    center,
-    p2s_grad,
-    proxy_anchor,
-    proxy_nca,
-    soft_triple,
-)
-from tfdml.losses.clusters.facility_location import ClusteringLoss, clustering
-from tfdml.losses.clusters.prototypical import CoupledClustersLoss, PrototypicalLoss, coupled_clusters, prototypical
+from tfdml.losses.classification.normalized_softmax import NormalizedSoftmaxLoss, normalized_softmax
+from tfdml.losses.classification.p2s_grad import P2SGradLoss, p2s_grad
+from tfdml.losses.classification.proxy_anchor import ProxyAnchorLoss, proxy_anchor
+from tfdml.losses.classification.proxy_nca import ProxyNCALoss, proxy_nca
+from tfdml.losses.classification.soft_triple import SoftTripleLoss, soft_triple
+from tfdml.losses.classification.sphereface import SphereFaceLoss, sphereface
+from tfdml.losses.clusters.center import CenterLoss, center
+from tfdml.losses.clusters.clustering import ClusteringLoss, clustering
+from tfdml.losses.clusters.coupled_clusters import CoupledClustersLoss, coupled_clusters
+from tfdml.losses.clusters.prototypical import PrototypicalLoss, prototypical
+from tfdml.losses.pairwise.circle import CircleLoss, circle
 from tfdml.losses.pairwise.contrastive import (
     BalancedContrastiveLoss,
     ContrastiveLoss,
@@ -48,10 +32,8 @@ from tfdml.losses.pairwise.contrastive import (
     weighted_contrastive,
 )
 from tfdml.losses.pairwise.lifted import (
-    CircleLoss,
     GeneralizedLiftedLoss,
     LiftedStructureLoss,
-    circle,
     generalized_lifted,
     lifted_structure,
 )
@@ -63,50 +45,40 @@ from tfdml.losses.pairwise.logistic import (
 )
 from tfdml.losses.pairwise.margin import MarginLoss, margin
 from tfdml.losses.pairwise.multi_similarity import MultiSimilarityLoss, RAWLoss, multi_similarity
+from tfdml.losses.pairwise.n_pairs import NPairsLoss, n_pairs
+from tfdml.losses.pairwise.nca import NCALoss, nca
+from tfdml.losses.pairwise.nt_xent import InstanceLoss, NTXentLoss, SupConLoss, instance, nt_xent, sup_con
 from tfdml.losses.pairwise.similarity_regularizers import (
     IntraPairVarianceLoss,
     ThresholdConsistencyLoss,
     intra_pair_variance,
     threshold_consistency,
 )
-from tfdml.losses.pairwise.softmax import (
-    InstanceLoss,
-    NCALoss,
-    NPairsLoss,
-    NTXentLoss,
-    SupConLoss,
-    TupletMarginLoss,
-    instance,
-    n_pairs,
-    nca,
-    nt_xent,
-    sup_con,
-    tuplet_margin,
-)
+from tfdml.losses.pairwise.tuplet_margin import TupletMarginLoss, tuplet_margin
 from tfdml.losses.ranking.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
-from tfdml.losses.ranking.ranking import PNPLoss, RankedListLoss, SmoothAPLoss, pnp, ranked_list, smooth_ap
+from tfdml.losses.ranking.pnp import PNPLoss, pnp
+from tfdml.losses.ranking.ranked_list import RankedListLoss, ranked_list
+from tfdml.losses.ranking.smooth_ap import SmoothAPLoss, smooth_ap
 from tfdml.losses.triplets.angular import AngularLoss, angular
+from tfdml.losses.triplets.batch_hard_triplet import BatchHardTripletLoss, batch_hard_triplet
 from tfdml.losses.triplets.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
 from tfdml.losses.triplets.hap2s import HAP2SLoss, hap2s
 from tfdml.losses.triplets.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
 from tfdml.losses.triplets.pddm import PDDMLoss, pddm
 from tfdml.losses.triplets.quadruplet import QuadrupletLoss, quadruplet
-from tfdml.losses.triplets.triplet import BatchHardTripletLoss, TripletLoss, batch_hard_triplet, triplet
-from tfdml.losses.uncertainty import KL, GroupedKL, Maximal, TopK, TopKBalanced, Variance
+from tfdml.losses.triplets.triplet import TripletLoss, triplet
 from tfdml.losses.wrappers.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
 from tfdml.losses.wrappers.matryoshka import MatryoshkaLoss, matryoshka
 from tfdml.losses.wrappers.robust import RobustLoss, robust
 from tfdml.losses.wrappers.weighted_sum import WeightedSumLoss
 
 __all__ = [
-    "KL",
     "AngularLoss",
     "ArcFaceLoss",
     "BalancedContrastiveLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "BoostedLoss",
-    "Boundaries",
     "CascadeLoss",
     "CenterLoss",
     "CircleLoss",
@@ -121,7 +93,6 @@ __all__ = [
     "DynamicSoftMarginLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
-    "GroupedKL",
     "HAP2SLoss",
     "HierarchicalTripletLoss",
     "HingeSquared",
@@ -134,7 +105,6 @@ __all__ = [
     "ManifoldLoss",
     "MarginLoss",
     "MatryoshkaLoss",
-    "Maximal",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
@@ -157,11 +127,8 @@ __all__ = [
     "SubCenterArcFaceLoss",
     "SupConLoss",
     "ThresholdConsistencyLoss",
-    "TopK",
-    "TopKBalanced",
     "TripletLoss",
     "TupletMarginLoss",
-    "Variance",
     "WeightedContrastiveLoss",
     "WeightedSumLoss",
     "angular",

@@ -7,7 +7,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
-from tfdml.losses.classification.proxies import ProxyLoss
+from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import count, require_shared_references, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, normalized
 from tfdml.pairs.base import Tensor
@@ -98,4 +98,4 @@ class ManifoldLoss(ProxyLoss):
         require(margin >= 0, f"margin={margin}", "0 or more")
         require(context_weight >= 0, f"context_weight={context_weight}", "0 or more")
         settings = {"alpha": alpha, "margin": margin, "context_weight": context_weight}
-        super().__init__(manifold, classes=classes, proxies_per_class=per_class, **settings, **options)
+        super().__init__(manifold, classes=classes, per_class=per_class, **settings, **options)

@@ -1,4 +1,4 @@
-"""Lifted losses: each positive pair, or all positives of an anchor, against all negatives jointly."""
+"""Lifted structure loss, and its generalized form."""
 
 from typing import Unpack
 
@@ -7,8 +7,13 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_shared_references
-from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.losses.reductions import (
+    batch_mean_per_anchor,
+    count,
+    log_sum_exp,
+    require_shared_references,
+)
+from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
 
@@ -81,30 +86,6 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
     return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)
 
 
-def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
-    """Circle loss, one value per anchor: similarities weighted by their distance from the optimum.
-
-    log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
-    w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        margin: relaxation m: positives aim at 1 - m, negatives at m.
-        scale: gamma.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
-    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
-    """
-    s = cosine(pairs)
-    fixed = ops.stop_gradient(s)
-    pull = -scale * ops.maximum(1 + margin - fixed, 0.0) * (s - (1 - margin))
-    push = scale * ops.maximum(fixed + margin, 0.0) * (s - margin)
-    return ops.softplus(log_sum_exp(pull, pairs.positive) + log_sum_exp(push, pairs.negative))
-
-
 @serializable
 class LiftedStructureLoss(PairLoss):
     """Lifted structured loss: see `tfdml.losses.lifted_structure` for the formula and its source.
@@ -155,23 +136,3 @@ class GeneralizedLiftedLoss(PairLoss):
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         distance_function(distance)
         super().__init__(generalized_lifted, margin=margin, distance=distance, **options)
-
-
-@serializable
-class CircleLoss(PairLoss):
-    """Circle loss: see `tfdml.losses.circle` for the formula and its source.
-
-    Example:
-
-        loss = tfdml.losses.CircleLoss(margin=0.4, scale=80.0)
-
-    Args:
-        margin: relaxation, in [0, 1].
-        scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:
-        require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
-        require(scale > 0, f"scale={scale}", "a number above 0")
-        super().__init__(circle, margin=margin, scale=scale, **options)

@@ -209,55 +209,6 @@ def _ratio(margin):
     return term
 
 
-def batch_hard_triplet(
-    pairs: Pairs,
-    *,
-    margin: float = 0.2,
-    distance: Distance = "euclidean",
-    soft: bool = False,
-    swap: bool = False,
-    normalize: str = "all",
-) -> Tensor:
-    """Batch-hard triplet loss, one value per anchor: its farthest positive against its nearest negative.
-
-    max(0, margin + max_p d_ap - min_n d_an)
-
-    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
-            is 0 matters.
-        margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-        soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
-            also where the distance is not symmetric. The references must be the batch itself.
-        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
-    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity
-    swapped.
-    """
-    d = distance_function(distance)(pairs)
-    to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
-    to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
-    farthest_positive, nearest_negative = ops.max(to_positives, axis=1), ops.min(to_negatives, axis=1)
-    if swap:
-        require_same_rows(pairs, "swap=True")
-        p, n = ops.argmax(to_positives, axis=1), ops.argmin(to_negatives, axis=1)
-        from_positive = ops.take(ops.reshape(d, (-1,)), p * ops.shape(d)[1] + n)
-        exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
-        nearest_negative = ops.minimum(nearest_negative, ops.where(exists, from_positive, float("inf")))
-    violation = farthest_positive - nearest_negative
-    values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
-    if normalize == "active":
-        return batch_mean_per_anchor(values, ops.sum(ops.cast(values > 0, values.dtype)))
-    return values
-
-
 @serializable
 class TripletLoss(PairLoss):
     """Triplet loss: see `tfdml.losses.triplet` for the formula and its source.
@@ -305,39 +256,4 @@ class TripletLoss(PairLoss):
             negatives=negatives,
             normalize=normalize,
             **options,
-        )
-
-
-@serializable
-class BatchHardTripletLoss(PairLoss):
-    """Batch-hard triplet loss: see `tfdml.losses.batch_hard_triplet` for the formula and its source.
-
-    Example:
-
-        model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
-
-    Args:
-        margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        soft: the soft margin, log(1 + exp(d_ap - d_an)).
-        swap: compare with the nearer of anchor and positive.
-        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        margin: float = 0.2,
-        distance: Distance = "euclidean",
-        soft: bool = False,
-        swap: bool = False,
-        normalize: str = "all",
-        **options: Unpack[PairOptions],
-    ) -> None:
-        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
-        require_normalize(normalize)
-        distance_function(distance)
-        super().__init__(
-            batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options
         )

@@ -1,0 +1,158 @@
+"""ArcFace: an additive angular margin, and its form with several centers for each class."""
+
+import math
+from typing import Any, Self, Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import renamed, serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.normalized_softmax import Margin, margins_of
+from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.reductions import (
+    require_shared_references,
+)
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def arcface(pairs: Pairs, *, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
+    """ArcFace loss (additive angular margin), one value per anchor: a margin is added to the angle of a positive.
+
+    mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
+    f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        margin: angle in radians: a number, or a function of `Pairs` that returns a number or one for each anchor,
+            `(A,)`, such as `Scheduled`.
+        scale: sharpness of the softmax.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Deng, Guo, Xue, Zafeiriou, ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019,
+    eq. 3. cos(t + margin) increases beyond pi - margin; f decreases everywhere, as in the authors' code, insightface.
+    """
+    return _softmax_after_margin(cosine(pairs), pairs, margin, scale)
+
+
+def _softmax_after_margin(s, pairs, margin, scale):
+    """The ArcFace loss of cosines `(A, R)`."""
+    m = margins_of(margin, pairs)
+    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: _cosine_after_margin(s, m))
+
+
+def _cosine_after_margin(cosines, margin):
+    """cos(t + margin), and beyond pi - margin a line in the cosine that keeps it decreasing in t."""
+    cos_margin, sin_margin = ops.cos(margin), ops.sin(margin)
+    sine = ops.sqrt(ops.maximum(1.0 - ops.square(cosines), 1e-12))
+    shifted = cosines * cos_margin - sine * sin_margin
+    return ops.where(cosines >= -cos_margin, shifted, cosines - margin * sin_margin)
+
+
+def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
+    """Sub-center ArcFace loss, one value per anchor: the ArcFace loss on the nearest of several centers of each class.
+
+    mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
+
+    Args:
+        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows for each class, one class
+            after the other; t_ack is the angle to center k of class c, and f that of `arcface`.
+        per_class: number of references for each class.
+        margin: as in `arcface`.
+        scale: sharpness of the softmax.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Raises:
+        ValueError: anchors that do not share references, or a number of references that `per_class` does not
+            divide.
+
+    Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
+    Faces, ECCV 2020.
+    """
+    require_shared_references(pairs, "the sub-center ArcFace loss")
+    s = ops.max(by_class(cosine(pairs), per_class), axis=-1)
+    return _softmax_after_margin(s, over_classes(pairs, per_class), margin, scale)
+
+
+@serializable
+class ArcFaceLoss(ProxyLoss):
+    """ArcFace loss: see `tfdml.losses.arcface` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # trained with an EmbeddingModel
+
+    Args:
+        margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        scale: sharpness of the softmax, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        margin: Margin = 0.5,
+        scale: float = 64.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require_angle(margin)
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(arcface, classes=classes, per_class=per_class, margin=margin, scale=scale, **options)
+
+
+def require_angle(margin: Margin) -> None:
+    """Raise a ValueError unless a margin is an angle, or a function of `Pairs`."""
+    if not callable(margin):
+        expected = "an angle in radians, from 0 to pi / 2, or a function of Pairs"
+        require(0 <= margin <= math.pi / 2, f"margin={margin}", expected)
+
+
+@serializable
+class SubCenterArcFaceLoss(ProxyLoss):
+    """Sub-center ArcFace loss: see `tfdml.losses.sub_center_arcface` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # trained with an EmbeddingModel
+        noise = tfdml.analysis.label_noise(loss, embeddings, train.labels)
+
+    Args:
+        classes: number of classes, or their ids; None for another `pairing`.
+        per_class: number of proxies for each class, 1 or more.
+        margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        scale: sharpness of the softmax, above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 3,
+        margin: Margin = 0.5,
+        scale: float = 64.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(
+            int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class, 1 or more"
+        )
+        require_angle(margin)
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        settings = {"margin": margin, "scale": scale}
+        super().__init__(sub_center_arcface, classes=classes, per_class=per_class, **settings, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config(renamed(config, centers="per_class"))

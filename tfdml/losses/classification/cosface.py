@@ -1,0 +1,65 @@
+"""CosFace: an additive margin of cosines."""
+
+from typing import Unpack
+
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.normalized_softmax import Margin, margins_of
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tensor:
+    """CosFace loss (large margin cosine loss), one value per anchor: the cosine of a positive minus a margin.
+
+    mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        margin: difference of cosines that a positive must have over the negatives: a number, or a function of `Pairs`
+            that returns a number or one for each anchor, `(A,)`, such as `Scheduled`.
+        scale: sharpness of the softmax.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018, eq. 4.
+    """
+    s, m = cosine(pairs), margins_of(margin, pairs)
+    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: s - m)
+
+
+@serializable
+class CosFaceLoss(ProxyLoss):
+    """CosFace loss: see `tfdml.losses.cosface` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)  # trained with an EmbeddingModel
+
+    Args:
+        margin: difference of cosines, 0 or more; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        scale: sharpness of the softmax, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        margin: Margin = 0.35,
+        scale: float = 64.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        if not callable(margin):
+            require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more, or a function of Pairs")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(cosface, classes=classes, per_class=per_class, margin=margin, scale=scale, **options)

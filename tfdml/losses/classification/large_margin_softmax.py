@@ -1,0 +1,73 @@
+"""Large-margin softmax: a multiplicative angular margin of embeddings that are not normalized."""
+
+from typing import Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.classification.sphereface import psi
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -> Tensor:
+    """Large-margin softmax loss, one value per anchor: dot products, with the angle of a positive multiplied.
+
+    mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized); t is the angle between
+            embeddings, and psi that of `sphereface`.
+        margin: the whole number that multiplies the angle; 1 is the plain softmax without bias.
+        scale: factor of all logits.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
+    psi with the cosine during training, and has no scale.
+    """
+    s, size = cosine(pairs), _norms(pairs.anchors, pairs)[:, None] * _norms(pairs.reference_embeddings, pairs)
+    logits = scale * size * ops.where(pairs.positive > 0, psi(s, margin), s)
+    return positives_among_negatives(logits, pairs)
+
+
+def _norms(x, pairs):
+    """The norms of the last axis, with gradient 0 at 0."""
+    return ops.sqrt(ops.maximum(ops.sum(ops.square(ops.cast(x, pairs.positive.dtype)), axis=-1), 1e-30))
+
+
+@serializable
+class LargeMarginSoftmaxLoss(ProxyLoss):
+    """Large-margin softmax loss: see `tfdml.losses.large_margin_softmax` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.LargeMarginSoftmaxLoss(classes=870, margin=2)  # for embeddings that are not normalized
+
+    Args:
+        margin: the whole number that multiplies the angle, 1 or more.
+        scale: factor of all logits, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        margin: int = 4,
+        scale: float = 1.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(int(margin) == margin >= 1, f"margin={margin}", "a whole number, 1 or more")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        settings = {"margin": int(margin), "scale": scale}
+        super().__init__(large_margin_softmax, classes=classes, per_class=per_class, **settings, **options)

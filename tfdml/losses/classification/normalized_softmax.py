@@ -1,0 +1,68 @@
+"""Normalized softmax (NormFace): cosines to class proxies."""
+
+from collections.abc import Callable
+from typing import TypeAlias, Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+Margin: TypeAlias = float | Callable[[Pairs], Tensor]
+
+
+def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
+    """Normalized softmax loss (NormFace), one value per anchor: cross-entropy of scaled cosines.
+
+    mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        scale: sharpness of the softmax.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Wang, Xiang, Cheng, Yuille, NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017.
+    The scale is fixed here; the paper also learns it. It is `nt_xent` with a temperature of 1 / scale.
+    """
+    return positives_among_negatives(cosine(pairs), pairs, scale=scale)
+
+
+def margins_of(margin, pairs):
+    """The margin of each anchor as a column, or the number that all of them share."""
+    values = margin(pairs) if callable(margin) else margin
+    return ops.reshape(ops.cast(values, pairs.positive.dtype), (-1, 1))
+
+
+@serializable
+class NormalizedSoftmaxLoss(ProxyLoss):
+    """Normalized softmax loss: see `tfdml.losses.normalized_softmax` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # trained with an EmbeddingModel
+
+    Args:
+        scale: sharpness of the softmax, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        scale: float = 64.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(normalized_softmax, classes=classes, per_class=per_class, scale=scale, **options)

@@ -1,0 +1,57 @@
+"""P2SGrad: regression of cosines to class proxies."""
+
+from typing import Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.pairwise.contrastive import cosine_regression_pair_losses
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+def p2s_grad(pairs: Pairs) -> Tensor:
+    """P2SGrad loss (probability-to-similarity gradient), one value per anchor: regression of cosines to 1 and 0.
+
+    sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
+
+    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
+    neither a scale nor a margin.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
+    gradient; this is its integral. It is the sum over pairs where `cosine_regression` is the mean.
+    """
+    return ops.sum((pairs.positive + pairs.negative) * cosine_regression_pair_losses(pairs), axis=1)
+
+
+@serializable
+class P2SGradLoss(ProxyLoss):
+    """P2SGrad loss: see `tfdml.losses.p2s_grad` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.P2SGradLoss(classes=870)  # trained with an EmbeddingModel
+
+    Args:
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
+    ) -> None:
+        super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, which makes it a base of `RobustLoss`."""
+        return cosine_regression_pair_losses(pairs)

@@ -1,0 +1,82 @@
+"""Proxy anchor: proxies as anchors against the batch."""
+
+from typing import Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.reductions import (
+    broadcast_to_anchors,
+    count,
+    require_shared_references,
+    softplus_sum_exp,
+)
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> Tensor:
+    """Proxy anchor loss, a value of the batch as a whole: every reference against the anchors of its class and others.
+
+    mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share; s is their cosine similarity, p and n are
+            the anchors that are positive and negative for the reference r, and r+ a reference with positives.
+        margin: slack delta of both sums.
+        alpha: sharpness of the sums.
+
+    Returns:
+        `(A,)`, the same value for every anchor. A batch without pairs gives 0; a reference without positives is left
+        out of the first mean, and one without pairs out of both.
+
+    Raises:
+        ValueError: anchors that do not share references.
+
+    Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
+    """
+    require_shared_references(pairs, "the proxy anchor loss")
+    s, positive, negative = (ops.transpose(part) for part in (cosine(pairs), pairs.positive, pairs.negative))
+    pull = softplus_sum_exp(-alpha * (s - margin), positive)
+    push = softplus_sum_exp(alpha * (s + margin), negative)
+    value = _mean_where(count(positive) > 0, pull) + _mean_where(count(positive + negative) > 0, push)
+    return broadcast_to_anchors(value, pairs)
+
+
+def _mean_where(chosen, values):
+    """The mean of the chosen values, 0 without any; the values that are not chosen are 0."""
+    return ops.sum(values) / ops.maximum(ops.sum(ops.cast(chosen, values.dtype)), 1.0)
+
+
+@serializable
+class ProxyAnchorLoss(ProxyLoss):
+    """Proxy anchor loss: see `tfdml.losses.proxy_anchor` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # trained with an EmbeddingModel
+
+    Args:
+        margin: slack of both sums, 0 or more.
+        alpha: sharpness of the sums, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        margin: float = 0.1,
+        alpha: float = 32.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
+        require(alpha > 0, f"alpha={alpha}", "a number above 0")
+        super().__init__(proxy_anchor, classes=classes, per_class=per_class, margin=margin, alpha=alpha, **options)

@@ -1,0 +1,80 @@
+"""ProxyNCA: neighborhood component analysis over class proxies."""
+
+from typing import Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.reductions import (
+    log_sum_exp,
+    weighted_mean,
+)
+from tfdml.pairs import Pairs, normalized, squared
+from tfdml.pairs.base import Tensor
+
+
+def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool = False) -> Tensor:
+    """ProxyNCA loss, one value per anchor: the distance of a positive against the negatives.
+
+    mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; d is the distance of embeddings scaled to norm 1.
+        scale: sharpness of the softmax, the inverse of a temperature.
+        positive_in_denominator: add exp(-scale d_ap^2) to the denominator, so that the fraction is a probability.
+
+    Returns:
+        `(A,)`, which may be negative unless the positive is in the denominator. An anchor without a positive or without
+        a negative gives 0.
+
+    Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017,
+    whose denominator leaves out the positive; Teh, DeVries, Taylor, ProxyNCA++, ECCV 2020, puts it in, with a
+    temperature.
+    """
+    logits = -scale * squared(normalized(pairs))
+    if positive_in_denominator:
+        return positives_among_negatives(logits, pairs)
+    against = log_sum_exp(logits, pairs.negative)[:, None]
+    is_compared = ops.logical_and(pairs.positive > 0, against > -float("inf"))
+    return weighted_mean(ops.where(is_compared, ops.where(is_compared, against, 0.0) - logits, 0.0), pairs.positive)
+
+
+@serializable
+class ProxyNCALoss(ProxyLoss):
+    """ProxyNCA loss: see `tfdml.losses.proxy_nca` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.ProxyNCALoss(classes=870, scale=9.0, positive_in_denominator=True)
+
+    Args:
+        scale: sharpness of the softmax, above 0.
+        positive_in_denominator: add the positive to the denominator, so that the fraction is a probability.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        scale: float = 1.0,
+        positive_in_denominator: bool = False,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(
+            proxy_nca,
+            classes=classes,
+            per_class=per_class,
+            scale=scale,
+            positive_in_denominator=positive_in_denominator,
+            **options,
+        )

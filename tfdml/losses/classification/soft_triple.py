@@ -1,0 +1,116 @@
+"""SoftTriple: softmax over classes that have several centers."""
+
+from typing import Any, Self, Unpack
+
+import numpy as np
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import renamed, serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.reductions import (
+    require_shared_references,
+)
+from tfdml.pairs import Pairs, cosine, normalized
+from tfdml.pairs.base import Tensor
+
+
+def soft_triple(
+    pairs: Pairs,
+    *,
+    per_class: int = 10,
+    margin: float = 0.01,
+    scale: float = 20.0,
+    temperature: float = 0.1,
+    nu: float = 0.2,
+) -> Tensor:
+    """SoftTriple loss, one value per anchor: cross-entropy of classes that have several centers each.
+
+    mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
+    S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows w_ck for each class c, one class
+            after the other; s is the cosine similarity.
+        per_class: number of references for each class, K.
+        margin: difference of similarities that a positive class must have over the negatives.
+        scale: sharpness of the softmax over classes.
+        temperature: gamma of the softmax over the centers of a class; small values take the nearest center.
+        nu: regularization weight of R, the distance between the centers of a class, scaled to norm 1. It merges centers
+            that a class does not need.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives nu R, which is 0 for one center.
+
+    Raises:
+        ValueError: anchors that do not share references, or a number of references that `per_class` does not
+            divide.
+
+    Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
+    """
+    require_shared_references(pairs, "the SoftTriple loss")
+    relaxed, classes = _soft_maximum(by_class(cosine(pairs), per_class), temperature), over_classes(pairs, per_class)
+    values = positives_among_negatives(relaxed, classes, scale=scale, change=lambda s: s - margin)
+    return values if per_class == 1 else values + nu * _spread(normalized(pairs).reference_embeddings, per_class)
+
+
+def _soft_maximum(s, temperature):
+    """The mean along the last axis with weights exp(s / temperature)."""
+    weights = ops.exp((s - ops.stop_gradient(ops.max(s, axis=-1, keepdims=True))) / temperature)
+    return ops.sum(weights * s, axis=-1) / ops.sum(weights, axis=-1)
+
+
+def _spread(references, centers):
+    """The mean over pairs of centers of a class of half their distance."""
+    w = ops.reshape(references, (-1, centers, references.shape[-1]))
+    between = ops.sqrt(ops.maximum(2.0 - 2.0 * ops.matmul(w, ops.swapaxes(w, 1, 2)), 1e-12))
+    first, second = np.triu_indices(centers, 1)
+    return ops.mean(ops.take(ops.reshape(between, (-1, centers**2)), first * centers + second, axis=1)) / 2.0
+
+
+@serializable
+class SoftTripleLoss(ProxyLoss):
+    """SoftTriple loss: see `tfdml.losses.soft_triple` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # trained with an EmbeddingModel
+
+    Args:
+        classes: number of classes, or their ids; None for another `pairing`.
+        per_class: number of proxies for each class, 1 or more.
+        margin: difference of similarities, 0 or more.
+        scale: sharpness of the softmax over classes, above 0.
+        temperature: of the softmax over the centers of a class, above 0.
+        nu: regularization weight of the distance between the centers of a class, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 10,
+        margin: float = 0.01,
+        scale: float = 20.0,
+        temperature: float = 0.1,
+        nu: float = 0.2,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(
+            int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class, 1 or more"
+        )
+        require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        require(nu >= 0, f"nu={nu}", "0 or more")
+        settings = {"margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
+        super().__init__(soft_triple, classes=classes, per_class=per_class, **settings, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes."""
+        return super().from_config(renamed(config, centers="per_class"))

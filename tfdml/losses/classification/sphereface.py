@@ -1,0 +1,75 @@
+"""SphereFace: a multiplicative angular margin."""
+
+import math
+from typing import Unpack
+
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def sphereface(pairs: Pairs, *, margin: int = 4, scale: float = 64.0) -> Tensor:
+    """SphereFace loss (angular softmax), one value per anchor: the angle of a positive is multiplied.
+
+    mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
+    psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        margin: the whole number that multiplies the angle.
+        scale: sharpness of the softmax.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3. The paper
+    multiplies by the norm of the embedding in place of a fixed scale, and blends psi with the cosine during training.
+    """
+    return positives_among_negatives(cosine(pairs), pairs, scale=scale, change=lambda s: psi(s, margin))
+
+
+def psi(cosines, margin):
+    """(-1)^k cos(margin t) - 2 k, with cos(margin t) as the Chebyshev polynomial of the cosine."""
+    before, current = ops.ones_like(cosines), cosines
+    for _ in range(margin - 1):
+        before, current = current, 2.0 * cosines * current - before
+    bounds = [math.cos(k * math.pi / margin) for k in range(1, margin)]
+    k = sum((ops.cast(cosines < bound, cosines.dtype) for bound in bounds), ops.zeros_like(cosines))
+    return (1.0 - 2.0 * ops.mod(k, 2.0)) * current - 2.0 * k
+
+
+@serializable
+class SphereFaceLoss(ProxyLoss):
+    """SphereFace loss: see `tfdml.losses.sphereface` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)  # trained with an EmbeddingModel
+
+    Args:
+        margin: the whole number that multiplies the angle, 1 or more.
+        scale: sharpness of the softmax, above 0.
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int | ArrayLike | None = None,
+        per_class: int = 1,
+        margin: int = 4,
+        scale: float = 64.0,
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(int(margin) == margin >= 1, f"margin={margin}", "a whole number, 1 or more")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(sphereface, classes=classes, per_class=per_class, margin=int(margin), scale=scale, **options)

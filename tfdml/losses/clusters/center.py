@@ -1,0 +1,52 @@
+"""Center loss: the squared distance to the center of the class."""
+
+from typing import Unpack
+
+from numpy.typing import ArrayLike
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairOptions
+from tfdml.losses.classification.proxy_loss import ProxyLoss
+from tfdml.losses.reductions import (
+    weighted_mean,
+)
+from tfdml.pairs import Pairs, squared
+from tfdml.pairs.base import Tensor
+
+
+def center(pairs: Pairs) -> Tensor:
+    """Center loss, one value per anchor: half the squared distance to the center of its class.
+
+    mean_p |a - p|^2 / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
+    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
+    alpha times the sum of the differences to its examples divided by 1 plus their number.
+    """
+    return weighted_mean(squared(pairs), pairs.positive) / 2
+
+
+@serializable
+class CenterLoss(ProxyLoss):
+    """Center loss: see `tfdml.losses.center` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CenterLoss(classes=870)  # beside a loss that keeps classes apart
+
+    Args:
+        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
+        per_class: number of proxies for each class.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
+    ) -> None:
+        super().__init__(center, classes=classes, per_class=per_class, **options)

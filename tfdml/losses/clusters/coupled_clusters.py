@@ -1,0 +1,62 @@
+"""Coupled clusters: the positives of a class around their mean."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import (
+    count,
+    require_shared_references,
+)
+from tfdml.pairs import Pairs, squared
+from tfdml.pairs.base import Tensor
+
+
+def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
+    """Coupled clusters loss, one value per anchor: the anchor must be nearer to its class center than any negative.
+
+    max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
+
+    c is the mean of the anchor and its positives.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). Only
+            whether a weight is 0 matters.
+        margin: how much nearer the anchor must be, in squared distance.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the
+    paper holds constant.
+    """
+    require_shared_references(pairs, "the coupled clusters loss")
+    anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.reference_embeddings))
+    members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
+    centers = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
+    to_references = squared(pairs._replace(anchors=centers, references=references))
+    nearest_negative = ops.min(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
+    to_center = ops.sum(ops.square(anchors - centers), axis=1)
+    return ops.where(count(members) > 0, ops.maximum(to_center - nearest_negative + margin, 0.0) / 2, 0.0)
+
+
+@serializable
+class CoupledClustersLoss(PairLoss):
+    """Coupled clusters loss: see `tfdml.losses.coupled_clusters` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.CoupledClustersLoss(margin=0.2)
+
+    Args:
+        margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:
+        require(margin >= 0, f"margin={margin}", "a squared distance of 0 or more")
+        super().__init__(coupled_clusters, margin=margin, **options)

@@ -1,0 +1,56 @@
+"""N-pairs loss."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, dot
+from tfdml.pairs.base import Tensor
+
+
+def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
+    """N-pair loss, one value per anchor: cross-entropy of each positive among the negatives, on dot products.
+
+    mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
+            prefer `nt_xent`, which has a temperature.
+        l2: weight of the mean squared norm of the embeddings; with 0, norms may grow without bound.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives only the L2 term.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
+    per class this is Sohn's multi-class N-pair loss.
+    """
+    values = positives_among_negatives(dot(pairs), pairs)
+    if l2 == 0:
+        return values
+    both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.reference_embeddings))
+    anchor_norms, reference_norms = (ops.sum(ops.square(x), axis=-1) for x in both)
+    return values + l2 * (anchor_norms + ops.mean(reference_norms)) / 2
+
+
+@serializable
+class NPairsLoss(PairLoss):
+    """N-pair loss: see `tfdml.losses.n_pairs` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NPairsLoss()  # any labels
+        loss = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
+
+    Args:
+        l2: weight of the mean squared norm of the embeddings, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:
+        require(l2 >= 0, f"l2={l2}", "a number of 0 or more")
+        super().__init__(n_pairs, l2=l2, **options)

@@ -1,0 +1,53 @@
+"""Neighborhood component analysis (NCA)."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import (
+    count,
+    log_sum_exp,
+)
+from tfdml.pairs import Pairs, squared
+from tfdml.pairs.base import Tensor
+
+
+def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
+    """Neighborhood components analysis, one value per anchor: the probability that a random neighbor has another class.
+
+    p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 give a nearly flat softmax,
+            because their squared distances are at most 4; multiply them by a scale.
+        log: the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
+
+    Returns:
+        `(A,)`. An anchor without positives gives 0.
+
+    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
+    Serrat's slides print k != j under the sum; the right condition is k != i.
+    """
+    logits = -squared(pairs)
+    among_positives = log_sum_exp(logits, pairs.positive)
+    gap = ops.where(count(pairs.positive) > 0, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
+    return ops.softplus(gap) if log else ops.sigmoid(gap)
+
+
+@serializable
+class NCALoss(PairLoss):
+    """Neighborhood components analysis: see `tfdml.losses.nca` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.NCALoss(log=True)
+
+    Args:
+        log: use the negative log-likelihood instead of the expected error.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, log: bool = False, **options: Unpack[PairOptions]) -> None:
+        super().__init__(nca, log=log, **options)

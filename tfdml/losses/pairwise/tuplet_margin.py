@@ -1,0 +1,60 @@
+"""Tuplet margin loss."""
+
+import math
+from typing import Any, Self, Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import renamed, serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 64.0) -> Tensor:
+    """Tuplet margin loss, one value per anchor: each positive, with an angular margin, among the negatives.
+
+    mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
+        margin_degrees: slack m, in degrees.
+        scale: sharpness.
+
+    Returns:
+        `(A,)`. An anchor without a positive or without a negative gives 0.
+
+    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019, eq. 6.
+    """
+    s = cosine(pairs)
+    sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
+    slack = math.radians(margin_degrees)
+    relaxed = ops.where(pairs.positive > 0, s * math.cos(slack) + sine * math.sin(slack), s)
+    return positives_among_negatives(scale * relaxed, pairs)
+
+
+@serializable
+class TupletMarginLoss(PairLoss):
+    """Tuplet margin loss: see `tfdml.losses.tuplet_margin` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
+
+    Args:
+        margin_degrees: angular margin between the positive and the negatives, in [0, 180) degrees.
+        scale: above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
+        require(0 <= margin_degrees < 180, f"margin_degrees={margin_degrees}", "degrees in [0, 180)")
+        require(scale > 0, f"scale={scale}", "a number above 0")
+        super().__init__(tuplet_margin, margin_degrees=margin_degrees, scale=scale, **options)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The loss that `get_config` describes; files of earlier versions have `margin`."""
+        return super().from_config(renamed(config, margin="margin_degrees"))

@@ -1,0 +1,71 @@
+"""Smooth AP: average precision with a sigmoid in place of each step."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import (
+    count,
+)
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+
+
+def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
+    """Smooth average precision, one value per anchor: 1 minus average precision, with sigmoids for comparisons.
+
+    1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
+    g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        temperature: temperature of the sigmoid that replaces the step function.
+
+    Returns:
+        `(A,)`, in [0, 1). An anchor without positives gives 0.
+
+    Time grows with A R K for up to K positives per anchor, memory with A R.
+
+    Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
+    2020, eqs. 4 to 6. Here the anchor itself is excluded from the ranking.
+    """
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
+
+    def add(p, found, sums, gradient):
+        weight = found[:, None] * at(p, pairs.positive)
+        above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
+        others = pairs.positive - put(p, at(p, pairs.positive), fixed)
+        rank_p = 1.0 + ops.sum(others * above, axis=1, keepdims=True)
+        rank = rank_p + ops.sum(pairs.negative * above, axis=1, keepdims=True)
+        by_rank = (others * (rank - rank_p) - pairs.negative * rank_p) / ops.square(rank)
+        by_score = weight * by_rank * above * (1.0 - above) / temperature
+        by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
+        return sums + (weight * rank_p / rank)[:, 0], gradient + by_score + put(p, by_own_score, fixed)
+
+    sums, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)))
+    positives = count(pairs.positive)
+    precision = with_gradient(sums, gradient, s) / ops.maximum(positives, 1.0)
+    return ops.where(positives > 0, 1.0 - precision, 0.0)
+
+
+@serializable
+class SmoothAPLoss(PairLoss):
+    """Smooth average precision: see `tfdml.losses.smooth_ap` for the formula and its source.
+
+    Example:
+
+        loss = tfdml.losses.SmoothAPLoss(temperature=0.01)
+
+    Args:
+        temperature: above 0.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, temperature: float = 0.01, **options: Unpack[PairOptions]) -> None:
+        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        super().__init__(smooth_ap, temperature=temperature, **options)
