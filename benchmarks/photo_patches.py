@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", default=["validation"])
     options = parser.parse_args()
-    for part in photo_patches(parts=tuple(options.parts)):
+    for part in photo_patches(splits=tuple(options.parts)):
         print(part.protocol)
         for name, embed in (("raw pixels", pixels), ("centered pixels", centered), ("SIFT", sift)):
             found = embed(part.images)

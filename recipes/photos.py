@@ -106,7 +106,7 @@ def arguments():
 def read(options):
     """Labeled sets of training classes and of other classes to validate on."""
     if not options.own:
-        parts = tfdml.datasets.photo_patches(parts=("train", "validation"))
+        parts = tfdml.datasets.photo_patches(splits=("train", "validation"))
         return (parts[0].select_classes(range(40)), parts[1]) if options.quick else parts
     view = tfdml.datasets.Preprocessing(size=options.size, resize=round(options.size * 8 / 7), fit="pad")
     photos = (

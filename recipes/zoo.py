@@ -266,7 +266,7 @@ def turned(images, seed, *, per_class):
 def parts_of(run, part, quick=False):
     """The set of a part, "train", "validation" or "test"; of sketches queries and gallery."""
     if run.data == "photo patches":
-        (found,) = tfdml.datasets.photo_patches(parts=(part,))
+        (found,) = tfdml.datasets.photo_patches(splits=(part,))
     else:
         names = ("train", "validation", "test")
         found = dict(zip(names, tfdml.datasets.glyphs(validation=True), strict=True))[part]

@@ -121,7 +121,7 @@ def trained(run, part):
 
 def parts(*names, places):
     """Parts of the photo patches: all of them, or the first places of each."""
-    found = tfdml.datasets.photo_patches(parts=names)
+    found = tfdml.datasets.photo_patches(splits=names)
     return found if places is None else [first_places(part, places) for part in found]
 
 

@@ -55,7 +55,7 @@ def pixels(part):
 
 def main():
     """Draw all pictures."""
-    photos = tfdml.datasets.photo_patches(parts=("validation",))[0]
+    photos = tfdml.datasets.photo_patches(splits=("validation",))[0]
     grid(pages.IMAGES / "visualize-grid.png", photos)
     thumbnails(pages.IMAGES / "visualize-map.png", photos)
     movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].select_classes(range(8)), epochs=60)

@@ -54,8 +54,6 @@ def placeholders():
                 uses["returned"] += [(file, node.lineno, name) for name in returned_names(node)]
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 uses["locals"] += [(file, node.lineno, node.id)]
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                uses["fields"] += [(file, node.lineno, node.target.id)]
     return {
         use: [f"{file.relative_to(PACKAGE)}:{line} {name}" for file, line, name in names if is_placeholder(name)]
         for use, names in uses.items()
@@ -64,7 +62,7 @@ def placeholders():
 
 def test_no_argument_and_no_returned_value_has_a_placeholder_name():
     names = placeholders()
-    assert not names["arguments"] + names["returned"] + names["fields"]
+    assert not names["arguments"] + names["returned"]
 
 
 def test_few_local_variables_have_a_placeholder_name():

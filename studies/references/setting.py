@@ -144,7 +144,7 @@ def _glyphs():
 
 @functools.cache
 def _photo_patches():
-    return dict(zip(PARTS, map(small_and_gray, tfdml.datasets.photo_patches(parts=PARTS)), strict=True))
+    return dict(zip(PARTS, map(small_and_gray, tfdml.datasets.photo_patches(splits=PARTS)), strict=True))
 
 
 def small_and_gray(patches):

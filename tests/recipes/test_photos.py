@@ -53,7 +53,9 @@ def test_a_folder_becomes_a_table_a_picture_and_a_model_that_reads_files(photos,
 def test_photo_patches_are_the_photos_of_those_who_have_none_and_their_test_part_stays_closed(tmp_path, monkeypatch):
     opened = []
     all_parts = tfdml.datasets.photo_patches
-    monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: opened.extend(parts) or all_parts(parts=parts))
+    monkeypatch.setattr(
+        tfdml.datasets, "photo_patches", lambda splits: opened.extend(splits) or all_parts(splits=splits)
+    )
     results = tell(monkeypatch, tmp_path)
     assert opened == ["train", "validation"]
     assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1"

@@ -15,8 +15,9 @@ def optional_import(module: str, *, feature: str, extra: str) -> Any:
     Raises:
         ImportError: the package is not installed; the message names the extra.
     """
+    package = module.partition(".")[0]
     try:
+        importlib.import_module(package)
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
         raise ImportError(f"{feature} needs {package}: pip install tfdml[{extra}].") from error

@@ -78,9 +78,9 @@ def _read(path):
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
         arrays = dict(saved)
     expected = str(arrays.pop("sha256"))
-    found = digest(arrays)
-    if found != expected:
-        raise ValueError(f"its sha256 is {found}, expected {expected}")
+    actual = digest(arrays)
+    if actual != expected:
+        raise ValueError(f"its sha256 is {actual}, expected {expected}")
     return arrays
 
 

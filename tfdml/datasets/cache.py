@@ -23,31 +23,32 @@ _OTHER = "was written for other files, or by another load"
 _COMPARED = 4  # examples that are compared to see whether a cache is that of its set
 
 
-def cached(part: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:
+def cached(labeled_set: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:
     """A set whose examples are in a folder, see `LabeledSet.cached`."""
-    part, path = part if load is None else replace(part, load=load), pathlib.Path(folder)
-    key = _key(part)
-    images, reason = read_whole(path, lambda place: _opened(part, key, place))
+    path = pathlib.Path(folder)
+    labeled_set = labeled_set if load is None else replace(labeled_set, load=load)
+    key = _key(labeled_set)
+    images, reason = read_whole(path, lambda folder: _opened(labeled_set, key, folder))
     if reason:
         warnings.warn(f"The cache in {path} {reason}. It is replaced.", stacklevel=3)
     if images is None:
-        _write(path, part, key)
+        _write(path, labeled_set, key)
         images = np.load(path / _IMAGES, mmap_mode="r")
-    return replace(part, paths=None, source=None, boxes=None, images=images, load=None)
+    return replace(labeled_set, paths=None, source=None, boxes=None, images=images, load=None)
 
 
-def _opened(part, key, place):
+def _opened(labeled_set, key, folder):
     """The images of a cache, or None; and the reason why they cannot be used, empty where there is nothing."""
-    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None, ""
-    require_replaceable(place, _listed_files)
-    if _saved_key(place) not in (key, None):
+    require_replaceable(folder, _listed_files)
+    if _saved_key(folder) not in (key, None):
         return None, _OTHER
-    damage = problems(place)
+    damage = problems(folder)
     if damage:
         return None, f"is damaged, or of a version without checksums ({'; '.join(damage)})"
-    images = np.load(place / _IMAGES, mmap_mode="r")
-    return (images, "") if _are_images_of(part, images) else (None, _OTHER)
+    images = np.load(folder / _IMAGES, mmap_mode="r")
+    return (images, "") if _are_images_of(labeled_set, images) else (None, _OTHER)
 
 
 def _listed_files(folder):
@@ -56,38 +57,38 @@ def _listed_files(folder):
     return frozenset({_IMAGES, _KEY, SUMS}) if is_ours else frozenset()
 
 
-def _saved_key(place):
+def _saved_key(folder):
     """The key of a cache; None if it cannot be read."""
     try:
-        return json.loads((place / _KEY).read_text())
+        return json.loads((folder / _KEY).read_text())
     except (ValueError, RecursionError):
         return None
 
 
-def _are_images_of(part, images):
+def _are_images_of(labeled_set, images):
     """Whether some images of a cache are what the set loads now."""
-    rows = _some_rows(len(part))
-    return len(images) == len(part) and np.array_equal(part.take(rows).examples(), images[rows])
+    rows = _some_rows(len(labeled_set))
+    return len(images) == len(labeled_set) and np.array_equal(labeled_set.take(rows).examples(), images[rows])
 
 
-def _key(part):
-    """What a cache depends on, as far as it can be told without loading: files, boxes and the settings of `load`."""
-    checksum = hashlib.sha256(str(len(part)).encode())
-    for path in [] if part.paths is None else part.paths.tolist():
-        found = os.stat(path)
-        checksum.update(f"{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}\n".encode())
-    if getattr(part.load, "boxes", False):
-        checksum.update(np.ascontiguousarray(part.boxes).tobytes())
-    return {"files": checksum.hexdigest(), "load": _settings(part.load)}
+def _key(labeled_set):
+    """Files, boxes and settings of `load`: what a cache depends on and needs no loading."""
+    checksum = hashlib.sha256(str(len(labeled_set)).encode())
+    for path in [] if labeled_set.paths is None else labeled_set.paths.tolist():
+        status = os.stat(path)
+        checksum.update(f"{os.path.abspath(path)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    if getattr(labeled_set.load, "boxes", False):
+        checksum.update(np.ascontiguousarray(labeled_set.boxes).tobytes())
+    return {"files": checksum.hexdigest(), "load": _settings(labeled_set.load)}
 
 
-def fingerprint(part: Any) -> str:
+def fingerprint(labeled_set: Any) -> str:
     """The checksum of a set, see `LabeledSet.fingerprint`."""
-    checksum = hashlib.sha256(repr((len(part), part.class_names, _settings(part.load))).encode())
-    checksum.update(np.ascontiguousarray(part.labels).tobytes())
-    for path in [] if part.paths is None else part.paths.tolist():
+    checksum = hashlib.sha256(repr((len(labeled_set), labeled_set.class_names, _settings(labeled_set.load))).encode())
+    checksum.update(np.ascontiguousarray(labeled_set.labels).tobytes())
+    for path in [] if labeled_set.paths is None else labeled_set.paths.tolist():
         checksum.update(f"{os.path.abspath(path)} {_state(path)}\n".encode())
-    for array in (_some_of(part.images), part.boxes):
+    for array in (_some_of(labeled_set.images), labeled_set.boxes):
         checksum.update(b"" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
     return checksum.hexdigest()
 
@@ -95,10 +96,10 @@ def fingerprint(part: Any) -> str:
 def _state(path):
     """Size and modification time of a file, or that it is missing."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return "missing"
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _some_of(images):
@@ -115,24 +116,24 @@ def _settings(load):
     return repr(load) if is_dataclass(load) else getattr(load, "__qualname__", type(load).__name__)
 
 
-def _write(path, part, key):
+def _write(path, labeled_set, key):
     """Write images and key, in one step for those who read."""
     with atomic_write(path, _listed_files) as new:
         new.mkdir()
         with (new / _IMAGES).open("wb") as file:
-            for done, examples in _blocks(part):
+            for done, examples in _blocks(labeled_set):
                 if not done:
-                    _write_header(file, examples, len(part), new)
+                    _write_header(file, examples, len(labeled_set), new)
                 file.write(np.ascontiguousarray(examples).data)
-                show_progress("examples cached", done + len(examples), len(part))
+                show_progress("examples cached", done + len(examples), len(labeled_set))
         (new / _KEY).write_text(json.dumps(key))
         write_checksums(new)
 
 
-def _blocks(part):
+def _blocks(labeled_set):
     """Number of examples before a batch, and its examples."""
     done = 0
-    for examples, _ in part.batches(64).as_numpy_iterator():
+    for examples, _ in labeled_set.batches(64).as_numpy_iterator():
         received = f"examples of type {getattr(examples, 'dtype', type(examples).__name__)}"
         number = isinstance(examples, np.ndarray) and not examples.dtype.hasobject
         require(number, received, "one array of numbers per example, such as the uint8 images of Preprocessing")

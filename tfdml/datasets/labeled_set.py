@@ -64,9 +64,9 @@ class LabeledSet:
 
     def __post_init__(self) -> None:
         """Raise the errors of the class."""
-        given = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"Received {' and '.join(given) or 'no examples'}, expected paths, images or a source.")
+        origins = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
+        if len(origins) != 1:
+            raise ValueError(f"Received {' and '.join(origins) or 'no examples'}, expected paths, images or a source.")
         require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
         require_utf8("class_names", self.class_names)
         labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
@@ -95,7 +95,7 @@ class LabeledSet:
     @property
     def keys(self) -> Any:
         """What `load` takes, example by example: paths, images or the source, with boxes where `load` takes them."""
-        keys = next(part for part in (self.paths, self.images, self.source) if part is not None)
+        keys = next(column for column in (self.paths, self.images, self.source) if column is not None)
         return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
 
     def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
@@ -329,10 +329,10 @@ class _Rows:
         return many(rows) if many else [self.source[row] for row in rows]
 
 
-def _columns(part):
+def _columns(labeled_set):
     """Names of the columns that a set has."""
-    names = [each.name for each in fields(part) if each.metadata.get("column")]
-    return [name for name in names if getattr(part, name) is not None]
+    names = [column.name for column in fields(labeled_set) if column.metadata.get("column")]
+    return [name for name in names if getattr(labeled_set, name) is not None]
 
 
 def _rows_of(values, rows):

@@ -26,7 +26,7 @@ _BATCHES_AHEAD = 2  # of a set that is read in order
 def on_host(data: Any) -> Any:
     """Arrays as tensors in main memory, which graphs refer to without a copy. Tuples and dicts keep their structure.
 
-    `tf.data` decides what is a structure and what is an array, so a list is an array, as in `tf.data`.
+    Nesting follows `tf.data`: a tuple or dict is a structure, a list is an array.
     """
     with tf.device("CPU:0"):
         return tf.data.Dataset.from_tensors(data).get_single_element()
@@ -49,22 +49,22 @@ def arrays(data: Any, length: int) -> Any:
         _require_rows(data.shape, length)
         return OnDisk(data)
     if type(data) is tuple and any(map(is_on_disk, data)):
-        return tuple(arrays(part, length) for part in data)
+        return tuple(arrays(array, length) for array in data)
     if isinstance(data, dict) and any(map(is_on_disk, data.values())):
-        return {name: arrays(part, length) for name, part in data.items()}
-    data = tf.nest.map_structure(lambda part: as_unmasked(part, "data"), data)
+        return {name: arrays(array, length) for name, array in data.items()}
+    data = tf.nest.map_structure(lambda array: as_unmasked(array, "data"), data)
     try:
         tensors = on_host(data)
     except (TypeError, ValueError):
         tensors = None
-    if tensors is None or not all(tf.is_tensor(part) for part in tf.nest.flatten(tensors)):
+    if tensors is None or not all(tf.is_tensor(array) for array in tf.nest.flatten(tensors)):
         raise ValueError(
             f"Received data of type {type(data).__name__}, expected an array, a tuple or dict of arrays, or a source "
             "with len(source) and source[row]."
         )
-    for part in tf.nest.flatten(tensors):
-        _require_rows(part.shape, length)
-        _require_numbers(part)
+    for array in tf.nest.flatten(tensors):
+        _require_rows(array.shape, length)
+        _require_numbers(array)
     return tensors
 
 
@@ -73,10 +73,10 @@ def _require_rows(shape, length):
         raise ValueError(f"Received data of shape {tuple(shape)} and {length} labels. Expected one label per row.")
 
 
-def _require_numbers(part):
+def _require_numbers(tensor):
     """Raise the ValueError of a tensor with NaN."""
-    if part.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(part))):
-        row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(part), (len(part), -1)), axis=1)))
+    if tensor.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(tensor))):
+        row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(tensor), (len(tensor), -1)), axis=1)))
         raise ValueError(_NAN.format(row))
 
 
@@ -98,22 +98,22 @@ class OnDisk:
 
     def read(self, rows: np.ndarray) -> np.ndarray:
         """The rows `(...)` of the array, `(..., *shape[1:])`; raises a ValueError if they contain NaN."""
-        part = read_rows(self.array, rows)
-        if part.dtype.kind == "f" and np.isnan(part).any():
-            first = np.isnan(part).reshape(rows.size, -1).any(axis=1).argmax()
+        values = read_rows(self.array, rows)
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            first = np.isnan(values).reshape(rows.size, -1).any(axis=1).argmax()
             raise ValueError(_NAN.format(rows.reshape(-1)[first]))
-        return part
+        return values
 
 
 def gather(data: Any, rows: tf.Tensor) -> Any:
     """Rows `(...)` of the result of `arrays`."""
 
-    def part_of(part):
-        if not isinstance(part, OnDisk):
-            return tf.gather(part, rows)
-        return tf.ensure_shape(tf.numpy_function(part.read, [rows], part.dtype), rows.shape + part.shape[1:])
+    def rows_of(array):
+        if not isinstance(array, OnDisk):
+            return tf.gather(array, rows)
+        return tf.ensure_shape(tf.numpy_function(array.read, [rows], array.dtype), rows.shape + array.shape[1:])
 
-    return tf.nest.map_structure(part_of, data)
+    return tf.nest.map_structure(rows_of, data)
 
 
 def gathered(
@@ -143,7 +143,7 @@ def gathered(
 
 def _batches_per_gather(data, batch_size):
     """Number of batches to gather by one call: several if batches are small."""
-    sizes = [batch_size * part.dtype.size * math.prod(part.shape[1:]) for part in tf.nest.flatten(data)]
+    sizes = [batch_size * tensor.dtype.size * math.prod(tensor.shape[1:]) for tensor in tf.nest.flatten(data)]
     if 0 in sizes:
         return 1  # Strings have no known size, and `unbatch` cannot split empty rows.
     return max(1, min(_MAX_BATCHES_PER_GATHER, _MAX_BYTES_PER_GATHER // sum(sizes)))
@@ -250,7 +250,7 @@ class _Loader:
 
     def loadable(self, rows):
         """Dataset of one `(examples, rows)`, of the rows that can be loaded; empty if their shapes differ."""
-        return self._in_parallel(rows, None).map(lambda places, examples: (examples, tf.gather(rows, places)))
+        return self._in_parallel(rows, None).map(lambda positions, examples: (examples, tf.gather(rows, positions)))
 
     def records(self, rows):
         """Dataset of the records of `rows` `(n,)`, each in a tuple of one, because a record may itself be a tuple."""
@@ -258,55 +258,57 @@ class _Loader:
             return _source_records(self.source, rows)
         return tf.data.Dataset.from_tensor_slices((gather(self.keys, rows),))
 
-    def replacements(self, rows, place):
-        """Dataset of the rows to try instead of `rows[place]`: its classmates, in random order."""
+    def replacements(self, rows, position):
+        """Dataset of the rows to try instead of `rows[position]`: its classmates, in random order."""
 
-        def with_the_row_before(place):
-            candidates = _shuffled_classmates(self.labels, self.classes, rows, place)
-            before = tf.concat([rows[place][None], candidates[:-1]], axis=0)
+        def candidates_after_failures(position):
+            candidates = _shuffled_classmates(self.labels, self.classes, rows, position)
+            before = tf.concat([rows[position][None], candidates[:-1]], axis=0)
             return tf.data.Dataset.from_tensor_slices((candidates, before))
 
-        attempts = tf.data.Dataset.from_tensors(place).flat_map(with_the_row_before)  # Evaluated only if a row fails.
+        # Evaluated only if a row fails.
+        attempts = tf.data.Dataset.from_tensors(position).flat_map(candidates_after_failures)
         return attempts.map(self._report_skipped)
 
     def _in_parallel(self, rows, seeds):
-        """Dataset of one `(places, examples)`, of the rows that can be loaded; empty if their shapes differ."""
+        """Dataset of one `(positions, examples)`, of the rows that can be loaded; empty if their shapes differ."""
 
-        def place_and_load(place, record):
-            return place, self.load(*record, *_seed(seeds, place))
+        def load_at(position, record):
+            return position, self.load(*record, *_seed(seeds, position))
 
-        places = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows)))
-        examples = tf.data.Dataset.zip(places, self.records(rows)).map(
-            place_and_load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        positions = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows)))
+        examples = tf.data.Dataset.zip(positions, self.records(rows)).map(
+            load_at, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         return examples.ignore_errors().batch(tf.size(rows, tf.int64)).ignore_errors()
 
-    def _fill_gaps(self, rows, seeds, places, examples):
-        """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing places."""
-        missing = tf.sets.difference(tf.range(tf.size(rows))[None], places[None]).values
-        shapes = _shapes(tf.nest.map_structure(lambda part: part[0], examples))
-        rest = tf.data.Dataset.zip((self._row_by_row(rows, seeds, missing, shapes),))
+    def _fill_gaps(self, rows, seeds, positions, examples):
+        """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing positions."""
+        missing = tf.sets.difference(tf.range(tf.size(rows))[None], positions[None]).values
+        shapes = _shapes(tf.nest.map_structure(lambda tensor: tensor[0], examples))
+        replaced = tf.data.Dataset.zip((self._row_by_row(rows, seeds, missing, shapes),))
 
-        def merge(rest):
-            return tf.nest.map_structure(lambda *parts: tf.dynamic_stitch([places, missing], parts), examples, rest)
+        def merge(replaced):
+            stitch = partial(tf.dynamic_stitch, [positions, missing])
+            return tf.nest.map_structure(lambda *tensors: stitch(tensors), examples, replaced)
 
-        whole = tf.data.Dataset.from_tensors(examples).take(tf.cast(tf.size(missing) == 0, tf.int64))
-        return whole.concatenate(rest.map(merge))
+        complete = tf.data.Dataset.from_tensors(examples).take(tf.cast(tf.size(missing) == 0, tf.int64))
+        return complete.concatenate(replaced.map(merge))
 
-    def _row_by_row(self, rows, seeds, places, shapes):
-        """Dataset of one batch of the examples at `places`; raises unless all have the same shapes."""
-        examples = tf.data.Dataset.from_tensor_slices(places).interleave(
+    def _row_by_row(self, rows, seeds, positions, shapes):
+        """Dataset of one batch of the examples at `positions`; raises unless all have the same shapes."""
+        examples = tf.data.Dataset.from_tensor_slices(positions).interleave(
             partial(self._first_that_loads, rows, seeds), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         return examples.scan(shapes, self._require_same_shapes).batch(tf.size(rows, tf.int64))
 
-    def _first_that_loads(self, rows, seeds, place):
-        """Dataset of one `(row, example)`: of `rows[place]`, or of the first replacement that can be loaded."""
-        row = tf.data.Dataset.from_tensors(rows[place])
-        attempts = row if self.classes is None else row.concatenate(self.replacements(rows, place))
-        row_and_example = partial(self._row_and_example, _seed(seeds, place))
-        found = attempts.flat_map(row_and_example).ignore_errors(log_warning=True)
-        return found.concatenate(row.filter(self._give_up).flat_map(row_and_example)).take(1)
+    def _first_that_loads(self, rows, seeds, position):
+        """Dataset of one `(row, example)`: of `rows[position]`, or of the first replacement that can be loaded."""
+        row = tf.data.Dataset.from_tensors(rows[position])
+        attempts = row if self.classes is None else row.concatenate(self.replacements(rows, position))
+        row_and_example = partial(self._row_and_example, _seed(seeds, position))
+        loaded = attempts.flat_map(row_and_example).ignore_errors(log_warning=True)
+        return loaded.concatenate(row.filter(self._give_up).flat_map(row_and_example)).take(1)
 
     def _row_and_example(self, seed, row):
         examples = self.records(row[None]).map(lambda *record: self.load(*record, *seed))
@@ -357,9 +359,9 @@ def _load_function(load, augment):
     return tf.function(lambda record, seed: augment(load(record), seed))
 
 
-def _seed(seeds, place):
-    """The seed of a place in a tuple of one, or no seed in an empty tuple."""
-    return () if seeds is None else (seeds[place],)
+def _seed(seeds, position):
+    """The seed of a position in a tuple of one, or no seed in an empty tuple."""
+    return () if seeds is None else (seeds[position],)
 
 
 def _loader(data, load, labels, classes, on_skip, *, fixed):
@@ -381,7 +383,7 @@ def _loader(data, load, labels, classes, on_skip, *, fixed):
 def _with_static_size(examples, labels):
     """The same tensors, with the number of rows in their static shapes."""
     size = labels.shape[0]
-    return tf.nest.map_structure(lambda part: tf.ensure_shape(part, [size, *part.shape[1:]]), examples), labels
+    return tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, [size, *tensor.shape[1:]]), examples), labels
 
 
 def _require_length(source, length):
@@ -390,21 +392,21 @@ def _require_length(source, length):
 
 
 def _shapes(example):
-    return tf.strings.join([tf.strings.format("{}", tf.shape(part)) for part in tf.nest.flatten(example)], " ")
+    return tf.strings.join([tf.strings.format("{}", tf.shape(tensor)) for tensor in tf.nest.flatten(example)], " ")
 
 
-def _shuffled_classmates(labels, classes, rows, place):
-    """The other rows of the class of `rows[place]` in random order, those that are in the batch already last.
+def _shuffled_classmates(labels, classes, rows, position):
+    """The other rows of the class of `rows[position]` in random order, those that are in the batch already last.
 
-    The order depends only on the batch and the place, so a resumed run makes the same replacements.
+    The order depends only on the batch and the position, so a resumed run makes the same replacements.
     """
-    c = tf.searchsorted(classes.ids, tf.gather(labels, rows[place])[None])[0]
+    c = tf.searchsorted(classes.ids, tf.gather(labels, rows[position])[None])[0]
     members = classes.rows[classes.starts[c] :][: classes.counts[c]]
     weights = tf.range(1, tf.size(rows, tf.int64) + 1, dtype=tf.int64)
-    seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(place, tf.int64)])
+    seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(position, tf.int64)])
     keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
     keys += tf.where(tf.reduce_any(members[:, None] == rows, axis=1), tf.constant(2**62, tf.int64), 0)
-    keys = tf.where(members == rows[place], INT64.max, keys)  # The row itself comes last and is cut off.
+    keys = tf.where(members == rows[position], INT64.max, keys)  # The row itself comes last and is cut off.
     return tf.gather(members, tf.argsort(keys))[:-1]
 
 
@@ -414,7 +416,7 @@ class _Source(NamedTuple):
     Attributes:
         source: object with `len(source)` and `source[row]`, or `source.__getitems__(rows)` for many at once.
         first: its first record: an array, a number or text, or a tuple or dict of these.
-        types, shapes: types and shapes of the parts of a record.
+        types, shapes: types and shapes of the components of a record.
         lock: held while the source is read: several batches are loaded at the same time, and few sources are
             thread-safe.
     """
@@ -429,9 +431,9 @@ class _Source(NamedTuple):
 def _described(source, *, fixed):
     """The `_Source`; with `fixed`, all records have the shapes of the first; without, only the same numbers of axes."""
     first = source[0]
-    parts = [np.asarray(part) for part in tf.nest.flatten(first)]
-    types = [tf.string if part.dtype.kind in "OSU" else tf.as_dtype(part.dtype) for part in parts]
-    shapes = [tf.TensorShape(part.shape if fixed else [None] * part.ndim) for part in parts]
+    components = [np.asarray(component) for component in tf.nest.flatten(first)]
+    types = [tf.string if component.dtype.kind in "OSU" else tf.as_dtype(component.dtype) for component in components]
+    shapes = [tf.TensorShape(component.shape if fixed else [None] * component.ndim) for component in components]
     return _Source(source, first, types, shapes, threading.Lock())
 
 
@@ -445,34 +447,35 @@ def _source_records(source, rows):
 def _pack(source, rows):
     """The records of `rows` as a tensor `(n,)` of Optionals.
 
-    Records of one batch may differ in shape, so their parts cannot be stacked; a tensor of Optionals holds them side by
-    side.
+    Records of one batch may differ in shape, so their components cannot be stacked; a tensor of Optionals holds them.
     """
     width = len(source.types)
-    parts = tf.numpy_function(partial(_read, source), [rows], source.types * rows.shape[0])
-    records = [parts[i : i + width] for i in range(0, len(parts), width)]
+    components = tf.numpy_function(partial(_read, source), [rows], source.types * rows.shape[0])
+    records = [components[i : i + width] for i in range(0, len(components), width)]
     return tf.stack([tf.raw_ops.OptionalFromValue(components=record) for record in records])
 
 
 def _unpack(source, record):
     """The record in an Optional, in a tuple of one."""
-    parts = tf.raw_ops.OptionalGetValue(optional=record, output_types=source.types, output_shapes=source.shapes)
-    return (tf.nest.pack_sequence_as(source.first, parts),)
+    components = tf.raw_ops.OptionalGetValue(optional=record, output_types=source.types, output_shapes=source.shapes)
+    return (tf.nest.pack_sequence_as(source.first, components),)
 
 
 def _read(source, rows):
-    """The parts of all records of `rows`, one after another, as NumPy arrays."""
+    """Components of the records of `rows`, concatenated, as NumPy arrays."""
     with source.lock:
         records = _get(source.source, rows.tolist())
-    parts = []
+    components = []
     for row, record in zip(rows, records, strict=True):
         record = tf.nest.flatten(record)
         if len(record) != len(source.types):
             raise ValueError(
                 f"Received a record of {len(record)} parts in row {row}, expected {len(source.types)} as in row 0."
             )
-        parts += [np.asarray(part, dtype.as_numpy_dtype) for part, dtype in zip(record, source.types, strict=True)]
-    return parts
+        components += [
+            np.asarray(component, dtype.as_numpy_dtype) for component, dtype in zip(record, source.types, strict=True)
+        ]
+    return components
 
 
 def _get(source, rows):

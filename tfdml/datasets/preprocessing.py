@@ -133,8 +133,8 @@ class Preprocessing(Settings):
         """
         from tfdml.datasets.images.decode import load_batch
 
-        def load(*parts):
-            problem, image = self._decoded(*parts)
+        def load(*columns):
+            problem, image = self._decoded(*columns)
             return problem, self._fitted(image)
 
         return load_batch(load, (files,) if boxes is None else (files, boxes), self.shape)
@@ -188,7 +188,7 @@ def _as_rgb(pixels):
     """Pixels `(any, any, 1, 3 or 4)` as RGB."""
     import tensorflow as tf
 
-    known = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)
+    is_image = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)
     received = f"pixels of shape {pixels.shape} and type {pixels.dtype.name}"
-    require(known, received, "uint8 (height, width, channels) with 1, 3 or 4 channels, or a path")
+    require(is_image, received, "uint8 (height, width, channels) with 1, 3 or 4 channels, or a path")
     return tf.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]

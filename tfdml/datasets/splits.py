@@ -12,7 +12,7 @@ from tfdml._core.checks import require, require_seed
 
 
 def split(
-    part: Any, validation: float, *, by: Literal["class", "image", "group"], seed: int
+    labeled_set: Any, validation: float, *, by: Literal["class", "image", "group"], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the training and of the validation part, see `LabeledSet.split`.
 
@@ -25,22 +25,22 @@ def split(
     require(0 < validation < 1, f"validation={validation!r}", "a share between 0 and 1, both excluded")
     require(by in _DRAWS, f"by={by!r}", f"one of {', '.join(map(repr, _DRAWS))}")
     require_seed(seed)
-    chosen = _DRAWS[by](part, validation, seed)
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+    is_validation = _DRAWS[by](labeled_set, validation, seed)
+    return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
 
 
-def _classes(part, validation, seed):
-    numbers = np.unique(part.labels)
-    names = [part.class_names[number] for number in numbers]
+def _classes(labeled_set, validation, seed):
+    numbers = np.unique(labeled_set.labels)
+    names = [labeled_set.class_names[number] for number in numbers]
     drawn = _drawn(names, validation, seed, "classes with images")
-    return np.isin(part.labels, numbers[drawn])
+    return np.isin(labeled_set.labels, numbers[drawn])
 
 
-def _groups(part, validation, seed):
-    require(part.groups is not None, "by='group' and a set without groups", "groups: one id per example")
-    ids = np.unique(part.groups)
+def _groups(labeled_set, validation, seed):
+    require(labeled_set.groups is not None, "by='group' and a set without groups", "groups: one id per example")
+    ids = np.unique(labeled_set.groups)
     drawn = _drawn(ids.tolist(), validation, seed, "groups")
-    return np.isin(part.groups, ids[drawn])
+    return np.isin(labeled_set.groups, ids[drawn])
 
 
 def _drawn(names, validation, seed, what):
@@ -50,17 +50,21 @@ def _drawn(names, validation, seed, what):
     return np.argsort(np.argsort([_hash(seed, name) for name in names])) < number
 
 
-def _images(part, validation, seed):
-    chosen = np.zeros(len(part), bool)
-    order = np.argsort(part.labels, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(part.labels[order])) + 1):
+def _images(labeled_set, validation, seed):
+    is_validation = np.zeros(len(labeled_set), bool)
+    order = np.argsort(labeled_set.labels, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(labeled_set.labels[order])) + 1):
         if len(rows):
-            random = np.random.default_rng(_hash(seed, part.class_names[part.labels[rows[0]]]))
+            random = np.random.default_rng(_hash(seed, labeled_set.class_names[labeled_set.labels[rows[0]]]))
             number = min(int(validation * len(rows) + random.random()), len(rows) - 1)
-            chosen[random.permutation(rows)[:number]] = True
+            is_validation[random.permutation(rows)[:number]] = True
     advice = "more images per class, or a larger share: the last image of a class stays in the training part"
-    require(bool(chosen.any()), f"validation={validation} of a set with {len(part)} images, which gives none", advice)
-    return chosen
+    require(
+        bool(is_validation.any()),
+        f"validation={validation} of a set with {len(labeled_set)} images, which gives none",
+        advice,
+    )
+    return is_validation
 
 
 _DRAWS: dict[str, Callable[..., np.ndarray]] = {"class": _classes, "image": _images, "group": _groups}
@@ -85,7 +89,7 @@ def require_disjoint(*sets: Any) -> None:
     Raises:
         ValueError: a class with examples in two sets.
     """
-    names = [{part.class_names[number] for number in np.unique(part.labels)} for part in sets]
+    names = [{labeled_set.class_names[number] for number in np.unique(labeled_set.labels)} for labeled_set in sets]
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):
         common = sorted(first & second)
         require(
@@ -110,30 +114,30 @@ def as_split_names(splits: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def with_shared_names(parts: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
-    """Parts with the same labels for the same classes.
+def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
+    """Sets with the same labels for the same classes.
 
-    Parts that have a class in common, directly or through other parts, get the names of all their classes. A part that
-    has no class in common with another keeps its labels.
+    Sets that have a class in common, directly or through other sets, get the names of all their classes. A set that has
+    no class in common with another keeps its labels.
 
     Args:
-        parts: labeled sets.
+        sets: labeled sets.
         key: the names are sorted by this function; None for the order of text.
     """
-    return tuple(_with_names(part, sorted(_connected(part, parts), key=key)) for part in parts)
+    return tuple(_with_names(labeled_set, sorted(_connected(labeled_set, sets), key=key)) for labeled_set in sets)
 
 
-def _connected(part, parts):
-    """Names of the classes of all parts that are connected to a part by common classes."""
+def _connected(labeled_set, sets):
+    """Names of the classes of all sets that are connected to a set by common classes."""
     names = set()
-    found = set(part.class_names)
-    while found != names:
-        names = found
-        found = names.union(*(other.class_names for other in parts if not names.isdisjoint(other.class_names)))
+    names_now = set(labeled_set.class_names)
+    while names_now != names:
+        names = names_now
+        names_now = names.union(*(other.class_names for other in sets if not names.isdisjoint(other.class_names)))
     return names
 
 
-def _with_names(part, names):
+def _with_names(labeled_set, names):
     number_of = {name: number for number, name in enumerate(names)}
-    numbers = np.array([number_of[name] for name in part.class_names], np.int64)
-    return replace(part, labels=numbers[part.labels], class_names=tuple(names))
+    numbers = np.array([number_of[name] for name in labeled_set.class_names], np.int64)
+    return replace(labeled_set, labels=numbers[labeled_set.labels], class_names=tuple(names))

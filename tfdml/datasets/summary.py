@@ -52,33 +52,33 @@ class Description:
     __repr__ = __str__
 
 
-def describe(part: Any) -> Description:
+def describe(labeled_set: Any) -> Description:
     """The `Description` of a labeled set."""
     return Description(
-        class_sizes=np.bincount(part.labels, minlength=len(part.class_names)),
-        groups=None if part.groups is None else len(np.unique(part.groups)),
-        boxes=part.boxes is not None,
-        skipped=dict(sorted(collections.Counter(reason for _, reason in part.skipped).items())),
-        protocol=part.protocol,
+        class_sizes=np.bincount(labeled_set.labels, minlength=len(labeled_set.class_names)),
+        groups=None if labeled_set.groups is None else len(np.unique(labeled_set.groups)),
+        boxes=labeled_set.boxes is not None,
+        skipped=dict(sorted(collections.Counter(reason for _, reason in labeled_set.skipped).items())),
+        protocol=labeled_set.protocol,
     )
 
 
-def _rows(found):
+def _rows(description):
     """Lines of the table, each a name and a value."""
-    sizes = found.class_sizes[found.class_sizes > 0]
-    yield "examples", f"{found.examples:,}"
-    yield "classes", f"{found.classes:,}"
+    sizes = description.class_sizes[description.class_sizes > 0]
+    yield "examples", f"{description.examples:,}"
+    yield "classes", f"{description.classes:,}"
     if len(sizes):
         yield "examples per class", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     optional = {
-        "classes with one example": found.single,
-        "classes without examples": len(found.class_sizes) - found.classes,
-        "groups": found.groups,
-        "boxes": "one per example" if found.boxes else None,
-        "protocol": found.protocol,
+        "classes with one example": description.single,
+        "classes without examples": len(description.class_sizes) - description.classes,
+        "groups": description.groups,
+        "boxes": "one per example" if description.boxes else None,
+        "protocol": description.protocol,
     }
     yield from ((name, f"{value:,}" if isinstance(value, int) else value) for name, value in optional.items() if value)
-    yield from ((f"skipped, {reason}", f"{number:,}") for reason, number in found.skipped.items())
+    yield from ((f"skipped, {reason}", f"{number:,}") for reason, number in description.skipped.items())
 
 
 def _histogram(sizes):

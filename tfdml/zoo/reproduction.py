@@ -28,7 +28,7 @@ _GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
 _SETS = {
     _GLYPHS: lambda: (datasets.glyphs()[1], None),
     f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
-    "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(parts=("test",)), None),
+    "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(splits=("test",)), None),
 }
 
 

@@ -21,7 +21,7 @@ COINS = photographs.PHOTOGRAPHS["coins"]
 
 @pytest.fixture(scope="module")
 def validation(tmp_path_factory):
-    (part,) = photo_patches(parts=("validation",), cache=tmp_path_factory.mktemp("photos"))
+    (part,) = photo_patches(splits=("validation",), cache=tmp_path_factory.mktemp("photos"))
     return part
 
 
@@ -202,7 +202,7 @@ def test_a_photograph_at_half_size_has_the_means_of_its_pixels():
 def test_the_cache_is_read_and_a_missing_package_is_named(validation, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"photograph chelsea.png of scikit-image.*pip install tfdml\[photos\]"):
-        photo_patches(parts=("validation",), cache=tmp_path)
+        photo_patches(splits=("validation",), cache=tmp_path)
 
 
 def test_another_file_under_the_same_name_is_refused(tmp_path, monkeypatch):
@@ -217,8 +217,8 @@ def test_another_file_under_the_same_name_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("parts", ["train", ("train", "dev")])
 def test_unknown_parts_are_refused(parts):
-    with pytest.raises(ValueError, match=r"Received parts=.*, expected some of 'train', 'validation', 'test'"):
-        photo_patches(parts=parts)
+    with pytest.raises(ValueError, match=r"Received splits=.*, expected some of 'train', 'validation', 'test'"):
+        photo_patches(splits=parts)
 
 
 @pytest.mark.slow

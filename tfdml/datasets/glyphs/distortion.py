@@ -48,8 +48,8 @@ def image_keys(code_points: npt.ArrayLike, face_ids: npt.ArrayLike, view: int) -
 
 def words(keys: np.ndarray, start: int, count: int) -> np.ndarray:
     """Words `start` to `start + count` of the stream of each key: `(n,)` -> `(n, count)` uint64."""
-    places = np.arange(start + 1, start + count + 1, dtype=np.uint64)
-    return mix(keys[:, None] + places * _GOLDEN_GAMMA)
+    positions = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    return mix(keys[:, None] + positions * _GOLDEN_GAMMA)
 
 
 def uniform(w: np.ndarray) -> np.ndarray:
@@ -59,8 +59,8 @@ def uniform(w: np.ndarray) -> np.ndarray:
 
 def gaussian(w: np.ndarray) -> np.ndarray:
     """Maps words to nearly normal float32: sum of four 16-bit uniform parts, mean 0, deviation 1, within +-3.47."""
-    part = np.uint64(0xFFFF)
-    total = (w & part) + (w >> np.uint64(16) & part) + (w >> np.uint64(32) & part) + (w >> np.uint64(48))
+    low_bits = np.uint64(0xFFFF)
+    total = (w & low_bits) + (w >> np.uint64(16) & low_bits) + (w >> np.uint64(32) & low_bits) + (w >> np.uint64(48))
     deviation = np.sqrt((65536.0**2 - 1) / 3)  # four times the variance (65536^2 - 1) / 12
     return (total.astype(np.float32) - np.float32(131070)) / np.float32(deviation)
 
@@ -103,9 +103,9 @@ def _warp(drawings, p):
     column, row = x.astype(np.int32), y.astype(np.int32)
     x, y = x - column, y - row
     flat = windows.reshape(-1)
-    place = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column
-    above = flat[place] * (1 - x) + flat[place + 1] * x
-    below = flat[place + side] * (1 - x) + flat[place + side + 1] * x
+    index = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column
+    above = flat[index] * (1 - x) + flat[index + 1] * x
+    below = flat[index + side] * (1 - x) + flat[index + side + 1] * x
     return above * (1 - y) + below * y
 
 
@@ -142,9 +142,9 @@ def _blur(x, sigma):
 def _texture(heights):
     """Bilinear interpolation of heights on a 4 x 4 grid, corner to corner: `(n, 16)` -> `(n, 32, 32)`."""
     x = heights.reshape(-1, _GRID, _GRID)
-    place = np.linspace(0, _GRID - 1, SIDE)
-    low = np.minimum(place.astype(np.int64), _GRID - 2)
-    part = (place - low).astype(np.float32)
-    x = x[:, :, low] * (1 - part) + x[:, :, low + 1] * part
-    part = part[:, None]
-    return x[:, low] * (1 - part) + x[:, low + 1] * part
+    positions = np.linspace(0, _GRID - 1, SIDE)
+    low = np.minimum(positions.astype(np.int64), _GRID - 2)
+    fraction = (positions - low).astype(np.float32)
+    x = x[:, :, low] * (1 - fraction) + x[:, :, low + 1] * fraction
+    fraction = fraction[:, None]
+    return x[:, low] * (1 - fraction) + x[:, low + 1] * fraction

@@ -81,19 +81,22 @@ def glyphs(
     name, face_names, designs, arrays = _default_set(views, cache) if fonts is None else _own_set(fonts, views, cache)
     if views > 1:
         name += f"-views{views}"
-    parts = _parts(arrays["classes"], split, validation)
-    for part, rows in parts.items():
+    rows_by_split = _rows_by_split(arrays["classes"], split, validation)
+    for name_of_split, rows in rows_by_split.items():
         if not rows.any():
-            raise ValueError(f"The {part} part has no class with split={split!r}. Pass more fonts or another split.")
+            raise ValueError(
+                f"The {name_of_split} part has no class with split={split!r}. Pass more fonts or another split."
+            )
     kind = {"class": "class-disjoint", "script": "script-disjoint"}[split]
     return tuple(
-        _records(arrays, rows, face_names, designs, _protocol(name, kind, part)) for part, rows in parts.items()
+        _records(arrays, rows, face_names, designs, _protocol(name, kind, part_name))
+        for part_name, rows in rows_by_split.items()
     )
 
 
-def _protocol(name, kind, part):
+def _protocol(name, kind, split):
     """Protocol id of a part. Numbers are reported on the test part, so its id has no suffix."""
-    return f"{name}/{kind if part == 'test' else f'{kind}-{part}'}/exact-cosine/{VERSION}"
+    return f"{name}/{kind if split == 'test' else f'{kind}-{split}'}/exact-cosine/{VERSION}"
 
 
 def _default_set(views, cache):
@@ -136,20 +139,20 @@ def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
     """
     pictures: list[np.ndarray] = []
     code_points: list[int] = []
-    places: list[int] = []
-    for place, face in enumerate(faces):
-        show_progress("Looking at the fonts", place, len(faces))
+    face_ids: list[int] = []
+    for face_id, face in enumerate(faces):
+        show_progress("Looking at the fonts", face_id, len(faces))
         drawn = _drawn_characters(face)
         if drawn:
             pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
             code_points += drawn
-            places += [place] * len(drawn)
+            face_ids += [face_id] * len(drawn)
     show_progress("Looking at the fonts", len(faces), len(faces))
     if not pictures:
         raise ValueError(
             "Received fonts without a letter or number that fits, expected at least one. Pass other fonts."
         )
-    chosen = selection.select(np.concatenate(pictures).reshape(len(places), -1), code_points, places)
+    chosen = selection.select(np.concatenate(pictures).reshape(len(face_ids), -1), code_points, face_ids)
     if len(chosen.classes) == 0:
         raise ValueError(
             f"Received {len(faces)} fonts, in which no character has {selection.IMAGES} different images. "
@@ -193,13 +196,13 @@ def _drawings(fonts, code_points, faces):
     return typefaces.reduce(np.stack(masters), 2 * distortion.SIDE)
 
 
-def _parts(classes, split, validation):
+def _rows_by_split(classes, split, validation):
     """Rows of each part, in the order in which parts are returned: dict of name -> `(n,)` bool."""
-    names, place = np.unique(classes, return_inverse=True)
-    held_out = np.array([_is_test(c, split) for c in names.tolist()], bool)[place]
+    names, inverse = np.unique(classes, return_inverse=True)
+    held_out = np.array([_is_test(c, split) for c in names.tolist()], bool)[inverse]
     if not validation:
         return {"train": ~held_out, "test": held_out}
-    carved = np.array([zlib.crc32(b"glyphs-validation:%x" % c) % 5 == 0 for c in names.tolist()], bool)[place]
+    carved = np.array([zlib.crc32(b"glyphs-validation:%x" % c) % 5 == 0 for c in names.tolist()], bool)[inverse]
     return {"train": ~held_out & ~carved, "validation": ~held_out & carved, "test": held_out}
 
 

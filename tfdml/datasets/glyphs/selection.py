@@ -43,7 +43,7 @@ def select(pictures: np.ndarray, code_points: npt.ArrayLike, faces: npt.ArrayLik
     2. Characters that Unicode folds (`<font>` variants, singletons) form one class. So do characters that look the
        same in at least `SHARE` of the faces that have both and in at least `FACES` faces, or in every face of the
        rarer character.
-    3. Of pictures in a class that look the same, the one with the smallest code point and first face is kept.
+    3. Of pictures in a class that look the same, only the one with the smallest code point and first face stays.
     4. Pictures that look the same as a picture of another class are dropped, in both classes.
     5. Classes with fewer than `IMAGES` pictures are dropped.
 
@@ -55,19 +55,19 @@ def select(pictures: np.ndarray, code_points: npt.ArrayLike, faces: npt.ArrayLik
     Returns:
         `Selection`, which may be empty.
     """
-    codes, places = np.asarray(code_points, np.int64), np.asarray(faces, np.int64)
-    order = np.lexsort((places, codes))
+    codes, face_ids = np.asarray(code_points, np.int64), np.asarray(faces, np.int64)
+    order = np.lexsort((face_ids, codes))
     order = order[_has_ink(pictures, codes)[order]]
-    pictures, codes, places = pictures[order], codes[order], places[order]
+    pictures, codes, face_ids = pictures[order], codes[order], face_ids[order]
     same = same_pairs(pictures)
-    names = _class_names(codes, places, same)
+    names = _class_names(codes, face_ids, same)
     classes = np.array([names[c] for c in codes.tolist()], np.int64)
-    kept = _without_repeats(classes, same)
-    repeats = len(kept) - kept.sum()
-    ambiguous = _in_two_classes(classes, kept, same)
-    kept &= ~ambiguous
-    _, place, sizes = np.unique(classes[kept], return_inverse=True, return_counts=True)
-    chosen = np.flatnonzero(kept)[sizes[place] >= IMAGES]
+    is_selected = _without_repeats(classes, same)
+    repeats = len(is_selected) - is_selected.sum()
+    ambiguous = _in_two_classes(classes, is_selected, same)
+    is_selected &= ~ambiguous
+    _, inverse, sizes = np.unique(classes[is_selected], return_inverse=True, return_counts=True)
+    chosen = np.flatnonzero(is_selected)[sizes[inverse] >= IMAGES]
     counts = {
         "drawings": len(classes),
         "code points": len(names),
@@ -78,19 +78,19 @@ def select(pictures: np.ndarray, code_points: npt.ArrayLike, faces: npt.ArrayLik
         "classes": int((sizes >= IMAGES).sum()),
         "images": len(chosen),
     }
-    chosen = chosen[np.lexsort((places[chosen], codes[chosen], classes[chosen]))]
-    return Selection(classes=classes[chosen], code_points=codes[chosen], faces=places[chosen], counts=counts)
+    chosen = chosen[np.lexsort((face_ids[chosen], codes[chosen], classes[chosen]))]
+    return Selection(classes=classes[chosen], code_points=codes[chosen], faces=face_ids[chosen], counts=counts)
 
 
 def fold(code_point: int) -> int:
     """The code point that Unicode folds this one to, through `<font>` variants and singletons; or itself."""
     while True:
-        parts = unicodedata.decomposition(chr(code_point)).split()
-        if parts[:1] == ["<font>"]:
-            parts = parts[1:]
-        if len(parts) != 1:
+        words = unicodedata.decomposition(chr(code_point)).split()
+        if words[:1] == ["<font>"]:
+            words = words[1:]
+        if len(words) != 1:
             return code_point
-        code_point = int(parts[0], 16)
+        code_point = int(words[0], 16)
 
 
 def same_pairs(pictures: np.ndarray) -> np.ndarray:
@@ -107,22 +107,22 @@ def same_pairs(pictures: np.ndarray) -> np.ndarray:
     by_variance = np.argsort(-pictures.var(axis=0), kind="stable")
     first = np.ascontiguousarray(pictures[:, by_variance[:200:25]].T)
     then = np.ascontiguousarray(pictures[:, by_variance[:400:8]])
-    found = [np.zeros((0, 2), np.int64)]
+    pairs = [np.zeros((0, 2), np.int64)]
     for i in range(len(pictures) - 1):
         near = np.all([np.abs(pixel[i + 1 :] - pixel[i]) <= TOLERANCE for pixel in first], axis=0)
         j = np.flatnonzero(near) + i + 1
         for pixels in (then, pictures):
             j = j[(np.abs(pixels[j] - pixels[i]) <= TOLERANCE).all(axis=1)]
-        found.append(np.stack([np.full(len(j), i), j], axis=1))
-    return np.concatenate(found)
+        pairs.append(np.stack([np.full(len(j), i), j], axis=1))
+    return np.concatenate(pairs)
 
 
 def _has_ink(pictures, code_points):
     """`(n,)` bool: the character has `INK` pixels in at least one face."""
-    _, place = np.unique(code_points, return_inverse=True)
-    most = np.zeros(place.max(initial=-1) + 1)
-    np.maximum.at(most, place, pictures.sum(axis=1))
-    return most[place] >= INK
+    _, inverse = np.unique(code_points, return_inverse=True)
+    most = np.zeros(inverse.max(initial=-1) + 1)
+    np.maximum.at(most, inverse, pictures.sum(axis=1))
+    return most[inverse] >= INK
 
 
 def _class_names(code_points, faces, same):
@@ -163,18 +163,18 @@ def _enough(alike, faces_a, faces_b):
 
 
 def _without_repeats(classes, same):
-    """`(n,)` bool: differs from all earlier pictures that are kept in its class."""
-    kept = np.ones(len(classes), bool)
+    """`(n,)` bool: differs from all earlier pictures of its class that are first."""
+    is_first = np.ones(len(classes), bool)
     pairs = same[classes[same[:, 0]] == classes[same[:, 1]]]
     for earlier, later in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
-        if kept[earlier]:
-            kept[later] = False
-    return kept
+        if is_first[earlier]:
+            is_first[later] = False
+    return is_first
 
 
-def _in_two_classes(classes, kept, same):
-    """`(n,)` bool: kept so far, and the same as a kept picture of another class."""
-    pairs = same[(classes[same[:, 0]] != classes[same[:, 1]]) & kept[same].all(axis=1)]
+def _in_two_classes(classes, is_selected, same):
+    """`(n,)` bool: selected, and the same as a selected picture of another class."""
+    pairs = same[(classes[same[:, 0]] != classes[same[:, 1]]) & is_selected[same].all(axis=1)]
     ambiguous = np.zeros(len(classes), bool)
     ambiguous[pairs.reshape(-1)] = True
     return ambiguous
@@ -187,9 +187,9 @@ def save_manifest(path: str | os.PathLike[str], selection: Selection) -> None:
         path: file to write, ending in .npz.
         selection: `Selection` of at most 32 faces.
     """
-    keys, place = np.unique(np.stack([selection.classes, selection.code_points], axis=1), axis=0, return_inverse=True)
+    keys, inverse = np.unique(np.stack([selection.classes, selection.code_points], axis=1), axis=0, return_inverse=True)
     masks = np.zeros(len(keys), np.uint32)
-    np.bitwise_or.at(masks, place, np.uint32(1) << selection.faces.astype(np.uint32))
+    np.bitwise_or.at(masks, inverse, np.uint32(1) << selection.faces.astype(np.uint32))
     labels, code_points = keys.astype(np.uint32).T
     np.savez_compressed(path, labels=labels, code_points=code_points, faces=masks)
 

@@ -8,21 +8,21 @@ import numpy as np
 from tfdml.datasets.glyphs.glyph_set import Glyphs
 
 
-def sketches(part: Glyphs) -> tuple[Glyphs, Glyphs]:
-    """Queries and gallery of a part of the glyphs, for two towers.
+def sketches(glyphs: Glyphs) -> tuple[Glyphs, Glyphs]:
+    """Queries and gallery of glyphs, for two towers.
 
     Queries are the outlines of the type designs with an even number, the gallery is the filled characters of those with
     an odd number. So no query is the outline of an image of the gallery.
 
     Args:
-        part: a part of the glyphs; `tfdml.datasets.glyphs` returns them.
+        glyphs: one of the sets of `tfdml.datasets.glyphs`.
 
     Returns:
-        `(queries, gallery)`, both `Glyphs`; if the part has a protocol, theirs is it and
+        `(queries, gallery)`, both `Glyphs`; if the set has a protocol, theirs is it and
         `/outlines-against-other-designs`.
     """
-    drawn, filled = (part.take(np.flatnonzero(part.designs % 2 == side)) for side in (0, 1))
-    protocol = part.protocol and f"{part.protocol}/outlines-against-other-designs"
+    drawn, filled = (glyphs.take(np.flatnonzero(glyphs.designs % 2 == side)) for side in (0, 1))
+    protocol = glyphs.protocol and f"{glyphs.protocol}/outlines-against-other-designs"
     return replace(drawn, images=outlines(drawn.images), protocol=protocol), replace(filled, protocol=protocol)
 
 

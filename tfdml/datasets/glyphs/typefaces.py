@@ -147,10 +147,10 @@ def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
 
 
 def _require_digest(path, digest):
-    found = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
-    if found != f"sha256 {digest}":
+    received = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
+    if received != f"sha256 {digest}":
         raise ValueError(
-            f"Received the font file {path}: {found}, expected sha256 {digest}. The glyphs are drawn from the files "
+            f"Received the font file {path}: {received}, expected sha256 {digest}. The glyphs are drawn from the files "
             "in matplotlib 3.6 to 3.11. Reinstall matplotlib from its wheel; a system package may replace its fonts."
         )
 

@@ -120,7 +120,7 @@ class RandomResizedCrop:
 
 
 def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
-    """One augmentation after another, each with its own seed, `tf.random.fold_in(seed, place)`.
+    """One augmentation after another, each with its own seed, `tf.random.fold_in(seed, number)`.
 
     Args:
         *augmentations: functions of an example and a seed.
@@ -132,8 +132,8 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     def augment(example: Any, seed: "tf.Tensor") -> Any:
         import tensorflow as tf
 
-        for place, part in enumerate(augmentations):
-            example = part(example, tf.random.fold_in(seed, tf.constant(place, tf.int64), alg="philox"))
+        for number, augmentation in enumerate(augmentations):
+            example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
         return example
 
     return augment
@@ -190,8 +190,8 @@ def _crop(image, corner, size):
     import tensorflow as tf
 
     crop = tf.slice(image, tf.concat([corner, [0]], 0), tf.concat([size, [-1]], 0))
-    known = size if isinstance(size, tuple) else (None, None)
-    return tf.ensure_shape(crop, (*known, image.shape[2]))
+    static_size = size if isinstance(size, tuple) else (None, None)
+    return tf.ensure_shape(crop, (*static_size, image.shape[2]))
 
 
 def _resized(image, size):

@@ -13,9 +13,9 @@ def size_of(data: tf.Tensor) -> tf.Tensor:
     return tf.size(data, out_type=tf.int64) - 1
 
 
-def read_at(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+def read_at(data: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """The bytes at int64 positions, int64 of the same shape."""
-    return tf.cast(tf.gather(data, tf.clip_by_value(places, 0, size_of(data))), tf.int64)
+    return tf.cast(tf.gather(data, tf.clip_by_value(positions, 0, size_of(data))), tf.int64)
 
 
 def read(data: tf.Tensor, start: tf.Tensor | int, count: int) -> tf.Tensor:

@@ -115,11 +115,11 @@ _PARSERS = {
 
 def _first_reason(*reasons):
     """The text of the first `(condition, parts of the text)` whose condition holds; empty if none does."""
-    found = tf.constant("")
+    reason = tf.constant("")
     for condition, parts in reversed(reasons):
         text = tf.strings.join([part if isinstance(part, str) else tf.strings.as_string(part) for part in parts])
-        found = tf.where(condition, text, found)
-    return found
+        reason = tf.where(condition, text, reason)
+    return reason
 
 
 def _kind(data):
@@ -176,7 +176,7 @@ def _ends_gray(image):
 
 
 def load_batch(
-    load: Callable[..., tuple[tf.Tensor, tf.Tensor]], parts: tuple[tf.Tensor, ...], shape: tuple[int, int, int]
+    load: Callable[..., tuple[tf.Tensor, tf.Tensor]], columns: tuple[tf.Tensor, ...], shape: tuple[int, int, int]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Images of a batch of files, and the reasons why some of them have none.
 
@@ -184,18 +184,18 @@ def load_batch(
     rows that failed.
 
     Args:
-        load: function of one row of `parts` that returns a reason, a string `()` that is empty if there is none, and
+        load: function of one row of `columns` that returns a reason, a string `()` that is empty if there is none, and
             uint8 pixels of `shape`.
-        parts: the files `(batch,)`, and other tensors of the same number of rows.
+        columns: the files `(batch,)`, and other tensors of the same number of rows.
         shape: shape of an image.
 
     Returns:
         uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`.
     """
-    batch = tf.size(parts[0], out_type=tf.int64)
+    batch = tf.size(columns[0], out_type=tf.int64)
 
     def one(row):
-        return row, *load(*(part[row] for part in parts))
+        return row, *load(*(column[row] for column in columns))
 
     rows = tf.data.Dataset.range(batch).map(one, num_parallel_calls=_PARALLEL_FILES).ignore_errors()
     # The batch is never empty, even if every row fails.

@@ -26,13 +26,13 @@ def orientation(data: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
 
 def _tag(data, start):
     order = spells(data, start, b"MM\x00*")
-    known = order | spells(data, start, b"II*\x00")
+    is_tiff = order | spells(data, start, b"II*\x00")
 
-    def number(place, count):
-        return tf.where(order, big(data, place, count), little(data, place, count))
+    def number(position, count):
+        return tf.where(order, big(data, position, count), little(data, position, count))
 
     first = start + number(start + 4, 4)
-    count = tf.where(known, tf.minimum(number(first, 2), (size_of(data) - first) // _ENTRY), 0)
+    count = tf.where(is_tiff, tf.minimum(number(first, 2), (size_of(data) - first) // _ENTRY), 0)
     entries = first + 2 + _ENTRY * tf.range(tf.maximum(count, 0))
     heads = read_at(data, entries[:, None] + tf.range(4, dtype=tf.int64))
     heads = tf.where(order, heads[:, 0::2] * 256 + heads[:, 1::2], heads[:, 0::2] + heads[:, 1::2] * 256)

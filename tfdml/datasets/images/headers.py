@@ -58,13 +58,13 @@ def _walk(condition, step, *start):
 def png(file, data):
     """IHDR comes first. An eXIf chunk is read if it precedes the image data."""
 
-    def step(place, exif):
-        length, name = big(data, place, 4), place + 4
-        exif = tf.where(spells(data, name, b"eXIf"), place + 8, exif)
+    def step(position, exif):
+        length, name = big(data, position, 4), position + 4
+        exif = tf.where(spells(data, name, b"eXIf"), position + 8, exif)
         last = (exif >= 0) | spells(data, name, b"IDAT")
-        return tf.where(last, size_of(data), place + 12 + length), exif
+        return tf.where(last, size_of(data), position + 12 + length), exif
 
-    _, exif = _walk(lambda place, exif: place < size_of(data), step, 8, -1)
+    _, exif = _walk(lambda position, exif: position < size_of(data), step, 8, -1)
     first = tf.cast(spells(data, 8, b"\x00\x00\x00\rIHDR"), tf.int64)
     return _header(big(data, 16, 4) * first, big(data, 20, 4) * first, file, exif)
 
@@ -72,34 +72,34 @@ def png(file, data):
 def jpeg(file, data):
     """libjpeg reads the size and also decodes the image, so size and image always agree."""
 
-    def step(place, exif, frame):
-        head = read(data, place, 10)
+    def step(position, exif, frame):
+        head = read(data, position, 10)
         marker, length = head[1], head[2] * 256 + head[3]
         is_exif = (marker == 0xE1) & tf.reduce_all(head[4:] == list(b"Exif\x00\x00")) & (exif < 0)
         is_frame = (marker >= 0xC0) & (marker <= 0xCF) & (marker != 0xC4) & (marker != 0xC8) & (marker != 0xCC)
         last = (head[0] != 0xFF) | is_frame | (marker == 0xDA) | (marker == 0xD9)
         # Any marker may be preceded by fill bytes of 0xFF.
-        after = place + tf.where(marker == 0xFF, tf.ones_like(place), 2 + length)
-        frame = tf.where(is_frame & (head[0] == 0xFF), place, frame)
-        return tf.where(last, size_of(data), after), tf.where(is_exif, place + 10, exif), frame
+        after = position + tf.where(marker == 0xFF, tf.ones_like(position), 2 + length)
+        frame = tf.where(is_frame & (head[0] == 0xFF), position, frame)
+        return tf.where(last, size_of(data), after), tf.where(is_exif, position + 10, exif), frame
 
-    _, exif, frame = _walk(lambda place, exif, frame: place < size_of(data), step, 2, -1, -1)
+    _, exif, frame = _walk(lambda position, exif, frame: position < size_of(data), step, 2, -1, -1)
     height, width, _ = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(file), tf.int64), num=3)
     scans, end_is_plain = _scans(data, frame)
-    whole = tf.cast((frame < 0) | (_are_all(data, frame, scans[:MAX_SCANS]) & end_is_plain), tf.int64)
-    return _header(width * whole, height * whole, file, exif, frame, tf.size(scans))
+    is_whole = tf.cast((frame < 0) | (_are_all(data, frame, scans[:MAX_SCANS]) & end_is_plain), tf.int64)
+    return _header(width * is_whole, height * is_whole, file, exif, frame, tf.size(scans))
 
 
 def jpeg_markers(data, frame):
     """Positions and codes of the markers after the frame header of a JPEG, with restarts and 0xFF in the data."""
     frame = tf.maximum(frame, 0)
-    places = frame + tf.where(data[frame:-1] == 0xFF)[:, 0]
-    return places, tf.gather(data, places + 1)
+    positions = frame + tf.where(data[frame:-1] == 0xFF)[:, 0]
+    return positions, tf.gather(data, positions + 1)
 
 
-def jpeg_end(places, codes):
+def jpeg_end(positions, codes):
     """Position of the first end mark (EOI); 0 if there is none."""
-    return tf.concat([places[codes == 0xD9], [0]], 0)[0]
+    return tf.concat([positions[codes == 0xD9], [0]], 0)[0]
 
 
 def _scans(data, frame):
@@ -108,12 +108,12 @@ def _scans(data, frame):
     An end mark inside a segment, which decoders skip, would hide the scans after it. Where the frame header is not
     found, the scans of the whole file are counted.
     """
-    places, codes = jpeg_markers(data, frame)
-    end = tf.where(frame < 0, size_of(data), jpeg_end(places, codes))
+    positions, codes = jpeg_markers(data, frame)
+    end = tf.where(frame < 0, size_of(data), jpeg_end(positions, codes))
     is_segment = (codes >= 0xC0) & ((codes < 0xD0) | (codes > 0xD9)) & (codes < 0xFF)
-    near = places[is_segment & (places < end) & (places > end - _MAX_SEGMENT)]
+    near = positions[is_segment & (positions < end) & (positions > end - _MAX_SEGMENT)]
     lengths = read_at(data, near + 2) * 256 + read_at(data, near + 3)
-    return places[(codes == 0xDA) & (places < end)], tf.reduce_all(near + 2 + lengths <= end)
+    return positions[(codes == 0xDA) & (positions < end)], tf.reduce_all(near + 2 + lengths <= end)
 
 
 def _are_all(data, frame, scans):
@@ -135,20 +135,20 @@ def gif(file, data):
     that the number of its steps is bounded.
     """
 
-    def step(place, chain, frame, end):
-        mark = read(data, place, 1)[0]
+    def step(position, chain, frame, end):
+        mark = read(data, position, 1)[0]
         extension, image = (chain == _BETWEEN) & (mark == 0x21), (chain == _BETWEEN) & (mark == 0x2C)
-        head = tf.where(image, 11 + _color_table(read(data, place + 9, 1)[0]), 2)
-        after = place + tf.where(chain == _BETWEEN, head, _run_of_blocks(data, place, mark))
+        head = tf.where(image, 11 + _color_table(read(data, position + 9, 1)[0]), 2)
+        after = position + tf.where(chain == _BETWEEN, head, _run_of_blocks(data, position, mark))
         whole = (chain == _FRAME) & (mark == 0)
         last = whole | ((chain == _BETWEEN) & ~extension & ~image)
-        frame, end = tf.where(image, place, frame), tf.where(whole, after, end)
+        frame, end = tf.where(image, position, frame), tf.where(whole, after, end)
         chain = tf.where(mark == 0, tf.zeros_like(chain), chain)
         chain = tf.where(image, chain + _FRAME, tf.where(extension, chain + _EXTENSION, chain))
         return tf.where(last, size_of(data), after), chain, frame, end
 
     begin = 13 + _color_table(read(data, 10, 1)[0])
-    _, _, frame, end = _walk(lambda place, *_: place < size_of(data), step, begin, _BETWEEN, 0, 0)
+    _, _, frame, end = _walk(lambda position, *_: position < size_of(data), step, begin, _BETWEEN, 0, 0)
     whole = tf.cast((end > 0) & (end <= size_of(data)), tf.int64)
     still = tf.strings.join([between(file, 0, end * whole), b";"])
     return _header(little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole, still)
@@ -158,9 +158,9 @@ def _color_table(flags):
     return tf.where(flags >= 128, 3 * 2 ** (flags % 8 + 1), 0)
 
 
-def _run_of_blocks(data, place, length):
-    """Bytes in the run of blocks of one length, usually 255, from `place`; 1 for the empty block that ends a chain."""
-    ahead = place + (length + 1) * tf.range(_BLOCKS_PER_STEP, dtype=tf.int64)
+def _run_of_blocks(data, position, length):
+    """Bytes in a run of blocks of one length, usually 255, from `position`; 1 for the empty block that ends a chain."""
+    ahead = position + (length + 1) * tf.range(_BLOCKS_PER_STEP, dtype=tf.int64)
     same = tf.cast(read_at(data, ahead) == length, tf.int64)
     return tf.where(length == 0, tf.ones_like(length), (length + 1) * tf.reduce_sum(tf.math.cumprod(same)))
 
@@ -171,31 +171,31 @@ def bmp(file, data):
     height = tf.minimum(height, 2**32 - height)  # negative if the rows are stored from top to bottom
     bits, compression = little(data, 28, 2), little(data, 30, 4)
     row = (bits // 8 * width + 3) // 4 * 4
-    known = ((bits == 8) | (bits == 24) | (bits == 32)) & ((compression == 0) | (compression == 3))
-    whole = tf.cast(known & (height <= (size_of(data) - begin) // tf.maximum(row, 1)), tf.int64)
-    return _header(width * whole, height * whole, between(file, 0, (begin + row * height) * whole))
+    is_supported = ((bits == 8) | (bits == 24) | (bits == 32)) & ((compression == 0) | (compression == 3))
+    is_whole = tf.cast(is_supported & (height <= (size_of(data) - begin) // tf.maximum(row, 1)), tf.int64)
+    return _header(width * is_whole, height * is_whole, between(file, 0, (begin + row * height) * is_whole))
 
 
 def webp(file, data):
     """The first frame is copied to a separate file, without the surrounding canvas."""
 
-    def step(place, frame, exif):
-        length = little(data, place + 4, 4)
-        image = spells(data, place, b"VP8 ") | spells(data, place, b"VP8L")
-        into_frame = spells(data, place, b"ANMF") & (frame == _NOT_FOUND)
-        after = place + 8 + tf.where(into_frame, tf.constant(16, tf.int64), length + length % 2)
-        exif = tf.where(spells(data, place, b"EXIF"), place + 8, exif)
-        return after, tf.where(image, tf.minimum(frame, place), frame), exif
+    def step(position, frame, exif):
+        length = little(data, position + 4, 4)
+        image = spells(data, position, b"VP8 ") | spells(data, position, b"VP8L")
+        into_frame = spells(data, position, b"ANMF") & (frame == _NOT_FOUND)
+        after = position + 8 + tf.where(into_frame, tf.constant(16, tf.int64), length + length % 2)
+        exif = tf.where(spells(data, position, b"EXIF"), position + 8, exif)
+        return after, tf.where(image, tf.minimum(frame, position), frame), exif
 
     riff = 8 + little(data, 4, 4)
-    _, frame, exif = _walk(lambda place, frame, exif: place < riff, step, 12, _NOT_FOUND, -1)
+    _, frame, exif = _walk(lambda position, frame, exif: position < riff, step, 12, _NOT_FOUND, -1)
     length = little(data, frame + 4, 4)
     end = frame + 8 + length + length % 2
     width, height = _webp_size(data, frame)
-    whole = tf.cast((end <= riff) & (riff <= size_of(data)), tf.int64)
-    stream = between(file, frame * whole, end * whole)
-    still = tf.strings.join([b"RIFF", _four_bytes((end - frame) * whole + 4), b"WEBP", stream])
-    return _header(width * whole, height * whole, still, tf.where(spells(data, exif, b"Exif"), exif + 6, exif))
+    is_whole = tf.cast((end <= riff) & (riff <= size_of(data)), tf.int64)
+    stream = between(file, frame * is_whole, end * is_whole)
+    still = tf.strings.join([b"RIFF", _four_bytes((end - frame) * is_whole + 4), b"WEBP", stream])
+    return _header(width * is_whole, height * is_whole, still, tf.where(spells(data, exif, b"Exif"), exif + 6, exif))
 
 
 def _webp_size(data, frame):

@@ -59,5 +59,5 @@ def _drop_around(score, x, y, distance):
     rows = slice(max(y - distance, 0), y + distance + 1)
     columns = slice(max(x - distance, 0), x + distance + 1)
     dy, dx = np.ogrid[rows, columns]
-    part = score[rows, columns]
-    part[(dx[:, : part.shape[1]] - x) ** 2 + (dy[: part.shape[0]] - y) ** 2 < distance**2] = 0
+    window = score[rows, columns]
+    window[(dx[:, : window.shape[1]] - x) ** 2 + (dy[: window.shape[0]] - y) ** 2 < distance**2] = 0

@@ -11,8 +11,7 @@ import numpy as np
 from tfdml._core.progress import show_progress
 from tfdml.datasets.array_cache import cache_folder, cached, digest
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
-from tfdml.datasets.photo_patches import keypoints as places
-from tfdml.datasets.photo_patches import photographs
+from tfdml.datasets.photo_patches import keypoints, photographs
 from tfdml.datasets.photo_patches import views as photo_views
 
 VERSION = "v1"  # of the manifest and the views together
@@ -59,7 +58,7 @@ class PhotoPatches(LabeledSet):
 
 def photo_patches(
     *,
-    parts: Sequence[Literal["train", "validation", "test"]] = ("train", "validation", "test"),
+    splits: Sequence[Literal["train", "validation", "test"]] = ("train", "validation", "test"),
     cache: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> tuple[PhotoPatches, ...]:
     """Places in photographs: 64 x 64 color images whose train, validation and test photographs are disjoint.
@@ -67,82 +66,83 @@ def photo_patches(
     A class is a place in a photograph; its eight images are views of it under a random homography, light, shadow,
     cover, blur, noise and JPEG. The photographs are those inside the wheels of scikit-image, scikit-learn and
     matplotlib: `pip install tfdml[photos]`. The first call draws for about half a minute; later calls read the cache,
-    229 MB for all parts. The parts are not equally hard: never compare numbers of different parts.
+    229 MB for all splits. The splits are not equally hard: never compare numbers of different splits.
 
     Args:
-        parts: the parts to return.
-        cache: folder to keep the arrays in. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in
-            `~/.cache`; False keeps nothing. A folder that cannot be written is a warning.
+        splits: names of the splits to return.
+        cache: folder of the arrays. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in
+            `~/.cache`; False disables the cache. An unwritable folder causes a
+            warning.
 
     Returns:
-        A tuple of `PhotoPatches`, one per part: 1,744, 146 and 442 places with eight views each. A class is named
+        A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each. A class is named
         by its photograph and place.
 
     Raises:
         ImportError: Pillow or a package with photographs is not installed, and the arrays are not in the cache.
-        ValueError: an unknown part, or a photograph that is not the expected file.
+        ValueError: an unknown split, or a photograph that is not the expected file.
     """
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown or isinstance(parts, str):
-        raise ValueError(f"Received parts={parts!r}, expected some of {', '.join(map(repr, PARTS))} in a tuple.")
+    unknown = [split for split in splits if split not in PARTS]
+    if unknown or isinstance(splits, str):
+        raise ValueError(f"Received splits={splits!r}, expected some of {', '.join(map(repr, PARTS))} in a tuple.")
     manifest = load_manifest()
-    return tuple(_part(part, manifest[part], cache) for part in parts)
+    return tuple(_patches_of(split, manifest[split], cache) for split in splits)
 
 
 def select() -> dict[str, np.ndarray]:
-    """Chooses the places of all parts by the rules of `tfdml.datasets.photo_patches.keypoints`.
+    """Choose the places of all splits by the rules of `tfdml.datasets.photo_patches.keypoints`.
 
     Returns:
-        Dict of part to `(places, 3)` int64: the photograph, an index into `PARTS[part]`, then x and y.
+        Dict of split to `(keypoints, 3)` int64: the photograph, an index into `PARTS[split]`, then x and y.
     """
-    return {part: np.concatenate(list(_selected(part))) for part in PARTS}
+    return {split: np.concatenate(list(_selected(split))) for split in PARTS}
 
 
 def load_manifest() -> dict[str, np.ndarray]:
     """The places that ship with the package, as `select` returns them."""
     with np.load(_MANIFEST, allow_pickle=False) as saved:
-        return {part: saved[part].astype(np.int64) for part in PARTS}
+        return {split: saved[split].astype(np.int64) for split in PARTS}
 
 
 def save_manifest(path: str | os.PathLike[str], manifest: dict[str, np.ndarray]) -> None:
-    """Writes places as `load_manifest` reads them."""
-    np.savez_compressed(path, **{part: rows.astype(np.uint16) for part, rows in manifest.items()})  # type: ignore[arg-type]
+    """Write places as `load_manifest` reads them."""
+    np.savez_compressed(path, **{split: rows.astype(np.uint16) for split, rows in manifest.items()})  # type: ignore[arg-type]
 
 
-def _selected(part):
-    for number, name in enumerate(PARTS[part]):
+def _selected(split):
+    for number, name in enumerate(PARTS[split]):
         pixels = photographs.read(photographs.PHOTOGRAPHS[name])
-        found = places.choose(pixels, distance=_DISTANCES[part], most=_MOST[part])
-        yield np.concatenate([np.full((len(found), 1), number), found], axis=1)
+        chosen = keypoints.choose(pixels, distance=_DISTANCES[split], most=_MOST[split])
+        yield np.concatenate([np.full((len(chosen), 1), number), chosen], axis=1)
 
 
-def _part(part, rows, cache):
+def _patches_of(split, rows, cache):
     folder = cache_folder(cache)
-    name = f"photo-patches-{part}-{digest({part: rows})[:8]}-{VERSION}.npz"
-    arrays = cached(folder and folder / name, lambda: {"images": _render(part, rows)})
-    suffix = "" if part == "test" else f"-{part}"
+    name = f"photo-patches-{split}-{digest({split: rows})[:8]}-{VERSION}.npz"
+    arrays = cached(folder and folder / name, lambda: {"images": _render(split, rows)})
+    suffix = "" if split == "test" else f"-{split}"
     return PhotoPatches(
         images=arrays["images"],
         labels=np.repeat(np.arange(len(rows)), VIEWS),
-        class_names=tuple(f"{PARTS[part][photograph]} {x},{y}" for photograph, x, y in rows.tolist()),
+        class_names=tuple(f"{PARTS[split][photograph]} {x},{y}" for photograph, x, y in rows.tolist()),
         photographs=np.repeat(rows[:, 0], VIEWS),
         places=np.repeat(rows[:, 1:], VIEWS, axis=0),
         views=np.tile(np.arange(VIEWS), len(rows)),
-        photograph_names=PARTS[part],
+        photograph_names=PARTS[split],
         protocol=f"photo-patches/photograph-disjoint{suffix}/exact-cosine/{VERSION}",
     )
 
 
-def _render(part, rows):
+def _render(split, rows):
     """The views of all places, place by place: `(places * views, 64, 64, 3)` uint8."""
     images = np.empty((len(rows), VIEWS, photo_views.SIDE, photo_views.SIDE, 3), np.uint8)
-    for number, name in enumerate(PARTS[part]):
+    for number, name in enumerate(PARTS[split]):
         photograph = photographs.read(photographs.PHOTOGRAPHS[name])
-        own = np.flatnonzero(rows[:, 0] == number)
-        for chunk in np.split(own, range(_CHUNK, len(own), _CHUNK)):
-            show_progress(f"Drawing the photo patches ({part})", int(chunk[0]), len(rows))
+        rows_of_photograph = np.flatnonzero(rows[:, 0] == number)
+        for chunk in np.split(rows_of_photograph, range(_CHUNK, len(rows_of_photograph), _CHUNK)):
+            show_progress(f"Drawing the photo patches ({split})", int(chunk[0]), len(rows))
             for view in range(VIEWS):
                 keys = photo_views.view_keys(name, rows[chunk, 1:], view)
                 images[chunk, view] = photo_views.views(photograph, rows[chunk, 1:], keys)
-    show_progress(f"Drawing the photo patches ({part})", len(rows), len(rows))
+    show_progress(f"Drawing the photo patches ({split})", len(rows), len(rows))
     return images.reshape(-1, *images.shape[2:])

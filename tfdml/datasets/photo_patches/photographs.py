@@ -115,10 +115,10 @@ def read(photograph: Photograph) -> np.ndarray:
 
 
 def _verified(path, photograph):
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != photograph.sha256:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    if sha256 != photograph.sha256:
         raise ValueError(
-            f"Received {path} with sha256 {found}, expected {photograph.sha256}. Install a release of "
+            f"Received {path} with sha256 {sha256}, expected {photograph.sha256}. Install a release of "
             f"{photograph.distribution} that setup.cfg allows."
         )
     return path

@@ -63,7 +63,7 @@ def motorcycle_stereo() -> StereoPair:
 def stereo_error(
     pair: StereoPair, embed: Callable[[np.ndarray], np.ndarray], *, window: int = 64, batch_size: int = 1024
 ) -> float:
-    """Share of the visible points whose disparity is found with an error above 3 pixels.
+    """Share of the visible points whose estimated disparity has an error above 3 pixels.
 
     The window around a left point is compared with those around the right points at all whole disparities from 0 to 72;
     the most similar one by cosine is taken, the smallest disparity on ties.
@@ -86,8 +86,8 @@ def stereo_error(
     shifted = np.stack([points[:, None, 0] - _CANDIDATES, np.broadcast_to(points[:, 1:], (len(points), 73))], axis=-1)
     left = _embedded(embed, pair.left, points, window, batch_size)
     right = _embedded(embed, pair.right, shifted.reshape(-1, 2), window, batch_size).reshape(len(points), 73, -1)
-    found = _CANDIDATES[np.einsum("id,icd->ic", left, right).argmax(axis=1)]
-    return float(np.mean(np.abs(found - pair.disparity[points[:, 1], points[:, 0]]) > _BAD))
+    estimates = _CANDIDATES[np.einsum("id,icd->ic", left, right).argmax(axis=1)]
+    return float(np.mean(np.abs(estimates - pair.disparity[points[:, 1], points[:, 0]]) > _BAD))
 
 
 def _visible(disparity, points):
@@ -95,13 +95,13 @@ def _visible(disparity, points):
     height, width = disparity.shape
     y, x = np.nonzero(np.isfinite(disparity))
     moved = np.rint(x - disparity[y, x]).astype(int)
-    inside = moved >= 0
+    is_inside = moved >= 0
     nearest = np.zeros((height, width + 2))  # one more column at each end
-    np.maximum.at(nearest, (y[inside], moved[inside] + 1), disparity[y[inside], x[inside]])
-    own = disparity[points[:, 1], points[:, 0]]
-    column = np.rint(points[:, 0] - own).astype(int) + 1
+    np.maximum.at(nearest, (y[is_inside], moved[is_inside] + 1), disparity[y[is_inside], x[is_inside]])
+    depth_of_point = disparity[points[:, 1], points[:, 0]]
+    column = np.rint(points[:, 0] - depth_of_point).astype(int) + 1
     covering = np.max([nearest[points[:, 1], column + i] for i in (-1, 0, 1)], axis=0)
-    return covering <= own + 1
+    return covering <= depth_of_point + 1
 
 
 def _embedded(embed, image, points, window, batch_size):
@@ -110,6 +110,6 @@ def _embedded(embed, image, points, window, batch_size):
     windows = np.lib.stride_tricks.sliding_window_view(
         np.pad(image, ((half, half), (half, half), (0, 0)), "edge"), (window, window), (0, 1)
     )
-    parts = [points[start : start + batch_size] for start in range(0, len(points), batch_size)]
-    found = np.concatenate([embed(np.moveaxis(windows[part[:, 1], part[:, 0]], 1, -1)) for part in parts])
-    return (found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+    batches = [points[start : start + batch_size] for start in range(0, len(points), batch_size)]
+    embeddings = np.concatenate([embed(np.moveaxis(windows[batch[:, 1], batch[:, 0]], 1, -1)) for batch in batches])
+    return (embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), 1e-12)).astype(np.float32)

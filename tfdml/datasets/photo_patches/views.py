@@ -52,26 +52,26 @@ _NOISE_START = 64  # the first word of the noise in the stream of a key
 _CENTERED = (np.arange(SIDE) - (SIDE - 1) / 2) / (SIDE / 2)  # pixels in half sides
 
 
-def view_keys(photograph: str, places: np.ndarray, view: int) -> np.ndarray:
-    """Key of a view of each place, `(n,)` uint64; `places` are `(n, 2)` x and y below 2^16."""
-    x, y = places.astype(np.uint64).T
+def view_keys(photograph: str, keypoints: np.ndarray, view: int) -> np.ndarray:
+    """Key of a view of each keypoint, `(n,)` uint64; `keypoints` are `(n, 2)` x and y below 2^16."""
+    x, y = keypoints.astype(np.uint64).T
     name = np.uint64(zlib.crc32(photograph.encode()))
     return mix(mix((name << np.uint64(32)) | (y << np.uint64(16)) | x) + np.uint64(view))
 
 
-def views(photograph: np.ndarray, places: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def views(photograph: np.ndarray, keypoints: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """A view of each place.
 
     Args:
         photograph: `(height, width, 3)` uint8.
-        places: `(n, 2)` x and y.
+        keypoints: `(n, 2)` x and y.
         keys: `(n,)` uint64, see `view_keys`.
 
     Returns:
         `(n, 64, 64, 3)` uint8.
     """
     p = _parameters(keys)
-    image = _bilinear(photograph, *_coordinates(p, places))
+    image = _bilinear(photograph, *_coordinates(p, keypoints))
     image = _light(_gamma(_blur(image, p["blur"]), p["gamma"]), p)
     image = _covered(_shaded(image, p), p)
     image = np.float32(128) + _column(p["contrast"]) * (image - np.float32(128)) + _column(255 * p["brightness"])
@@ -98,7 +98,7 @@ def _parameters(keys):
     return {name: low + (high - low) * u[:, i] for i, (name, (low, high)) in enumerate(RANGES.items())}
 
 
-def _coordinates(p, places):
+def _coordinates(p, keypoints):
     """Where each pixel of a view comes from, in 1/256 pixels of the photograph: two `(n, 64, 64)` int32.
 
     place + shift + support / 2 * R (stretch) q with q = (u, v) / (1 + perspective . (u, v)), u and v in half sides.
@@ -111,7 +111,7 @@ def _coordinates(p, places):
     x, y = _turned(*stretched, p["direction"] + p["rotation"])
     half = SUPPORT / 2 * 2 ** p["zoom"]
     shifts = (half * x + p["shift_x"], half * y + p["shift_y"])
-    return [np.rint(256 * (places[:, i, None, None] + shift)).astype(np.int32) for i, shift in enumerate(shifts)]
+    return [np.rint(256 * (keypoints[:, i, None, None] + shift)).astype(np.int32) for i, shift in enumerate(shifts)]
 
 
 def _turned(x, y, degrees):
@@ -123,14 +123,14 @@ def _bilinear(photograph, x, y):
     """Pixels between four of the photograph, `(n, 64, 64, 3)` int32 in 1/256 grey levels; its border repeats."""
     height, width = photograph.shape[:2]
     column, row = x >> 8, y >> 8
-    right, below = (x & 255)[..., None], (y & 255)[..., None]
+    x_fraction, y_fraction = (x & 255)[..., None], (y & 255)[..., None]
     columns = [np.clip(column + i, 0, width - 1) for i in (0, 1)]
     rows = [np.clip(row + i, 0, height - 1) for i in (0, 1)]
     flat = photograph.reshape(-1, 3).astype(np.int32)
     upper, lower = (
-        256 * (left := flat[r * width + columns[0]]) + right * (flat[r * width + columns[1]] - left) for r in rows
+        256 * (left := flat[r * width + columns[0]]) + x_fraction * (flat[r * width + columns[1]] - left) for r in rows
     )
-    return (256 * upper + below * (lower - upper) + 128) >> 8
+    return (256 * upper + y_fraction * (lower - upper) + 128) >> 8
 
 
 def _blur(image, sigma):
@@ -142,8 +142,8 @@ def _blur(image, sigma):
     for axis in (1, 2):
         padding = [(reach, reach) if a == axis else (0, 0) for a in range(4)]
         padded = np.moveaxis(np.pad(image, padding, mode="edge"), axis, 0)
-        parts = (taps[:, i].reshape(-1, 1, 1) * padded[i : i + SIDE] for i in range(_TAPS))
-        image = np.moveaxis((sum(parts) + 2048) >> 12, 0, axis)
+        terms = (taps[:, i].reshape(-1, 1, 1) * padded[i : i + SIDE] for i in range(_TAPS))
+        image = np.moveaxis((sum(terms) + 2048) >> 12, 0, axis)
     return image
 
 

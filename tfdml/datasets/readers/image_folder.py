@@ -63,14 +63,14 @@ def folder(
             has no image; `splits` that are not different names.
     """
     if splits is None:
-        found = _listed(path, load)
-        _warn_of_unread(path, found.skipped)
-        return found
-    parts = [_listed(os.path.join(path, name), load) for name in as_split_names(splits)]
+        labeled_set = _listed(path, load)
+        _warn_of_unread(path, labeled_set.skipped)
+        return labeled_set
+    sets = [_listed(os.path.join(path, name), load) for name in as_split_names(splits)]
     others = [child for child in _children(path) if child.name not in splits]
     outside = tuple((printable(str(child)), "outside the splits") for child in others)
-    _warn_of_unread(path, [*outside, *(entry for part in parts for entry in part.skipped)])
-    return with_shared_names([replace(part, skipped=outside + part.skipped) for part in parts])
+    _warn_of_unread(path, [*outside, *(entry for subset in sets for entry in subset.skipped)])
+    return with_shared_names([replace(subset, skipped=outside + subset.skipped) for subset in sets])
 
 
 def _listed(path, load):

@@ -75,16 +75,16 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     pairs = [
         read[kind](path, number, line) for number, (kind, line) in enumerate(zip(same.tolist(), lines, strict=True), 2)
     ]
-    names, places = np.unique(np.array(pairs), return_inverse=True)
-    first, second = places.reshape(-1, 2).T
+    names, indices = np.unique(np.array(pairs), return_inverse=True)
+    first, second = indices.reshape(-1, 2).T
     return PairList(names, first, second, same, np.repeat(np.arange(folds), 2 * matched) if folds else None)
 
 
 def _counts(path, header):
     """Numbers of folds, None without folds, and of matched pairs per fold, from the first line."""
     numbers = [int(word) for word in header if word.isdecimal()]
-    right = len(numbers) == len(header) in (1, 2) and min(numbers) > 0
-    _require_form(path, 1, header, right, "the numbers of folds and of matched pairs per fold, or the latter alone")
+    is_header = len(numbers) == len(header) in (1, 2) and min(numbers) > 0
+    _require_form(path, 1, header, is_header, "the numbers of folds and of matched pairs per fold, or the latter alone")
     return numbers if len(numbers) == 2 else (None, numbers[0])
 
 
@@ -99,19 +99,19 @@ def _require_all_pairs(path, lines, folds, matched):
 
 
 def _matched(path, number, line):
-    right = len(line) == 3 and _is_image(*line[:2]) and _is_image(line[0], line[2])
-    _require_form(path, number, line, right, "a matched pair: name, number, number")
+    is_pair = len(line) == 3 and _is_image(*line[:2]) and _is_image(line[0], line[2])
+    _require_form(path, number, line, is_pair, "a matched pair: name, number, number")
     return [_name(line[0], line[1]), _name(line[0], line[2])]
 
 
 def _mismatched(path, number, line):
-    right = len(line) == 4 and _is_image(*line[:2]) and _is_image(*line[2:]) and line[0] != line[2]
-    _require_form(path, number, line, right, "a mismatched pair: name, number, another name, number")
+    is_pair = len(line) == 4 and _is_image(*line[:2]) and _is_image(*line[2:]) and line[0] != line[2]
+    _require_form(path, number, line, is_pair, "a mismatched pair: name, number, another name, number")
     return [_name(line[0], line[1]), _name(line[2], line[3])]
 
 
-def _require_form(path, number, line, right, expected):
-    require(right, f"line {number} of {str(path)!r}: {' '.join(line)!r}", f"{expected}, as in{_FORM}\n")
+def _require_form(path, number, line, is_valid, expected):
+    require(is_valid, f"line {number} of {str(path)!r}: {' '.join(line)!r}", f"{expected}, as in{_FORM}\n")
 
 
 def _is_image(person, number):

@@ -101,10 +101,10 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
         rows, names = _mat(folder, "cars_annos.mat", "annotations"), _mat(folder, "cars_annos.mat", "class_names")
         files = [_text(row["relative_im_path"]) for row in rows]
     else:
-        parts = {"cars_train": "devkit/cars_train_annos.mat", "cars_test": "cars_test_annos_withlabels.mat"}
-        found = {name: _mat(folder, file, "annotations") for name, file in parts.items()}
-        rows, names = np.concatenate(list(found.values())), _mat(folder, "devkit/cars_meta.mat", "class_names")
-        files = [f"{name}/{_text(row['fname'])}" for name, part in found.items() for row in part]
+        lists = {"cars_train": "devkit/cars_train_annos.mat", "cars_test": "cars_test_annos_withlabels.mat"}
+        tables = {name: _mat(folder, file, "annotations") for name, file in lists.items()}
+        rows, names = np.concatenate(list(tables.values())), _mat(folder, "devkit/cars_meta.mat", "class_names")
+        files = [f"{name}/{_text(row['fname'])}" for name, table in tables.items() for row in table]
     corners = [[float(np.ravel(row[f"bbox_{side}"])[0]) for side in ("x1", "y1", "x2", "y2")] for row in rows]
     labels = np.array([int(np.ravel(row["class"])[0]) for row in rows])
     return _halves(
@@ -136,14 +136,14 @@ def stanford_online_products(
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
     """
     lists = [_columns(rows[1:], 4) for rows in _lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
-    rows = [row for part in lists for row in part]
+    rows = [row for table in lists for row in table]
     return _halves(
         "sop",
         load=load,
         paths=_existing(root, _SOP_TREE, [path for *_, path in rows]),
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
-        is_train=np.repeat([True, False], [len(part) for part in lists]),
+        is_train=np.repeat([True, False], [len(table) for table in lists]),
         name_of=str,
     )
 
@@ -179,54 +179,58 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     corners = np.array([boxes[file] for file, *_ in rows], dtype=np.float64)
     tested = np.unique(items[statuses != "train"])
     return tuple(
-        _part(
+        _set_of_split(
             "in-shop",
-            part,
+            split,
             load=load,
-            paths=paths[kept],
-            classes=items[kept],
-            boxes=corners[kept],
-            known=np.unique(items[kept]) if part == "train" else tested,
+            paths=paths[mask],
+            classes=items[mask],
+            boxes=corners[mask],
+            class_ids=np.unique(items[mask]) if split == "train" else tested,
         )
-        for part, kept in ((part, statuses == part) for part in ("train", "query", "gallery"))
+        for split, mask in ((split, statuses == split) for split in ("train", "query", "gallery"))
     )
 
 
 def _halves(name, *, load, paths, classes, boxes, is_train, name_of):
-    """The training and the test part; `is_train` is `(n,)` bool."""
-    kept = {"train": is_train, "test": ~is_train}
+    """The training and the test set; `is_train` is `(n,)` bool."""
+    masks = {"train": is_train, "test": ~is_train}
     return tuple(
-        _part(
+        _set_of_split(
             name,
-            part,
+            split,
             load=load,
             paths=paths[rows],
             classes=classes[rows],
             boxes=None if boxes is None else boxes[rows],
-            known=np.unique(classes[rows]),
+            class_ids=np.unique(classes[rows]),
             name_of=name_of,
         )
-        for part, rows in kept.items()
+        for split, rows in masks.items()
     )
 
 
-def _part(name, part, *, load, paths, classes, boxes, known, name_of=str):
-    """One part, its labels dense by the order of `known`, if it has the published numbers of images and classes."""
-    found, expected = (len(paths), len(np.unique(classes))), COUNTS[name][part]
-    if found != expected:
+def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, name_of=str):
+    """The set of one split, its labels dense by the order of `class_ids`.
+
+    Raises:
+        ValueError: other numbers of images or classes than the published ones.
+    """
+    received, expected = (len(paths), len(np.unique(classes))), COUNTS[name][split]
+    if received != expected:
         raise ValueError(
-            f"Received {found[0]:,} images of {found[1]:,} classes in the {part} part of {name}, expected "
+            f"Received {received[0]:,} images of {received[1]:,} classes in the {split} part of {name}, expected "
             f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set."
         )
     image = "full-image" if name != "in-shop" else "query-gallery"
-    split = _SPLITS[name] + ("-train" if part == "train" else "")
+    classes_of_splits = _SPLITS[name] + ("-train" if split == "train" else "")
     return LabeledSet(
         paths=paths,
-        labels=np.searchsorted(known, classes).astype(np.int64),
-        class_names=tuple(name_of(label) for label in known.tolist()),
+        labels=np.searchsorted(class_ids, classes).astype(np.int64),
+        class_names=tuple(name_of(label) for label in class_ids.tolist()),
         boxes=boxes,
         load=load or Preprocessing(size=224),
-        protocol=f"{name}/{split}/{image}/v1",
+        protocol=f"{name}/{classes_of_splits}/{image}/v1",
     )
 
 
@@ -259,8 +263,8 @@ def _existing(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> 
     outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
     if outside:
         raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
-    there = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
-    missing = [file for file in files if os.path.basename(file) not in there[os.path.dirname(file)]]
+    names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
+    missing = [file for file in files if os.path.basename(file) not in names_by_folder[os.path.dirname(file)]]
     if missing:
         raise ValueError(
             f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "

@@ -7,11 +7,12 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.optional import optional_import
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.text import is_utf8, printable, read_utf8
@@ -104,24 +105,54 @@ def table(
     """
     require(on_error in ("error", "skip"), f"on_error={on_error!r}", "'error' or 'skip'")
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")
-    wanted = {"path": path, "label": label, "group": group, "split": None if splits is None else split}
-    columns = _columns(source, {option: name for option, name in wanted.items() if name is not None}, box)
+    options = {"path": path, "label": label, "group": group, "split": None if splits is None else split}
+    columns = _columns(source, {option: name for option, name in options.items() if name is not None}, box)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    names = None if splits is None else as_split_names(splits)
-    elsewhere = {} if names is None else _in_other_splits(rows, names)
-    base = _root(source, root)
+    names, folder = None if splits is None else as_split_names(splits), _root(source, root)
+    rejected = list(_rejected(rows, names, folder))
+    _require_usable(rows, rejected, on_error)
+    numbers = {row.number for row in rejected}
+    usable = [row for number, row in enumerate(rows) if number not in numbers]
+    labeled_set = _labeled_set(usable, folder, load, tuple((row.name, row.reason) for row in rejected))
+    return labeled_set if names is None else _split(labeled_set, usable, names, rows)
+
+
+class _Rejected(NamedTuple):
+    """A row that is left out: a problem, or a row of another split."""
+
+    number: int
+    name: str
+    reason: str
+    is_problem: bool
+
+
+def _rejected(rows, splits, root):
+    """The rows that are left out, in their order."""
     real_path = functools.cache(os.path.realpath)  # The rows have few folders.
-    reasons = {i: _problem(row, base, real_path) for i, row in enumerate(rows) if i not in elsewhere}
-    problems = {i: reason for i, reason in reasons.items() if reason}
-    _require_usable(rows, problems, elsewhere, on_error)
-    skipped = sorted((elsewhere | problems).items())
-    kept = [row for i, row in enumerate(rows) if i not in problems and i not in elsewhere]
-    whole = _set_of(kept, base, load, tuple((_name_of(i, rows[i]), reason) for i, reason in skipped))
-    return whole if names is None else _parts(whole, kept, names, _values(rows, "split"))
+    for number, row in enumerate(rows):
+        name = None if splits is None else _split_name(row)
+        is_usable_split = name is None or name in splits
+        reason = _problem(row, root, real_path) if is_usable_split else f"split {name!r}"
+        if reason:
+            yield _Rejected(number, _name_of(number, row), reason, is_usable_split)
 
 
-def _set_of(rows, root, load, skipped):
-    """The set of rows that can all be used."""
+def _require_usable(rows, rejected, on_error):
+    """Raise the ValueError of a table without a usable row, and, with "error", of a table with a problem."""
+    problems = [row for row in rejected if row.is_problem]
+    counts = collections.Counter(row.reason for row in problems).most_common()
+    first = {row.reason: row.name for row in reversed(problems)}
+    reasons = "; ".join(f"{count:,} {reason}, first {first[reason]}" for reason, count in counts)
+    received = f"a table of {len(rows):,} rows"
+    if problems:
+        received += f", of which {len(problems):,} cannot be used: {reasons}"
+    require(len(rows) > len(rejected), received, "at least one row that can be used")
+    advice = "a label and a file below root in every row. Correct them, or pass on_error='skip' to list them in skipped"
+    require(not problems or on_error == "skip", received, advice)
+
+
+def _labeled_set(rows, root, load, skipped):
+    """The set of usable rows."""
     labels = [_text(row["label"], "label") for row in rows]
     names = sorted(set(labels), key=_order(labels))
     number_of = {name: number for number, name in enumerate(names)}
@@ -136,15 +167,21 @@ def _set_of(rows, root, load, skipped):
     )
 
 
-def _parts(whole, rows, splits, found):
-    """The sets of the splits; `found` are all values of their column."""
-    split_of = np.array([_text(row["split"], "split") for row in rows])
-    empty = [name for name in splits if name not in split_of]
-    received = f"splits={splits!r} and no row of {', '.join(empty)} that can be used"
-    require(not empty, received, f"values of the column, which has {', '.join(sorted(set(found.values())))}")
-    parts = [whole.take(split_of == name) for name in splits]
-    parts = [part.select_classes(np.unique(part.labels)) for part in parts]
-    return with_shared_names(parts, key=_order(whole.class_names))
+def _split(labeled_set, usable, names, rows):
+    """The sets of the splits, from the set of the usable rows."""
+    split_of = np.array([_split_name(row) for row in usable])
+    empty = [name for name in names if name not in split_of]
+    received = f"splits={names!r} and no row of {', '.join(empty)} that can be used"
+    values = sorted({name for name in map(_split_name, rows) if name is not None})
+    require(not empty, received, f"values of the column, which has {', '.join(values)}")
+    sets = [labeled_set.take(split_of == name) for name in names]
+    sets = [subset.select_classes(np.unique(subset.labels)) for subset in sets]
+    return with_shared_names(sets, key=_order(labeled_set.class_names))
+
+
+def _split_name(row):
+    """The split of a row; None for an empty cell."""
+    return None if _is_missing(row["split"]) else _text(row["split"], "split")
 
 
 def _order(names):
@@ -158,16 +195,6 @@ def _ids(groups):
     if all(text.isdecimal() for text in texts):
         return np.array([int(text) for text in texts], np.int64)
     return np.unique(texts, return_inverse=True)[1]
-
-
-def _in_other_splits(rows, splits):
-    """The rows of splits that are not asked for, each with this reason."""
-    return {i: f"split {name!r}" for i, name in _values(rows, "split").items() if name not in splits}
-
-
-def _values(rows, option):
-    """Row number -> text of a cell that is not empty."""
-    return {i: _text(row[option], option) for i, row in enumerate(rows) if not _is_missing(row[option])}
 
 
 def _problem(row, root, real_path):
@@ -221,21 +248,8 @@ def _text(value, option):
     return str(value)
 
 
-def _require_usable(rows, problems, elsewhere, on_error):
-    """Raise the ValueError of a table without a row that can be used, and with "error" of one with other rows."""
-    counts = collections.Counter(problems.values()).most_common()
-    first = {reason: _name_of(i, rows[i]) for i, reason in sorted(problems.items(), reverse=True)}
-    found = "; ".join(f"{count:,} {reason}, first {first[reason]}" for reason, count in counts)
-    received = f"a table of {len(rows):,} rows" + (
-        f", of which {len(problems):,} cannot be used: {found}" * bool(found)
-    )
-    require(len(rows) > len(problems) + len(elsewhere), received, "at least one row that can be used")
-    advice = "a label and a file below root in every row. Correct them, or pass on_error='skip' to list them in skipped"
-    require(not problems or on_error == "skip", received, advice)
-
-
 def _name_of(number, row):
-    """How a row is identified: by its path if it has one, else by its number from 0."""
+    """The path of a row, or its number from 0 if it has none."""
     return f"row {number}" if _is_missing(row["path"]) else printable(str(row["path"]))
 
 
@@ -245,24 +259,24 @@ def _root(source, root):
     return os.path.dirname(os.fspath(source)) or "." if isinstance(source, str | os.PathLike) else "."
 
 
-def _columns(source, wanted, box):
+def _columns(source, names, box):
     """Option -> list of cells; "box" -> list of tuples of four."""
-    known, read = _opened(source)
-    missing = [f"{name!r} (box)" for name in box or () if name not in known]
-    missing += [f"{name!r} ({option}=)" for option, name in wanted.items() if name not in known]
-    received = f"a table with the columns {', '.join(map(repr, known))} and without {', '.join(missing)}"
+    available, read = _open(source)
+    missing = [f"{name!r} (box)" for name in box or () if name not in available]
+    missing += [f"{name!r} ({option}=)" for option, name in names.items() if name not in available]
+    received = f"a table with the columns {', '.join(map(repr, available))} and without {', '.join(missing)}"
     require(not missing, received, "these columns. Name those of your table, for example label='class'")
-    columns = {option: read(name) for option, name in wanted.items()}
-    sides = [read(name) for name in box or ()]
-    lengths = {len(column) for column in [*columns.values(), *sides]}
+    columns = {option: read(name) for option, name in names.items()}
+    borders = [read(name) for name in box or ()]
+    lengths = {len(column) for column in [*columns.values(), *borders]}
     require(len(lengths) == 1, f"columns of {' and '.join(map(str, sorted(lengths)))} rows", "the same length")
-    return columns | ({"box": list(zip(*sides, strict=True))} if box else {})
+    return columns | ({"box": list(zip(*borders, strict=True))} if box else {})
 
 
-def _opened(source):
+def _open(source):
     """Column names, and a function from a name to the list of the cells of a column."""
     if isinstance(source, str | os.PathLike):
-        return _opened_file(pathlib.Path(source))
+        return _open_file(pathlib.Path(source))
     received = f"a table of type {type(source).__name__}"
     require(
         isinstance(source, Mapping) or hasattr(source, "columns"),
@@ -272,27 +286,26 @@ def _opened(source):
     return list(getattr(source, "columns", source)), lambda name: np.asarray(source[name]).tolist()
 
 
-def _opened_file(path):
+def _open_file(path):
     require(path.is_file(), f"source={str(path)!r}, which is not a file", "a table: .csv, .tsv or .parquet")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return _opened_parquet(path)
+        return _open_parquet(path)
     expected = ".csv, .tsv or .parquet. Read other files yourself and pass the data frame"
     require(suffix in _DELIMITERS, f"source={str(path)!r}", expected)
-    return _opened_text(path, _DELIMITERS[suffix])
+    return _open_text(path, _DELIMITERS[suffix])
 
 
-def _opened_parquet(path):
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError("A Parquet file is read by pyarrow: pip install tfdml[tables].") from error
-    return _whole(path, parquet.read_schema).names, lambda name: _whole(
-        path, lambda file: parquet.read_table(file, columns=[name])[name].to_pylist()
-    )
+def _open_parquet(path):
+    parquet = optional_import("pyarrow.parquet", feature="A Parquet file", extra="tables")
+
+    def read_column(name):
+        return _read_parquet(path, lambda file: parquet.read_table(file, columns=[name])[name].to_pylist())
+
+    return _read_parquet(path, parquet.read_schema).names, read_column
 
 
-def _whole(path, read):
+def _read_parquet(path, read):
     """`read(file)` of a Parquet file, or the ValueError of a damaged one."""
     try:
         with path.open("rb") as file:
@@ -303,7 +316,7 @@ def _whole(path, read):
         ) from error
 
 
-def _opened_text(path, delimiter):
+def _open_text(path, delimiter):
     lines = _lines(path, delimiter)
     names = next(lines, [])
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")

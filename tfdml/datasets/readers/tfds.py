@@ -81,10 +81,10 @@ def _library():
 
 
 def _require_feature(features, option, name, kind):
-    found = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in features.items())
-    known = name in features and isinstance(features[name], kind)
+    received = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in features.items())
+    is_feature = name in features and isinstance(features[name], kind)
     kind = "an image" if option == "image" else "a class, text or whole number"
-    require(known, f"{option}={name!r} of a data set with the features {found}", f"the name of {kind}")
+    require(is_feature, f"{option}={name!r} of a data set with the features {received}", f"the name of {kind}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +106,12 @@ class _Images:
 
 def _labels(records, name):
     """The labels of all records."""
-    found: list[Any] = []
+    labels: list[Any] = []
     for start in range(0, len(records), _LABELS_AT_ONCE):
         rows = list(range(start, min(start + _LABELS_AT_ONCE, len(records))))
-        found += [np.asarray(record[name]).item() for record in records.__getitems__(rows)]
-        show_progress("labels read", len(found), len(records))
-    return found
+        labels += [np.asarray(record[name]).item() for record in records.__getitems__(rows)]
+        show_progress("labels read", len(labels), len(records))
+    return labels
 
 
 def _numbered(labels, feature):
