@@ -73,16 +73,16 @@ def triplet_semihard_loss(
     farthest = ops.max(ops.where(is_negative, d, ops.min(d, axis=1, keepdims=True)), axis=1, keepdims=True)
     fixed, fixed_farthest = ops.stop_gradient(d), ops.stop_gradient(farthest)
 
-    def add(p, found, sums, gradient, farthest_gradient):
+    def add(p, exists, sums, gradient, farthest_gradient):
         d_ap = at(p, fixed)
         farther = is_negative & (fixed > d_ap)
         semi_hard = ops.any(farther, axis=1, keepdims=True)
         nearest = ops.min(ops.where(farther, fixed, float("inf")), axis=1, keepdims=True)
         violation = margin + d_ap - ops.where(semi_hard, nearest, fixed_farthest)
-        active = found[:, None] * ops.cast(violation >= 0, d.dtype)
+        active = exists[:, None] * ops.cast(violation >= 0, d.dtype)
         ties = ops.cast(farther & (fixed == nearest), d.dtype)
         return (
-            sums + found * ops.maximum(violation, 0.0)[:, 0],
+            sums + exists * ops.maximum(violation, 0.0)[:, 0],
             gradient + put(p, active, d) - active * ties / ops.maximum(ops.sum(ties, axis=1, keepdims=True), 1.0),
             farthest_gradient - ops.where(semi_hard, 0.0, active),
         )

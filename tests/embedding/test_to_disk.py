@@ -448,7 +448,7 @@ def test_a_damaged_part_of_an_unfinished_run_is_an_error_that_names_it(damage, s
     with pytest.raises(KeyboardInterrupt):
         models.write_embeddings(Fails(4), PIXELS, tmp_path / "out", batch_size=8)
     damage(tmp_path / "out.unfinished" / "000000000.npz")
-    with pytest.raises(ValueError, match=r"out\.unfinished/000000000\.npz', a part .* Remove its folder"):
+    with pytest.raises(ValueError, match=r"out\.unfinished/000000000\.npz', a chunk .* Remove its folder"):
         models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)
     assert not (tmp_path / "out").exists()
 

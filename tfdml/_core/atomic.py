@@ -67,8 +67,8 @@ def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Itera
     try:
         new = workspace / f"new{path.suffix}"
         yield new
-        for place in [*new.rglob("*"), new]:
-            _fsync(place)
+        for written in [*new.rglob("*"), new]:
+            _fsync(written)
         require_replaceable(path, listed)
         _publish(new, path, workspace)
         _fsync(path.parent)
@@ -85,7 +85,7 @@ def as_writable_path(path: str | os.PathLike) -> Path:
         OSError: the parent folder is a file, cannot be created, or cannot be written. Where `path` is a symbolic link,
             that is the parent of its target.
     """
-    given, path = Path(path).expanduser(), _target(path)
+    named, path = Path(path).expanduser(), _target(path)
     advice = "expected a place that can be written. Choose another path, or change the permissions of the folder"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def as_writable_path(path: str | os.PathLike) -> Path:
         raise OSError(f"Received path={str(path)!r}, {advice}: {error}.") from error
     if not os.access(path.parent, os.W_OK):
         raise OSError(f"Received path={str(path)!r}, {advice} {str(path.parent)!r}.")
-    return given
+    return named
 
 
 def require_replaceable(path: str | os.PathLike, listed: Listed | None = None) -> None:
@@ -123,7 +123,7 @@ def require_replaceable(path: str | os.PathLike, listed: Listed | None = None) -
 
 def _require_listed(folder, names):
     """Raise a FileExistsError that names the first file or link of a folder that is not among `names`."""
-    files = (place for place in sorted(folder.rglob("*")) if place.is_symlink() or not place.is_dir())
+    files = (entry for entry in sorted(folder.rglob("*")) if entry.is_symlink() or not entry.is_dir())
     foreign = next((file for file in files if file.relative_to(folder).as_posix() not in names), None)
     if foreign is not None:
         raise FileExistsError(
@@ -177,25 +177,25 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
     """
     failed: object = ...
     while True:
-        place = recovered(path)
-        before = _version(place)
+        folder = recovered(path)
+        before = _version(folder)
         try:
-            found = read(place)
+            result = read(folder)
         except Exception:
-            if _version(place) == before == failed:  # the first time, it may have been set aside and put back
+            if _version(folder) == before == failed:  # the first time, it may have been set aside and put back
                 raise
             failed = before
         else:
-            if _version(place) == before:
-                return found
+            if _version(folder) == before:
+                return result
 
 
 def _version(path):
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns  # the inode of a removed folder may be used again
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # the inode of a removed folder may be used again
 
 
 def _workspace(path):
@@ -214,8 +214,8 @@ def _workspace(path):
 def _workspaces(path):
     """Folders of all writers of `path`, dead or alive, the most recent first."""
     pattern = re.compile(rf"\.partial-\d+-[0-9a-f]{{8}}-{re.escape(path.name)}")
-    found = [place for place in path.parent.glob(".partial-*") if pattern.fullmatch(place.name)]
-    return sorted(found, key=lambda place: (_version(place) or (0, 0, 0))[-1], reverse=True)
+    workspaces = [workspace for workspace in path.parent.glob(".partial-*") if pattern.fullmatch(workspace.name)]
+    return sorted(workspaces, key=lambda workspace: (_version(workspace) or (0, 0, 0))[-1], reverse=True)
 
 
 def _open_lock(workspace):

@@ -19,9 +19,11 @@ def write_checksums(folder: Path, sums: str = SUMS) -> None:
 
 def require_checksums(folder: Path, sums: str = SUMS) -> None:
     """Raise a ValueError if the file `sums`, or one that it lists, has changed or is missing; others may be added."""
-    found = [problem for problem in problems(folder, sums) if not problem.endswith(f": not in {sums}")]
+    changes = [problem for problem in problems(folder, sums) if not problem.endswith(f": not in {sums}")]
     require(
-        not found, f"{str(folder)!r}, in which {'; '.join(found)}", "the files as they were written. Copy them again"
+        not changes,
+        f"{str(folder)!r}, in which {'; '.join(changes)}",
+        "the files as they were written. Copy them again",
     )
 
 
@@ -89,9 +91,9 @@ def _problem(file, sha256, sums):
 
 def _files(folder, sums):
     """Everything in a folder but its folders and its checksums, by relative name."""
-    found = [place for place in folder.rglob("*") if place.is_symlink() or not place.is_dir()]
-    names = {place.relative_to(folder).as_posix(): place for place in found}
-    return {name: place for name, place in names.items() if name != sums}
+    files = [file for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()]
+    names = {file.relative_to(folder).as_posix(): file for file in files}
+    return {name: file for name, file in names.items() if name != sums}
 
 
 def _text(listed):

@@ -20,7 +20,7 @@ from tfdml.embedding.in_memory import Problem
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
 
-Parts = Iterable[tuple[np.ndarray, np.ndarray]]
+Chunks = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,8 +75,8 @@ def as_target(path: str | os.PathLike) -> Path:
         require_replaceable(target)
         _require_embeddings(target)
         return target
-    known = target.suffix not in (".npy", ".npz", ".csv", ".tsv")
-    require(known, f"path={str(path)!r}", "a .parquet file, or a folder for .npy and .csv files")
+    is_folder = target.suffix not in (".npy", ".npz", ".csv", ".tsv")
+    require(is_folder, f"path={str(path)!r}", "a .parquet file, or a folder for .npy and .csv files")
     require_replaceable(target, listed_files)
     return target
 
@@ -121,37 +121,37 @@ def _begins(path, columns):
     return names[:1] == ["row"] and set(names) <= set(columns)
 
 
-def write(path: Path, data: Any, parts: Parts, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
+def write(path: Path, data: Any, chunks: Chunks, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
     """Write embeddings to a new Parquet file or folder.
 
     Args:
         path: a name that ends in `.parquet`, or a folder.
         data: the set, which has the columns.
-        parts: embeddings `(kept, dim)` and rows `(kept,)`, one after the other.
-        shape: number and dim of the embeddings of all parts.
+        chunks: embeddings `(n, dim)` and rows `(n,)`, one chunk after the other.
+        shape: number and dim of the embeddings of all chunks.
         skipped: examples that could not be loaded.
     """
-    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, parts, shape, skipped)
+    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped)
 
 
 def _columns(data, rows):
     """The columns that describe some examples: name -> list."""
-    found = {"row": rows.tolist()}
+    columns = {"row": rows.tolist()}
     if getattr(data, "paths", None) is not None:
-        found["path"] = data.paths[rows].tolist()
+        columns["path"] = data.paths[rows].tolist()
     if is_labeled_set(data):
-        found["label"] = [data.class_names[label] for label in data.labels[rows]]
-    return found
+        columns["label"] = [data.class_names[label] for label in data.labels[rows]]
+    return columns
 
 
-def _write_folder(folder, data, parts, shape, skipped):
+def _write_folder(folder, data, chunks, shape, skipped):
     folder.mkdir()
     form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
     with (folder / _EMBEDDINGS).open("wb") as file, _opened(folder / _EXAMPLES, "w") as text:
         np.lib.format.write_array_header_1_0(file, form)
         lines = csv.writer(text)
         lines.writerow(_columns(data, np.arange(0)))
-        for embeddings, rows in parts:
+        for embeddings, rows in chunks:
             file.write(np.ascontiguousarray(embeddings).data)
             lines.writerows(zip(*_columns(data, rows).values(), strict=True))
     with _opened(folder / _SKIPPED, "w") as text:
@@ -194,14 +194,14 @@ def _read_lines(path):
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
-def _write_parquet(path, data, parts, shape, skipped):
+def _write_parquet(path, data, chunks, shape, skipped):
     arrow, parquet = _arrow()
     kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
     fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
     schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
     schema = schema.with_metadata({"skipped": json.dumps(skipped)})
     with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
-        for embeddings, rows in parts:
+        for embeddings, rows in chunks:
             vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
             file.write_table(
                 arrow.table([*map(arrow.array, _columns(data, rows).values()), vectors], schema=file.schema)

@@ -68,7 +68,7 @@ def embed_blocks(
         start: row to begin with, a multiple of `rows_per_block(batch_size)`.
 
     Yields:
-        Embeddings `(kept, dim)` float32 and row numbers `(kept,)` of 16 batches; nothing where no row can be loaded.
+        Embeddings `(n, dim)` float32 and row numbers `(n,)` of 16 batches; nothing where no row can be loaded.
 
     Raises:
         ValueError: an embedding that is not finite; the errors of `embed`.
@@ -84,7 +84,7 @@ def embed_blocks(
 def embed_loadable(
     model: keras.Model, data: Any, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
-    """Embeddings `(kept, dim)` and rows `(kept,)` of the examples that can be loaded, and the others with reasons."""
+    """Embeddings `(n, dim)` and rows `(n,)` of the examples that can be loaded, and the others with reasons."""
     blocks = list(embed_blocks(model, data, batch_size))
     rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
     skipped = problems(data, rows)
@@ -119,8 +119,8 @@ def _loadable(data, batch_size, start):
     """Batches `(examples, rows)`."""
     if is_labeled_set(data):
         return iter(data.loadable(batch_size, start))
-    parts = [np.arange(i, min(i + batch_size, len(data))) for i in range(start, len(data), batch_size)]
-    return ((data[part], part) for part in parts)
+    batches = [np.arange(i, min(i + batch_size, len(data))) for i in range(start, len(data), batch_size)]
+    return ((data[rows], rows) for rows in batches)
 
 
 def _require_finite(embeddings, rows):
@@ -145,10 +145,10 @@ def embed_batches(model: keras.Model, batches: Iterable[tuple[Any, Any]]) -> tup
     Raises:
         ValueError: no batch, or a model of other outputs.
     """
-    parts = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
-    if not parts:
+    results = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
+    if not results:
         raise ValueError("Received a set without examples, expected at least one. Check its filters and files.")
-    embeddings, labels = zip(*parts, strict=True)
+    embeddings, labels = zip(*results, strict=True)
     return np.concatenate(embeddings), np.concatenate(labels).reshape(-1)
 
 
@@ -159,11 +159,11 @@ def _embed_batch(model, x, size):
     """
     if keras.backend.backend() != "tensorflow":
         x = keras.tree.map_structure(np.asarray, x)  # other backends do not take the tensors of a tf.data set
-    found = model.predict_on_batch(x)
-    if getattr(found, "ndim", None) != 2:
-        shapes = keras.tree.map_structure(np.shape, found)
+    embeddings = model.predict_on_batch(x)
+    if getattr(embeddings, "ndim", None) != 2:
+        shapes = keras.tree.map_structure(np.shape, embeddings)
         raise ValueError(
             f"Received a model of outputs {shapes}, expected one (batch, dim). Pass the part of it that embeds: "
             "keras.Model(model.input, model.output[...]), or one of model.towers."
         )
-    return found[:size]
+    return embeddings[:size]

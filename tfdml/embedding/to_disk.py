@@ -1,4 +1,4 @@
-"""Embeddings of a set of any size, written in parts that survive a kill."""
+"""Embeddings of a set of any size, written in chunks that survive a kill."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ def write_embeddings(
       is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`. If the process is killed, the same call resumes
-      there. The batches are those of a run without interruption, and so are the embeddings. At the end, the parts are
+      there. The batches are those of a run without interruption, and so are the embeddings. At the end, the chunks are
       put together, `path` appears or is replaced in one step, and the folder is removed.
     * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
 
@@ -61,32 +61,32 @@ def write_embeddings(
     target, size = embedding_files.as_target(path), rows_per_block(batch_size)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
     folder = target.with_name(f"{target.name}.unfinished")
-    parts = _Parts(folder)
+    chunks = _Chunks(folder)
     run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
-    _begin(parts, run)
-    for embeddings, rows in embed_blocks(model, data, batch_size, start=parts.rows_done(size)):
-        parts.write(embeddings, rows, number=int(rows[0]) // size)
-    rows = parts.rows()
+    _begin(chunks, run)
+    for embeddings, rows in embed_blocks(model, data, batch_size, start=chunks.rows_done(size)):
+        chunks.write(embeddings, rows, number=int(rows[0]) // size)
+    rows = chunks.rows()
     skipped = problems(data, rows)
     listed = None if target.suffix == ".parquet" else embedding_files.listed_files
     with atomic_write(target, listed) as new:
-        embedding_files.write(new, data, parts, (len(rows), parts.dim()), skipped)
-    parts.remove()
+        embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped)
+    chunks.remove()
     return skipped
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
-    """The parts of a run in a folder, of which one is in memory at a time: embeddings and rows."""
+class _Chunks:
+    """The chunks of a run in a folder, of which one is in memory at a time: embeddings and rows."""
 
     folder: Path
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for file in self.files():
-            yield _read_part(file)
+            yield _read_chunk(file)
 
     def files(self) -> list[Path]:
-        """The parts, in the order of their rows."""
+        """The files of the chunks, in the order of their rows."""
         return sorted(self.folder.glob("[0-9]*.npz"))
 
     def write(self, embeddings: np.ndarray, rows: np.ndarray, number: int) -> None:
@@ -94,7 +94,7 @@ class _Parts:
             np.savez(new, embeddings=embeddings, rows=rows)
 
     def remove(self) -> None:
-        """Remove the parts, and the folder if nothing else is in it."""
+        """Remove the chunks, and the folder if nothing else is in it."""
         for file in [*self.files(), self.folder / _RUN]:
             file.unlink()
         with contextlib.suppress(OSError):  # a user's file is in it
@@ -114,42 +114,42 @@ class _Parts:
         return next(iter(self))[0].shape[1]
 
 
-def _read_part(file):
-    """Embeddings `(kept, dim)` and rows `(kept,)` of a part."""
+def _read_chunk(file):
+    """Embeddings `(n, dim)` and rows `(n,)` of a chunk."""
     try:
         with file.open("rb") as content, np.load(content, allow_pickle=False) as saved:
             embeddings, rows = saved["embeddings"], saved["rows"]
-        is_part = rows.dtype == np.int64 and rows.ndim == 1 and embeddings.shape == (len(rows), *embeddings.shape[1:2])
-        require(is_part and embeddings.ndim == 2, "other arrays", "embeddings and their rows")
+        is_chunk = rows.dtype == np.int64 and rows.ndim == 1 and embeddings.shape == (len(rows), *embeddings.shape[1:2])
+        require(is_chunk and embeddings.ndim == 2, "other arrays", "embeddings and their rows")
     except Exception as error:  # Each damage fails in its own way.
-        received = f"Received {str(file)!r}, a part of an unfinished run that is damaged ({error})"
+        received = f"Received {str(file)!r}, a chunk of an unfinished run that is damaged ({error})"
         raise ValueError(f"{received}. Remove its folder to start over.") from error
     return embeddings, rows
 
 
-def _begin(parts, run):
-    """Make the folder of the parts, or check that its parts are those of the same run."""
-    file = parts.folder / _RUN
-    if not parts.folder.exists() or (file.is_file() and not parts.files()):
-        with atomic_write(parts.folder, lambda folder: {_RUN}) as new:
+def _begin(chunks, run):
+    """Make the folder of the chunks, or check that it belongs to the same run."""
+    file = chunks.folder / _RUN
+    if not chunks.folder.exists() or (file.is_file() and not chunks.files()):
+        with atomic_write(chunks.folder, lambda folder: {_RUN}) as new:
             new.mkdir()
             (new / _RUN).write_text(json.dumps(run))
-    found = read_json(file) if file.is_file() else {}
-    other = [name for name in run if found.get(name) != run[name]]
-    received = f"an unfinished run in {str(parts.folder)!r} with another {' and another '.join(other)}"
+    saved = read_json(file) if file.is_file() else {}
+    other = [name for name in run if saved.get(name) != run[name]]
+    received = f"an unfinished run in {str(chunks.folder)!r} with another {' and another '.join(other)}"
     require(not other, received, "the same. Finish that run, or remove the folder to start over")
 
 
 def _set_fingerprint(data):
-    """What tells a set, or an array, from others."""
+    """Fingerprint of a set or array."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()
-    some = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
-    return hashlib.sha256(f"{len(data)} {some.dtype} {some.shape}".encode() + some.tobytes()).hexdigest()
+    examples = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
+    return hashlib.sha256(f"{len(data)} {examples.dtype} {examples.shape}".encode() + examples.tobytes()).hexdigest()
 
 
 def _model_fingerprint(model):
-    """What tells a model from others: its own fingerprint, or the checksum of its weights."""
+    """Fingerprint of a model: its own one, or the checksum of its weights."""
     if hasattr(model, "fingerprint"):
         return model.fingerprint
     checksum = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Base classes of the losses, and reductions over pairs that do not overflow."""
+"""Base classes of the losses."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ class FunctionLoss(keras.losses.Loss):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The loss that `get_config` describes."""
-        return cls(**{name: keras.saving.deserialize_keras_object(part) for name, part in config.items()})
+        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
 
 
 class _Reduce(keras.losses.Loss):
@@ -79,8 +79,8 @@ class _Reduce(keras.losses.Loss):
         return y_pred
 
 
-def _serialized(parts):
-    return {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}
+def _serialized(values):
+    return {name: keras.saving.serialize_keras_object(value) for name, value in values.items()}
 
 
 @serializable
@@ -182,7 +182,7 @@ class PairLoss(FunctionLoss):
         """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
         values = self.function(pairs, **self.settings)
         _require_one_per_anchor(values, pairs, self.function)
-        return _with_what_is_not_finite(values, pairs)
+        return _propagate_non_finite(values, pairs)
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -190,29 +190,33 @@ class PairLoss(FunctionLoss):
 
         A loss that holds layers with variables raises ValueError in a plain `keras.Model`.
         """
-        parts = [*vars(self).values(), *self.settings.values()]
-        return [part for part in parts if isinstance(part, keras.Layer)]
+        options = [*vars(self).values(), *self.settings.values()]
+        return [option for option in options if isinstance(option, keras.Layer)]
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""
-        parts = {option: getattr(self, option) for option in PAIR_OPTIONS}
+        options = {option: getattr(self, option) for option in PAIR_OPTIONS}
         if "function" in inspect.signature(type(self)).parameters:
-            parts["function"] = self.function
-        return {**_serialized(parts), **super().get_config()}
+            options["function"] = self.function
+        return {**_serialized(options), **super().get_config()}
 
 
 def _with_shared_options(signature):
-    """The signature of a constructor, without self, with its `**options` spelled out.
+    """The signature of a constructor, without self, with its `**options` spelled out, for `help` and error messages.
 
-    Their names come from the annotation, `Unpack[PairOptions]`, their defaults from `PairLoss`.
+    The names of the shared options come from the annotation, `Unpack[PairOptions]`, their defaults from `PairLoss`.
     """
-    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    if len(own) < len(signature.parameters):
+    parameters = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    if len(parameters) < len(signature.parameters):
         annotation = list(signature.parameters.values())[-1].annotation
         (options,) = get_args(annotation) or (PairOptions,)
         shared = inspect.signature(PairLoss.__init__).parameters
-        own += [shared[name] for name in shared if name in options.__annotations__ and name not in signature.parameters]
-    return signature.replace(parameters=own[1:])
+        parameters += [
+            shared[name] for name in shared if name in options.__annotations__ and name not in signature.parameters
+        ]
+    return signature.replace(parameters=parameters[1:])
 
 
 def _require_known_options(loss_class, function, settings):
@@ -220,15 +224,15 @@ def _require_known_options(loss_class, function, settings):
     options = inspect.signature(loss_class).parameters.values()
     arguments = list(inspect.signature(function).parameters.values())[1:]
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
-        known = [option.name for option in (*options, *arguments) if option.kind is not option.VAR_KEYWORD]
-        require_known_options(loss_class.__name__, settings, list(dict.fromkeys(known)))
+        names = [option.name for option in (*options, *arguments) if option.kind is not option.VAR_KEYWORD]
+        require_known_options(loss_class.__name__, settings, list(dict.fromkeys(names)))
 
 
-def require_known_options(name: str, received: Mapping[str, object], known: Sequence[str]) -> None:
+def require_known_options(name: str, received: Mapping[str, object], names: Sequence[str]) -> None:
     """Raise a TypeError for options that are not known."""
-    unknown = [f"{option}={value!r}" for option, value in received.items() if option not in known]
+    unknown = [f"{option}={value!r}" for option, value in received.items() if option not in names]
     if unknown:
-        raise TypeError(f"Received {', '.join(unknown)} for {name}, expected options among {', '.join(known)}.")
+        raise TypeError(f"Received {', '.join(unknown)} for {name}, expected options among {', '.join(names)}.")
 
 
 def _name_of(function):
@@ -238,15 +242,15 @@ def _name_of(function):
 def _require_one_per_anchor(values, pairs, function):
     """Raise the ValueError of a function that does not return one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
-    known = received is not None and len(received) == 1
+    is_vector = received is not None and len(received) == 1
     require(
-        known and (None in (*received, *expected) or tuple(received) == expected),
+        is_vector and (None in (*received, *expected) or tuple(received) == expected),
         f"values of shape {received} from {_name_of(function)}",
         f"{expected}, one value per anchor: sum over its references",
     )
 
 
-def _with_what_is_not_finite(values, pairs):
+def _propagate_non_finite(values, pairs):
     """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
 
     The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is

@@ -167,31 +167,20 @@ class GroupedKL(Settings):
         p_ar = exp(l_ar / gamma) / (sum_k exp(l_ak / gamma) + exp(pseudo_loss / gamma)) / A
 
         k runs over the pairs of a that have the sign of r and a loss above 0; gamma is the temperature of that sign.
-        One matrix of exponentials holds both groups: one matrix per group takes a quarter more time.
         """
-        is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
-        groups = (is_positive, pairs.negative > 0)
-        logits = ops.where(is_positive, *(losses / gamma for gamma in gammas))
-        logits = ops.where(losses > 0, logits, -float("inf"))
-        pseudo_logits = [-float("inf") if self.pseudo_loss is None else self.pseudo_loss / gamma for gamma in gammas]
-        tops = [_top(logits, group, least) for group, least in zip(groups, pseudo_logits, strict=True)]
-        exps = ops.exp(logits - ops.where(is_positive, *tops))
-        totals = [
-            _total(exps, group, least - top) for group, least, top in zip(groups, pseudo_logits, tops, strict=True)
-        ]
-        return exps / ops.where(is_positive, *totals) / ops.cast(ops.shape(losses)[0], losses.dtype)
+        positive = _softmax_within(losses, pairs.positive > 0, self.gamma, self.pseudo_loss)
+        negative = _softmax_within(losses, pairs.negative > 0, self.negative_gamma or self.gamma, self.pseudo_loss)
+        return (positive + negative) / ops.cast(ops.shape(losses)[0], losses.dtype)
 
 
-def _top(logits, group, pseudo_logit):
-    """The largest logit of each row in a group or of its pseudo pair, `(A, 1)`; 0 in an empty group."""
-    top = ops.max(ops.where(group, logits, -float("inf")), axis=1, keepdims=True)
-    return ops.maximum(top, pseudo_logit if math.isfinite(pseudo_logit) else 0.0)
-
-
-def _total(exps, group, pseudo_logit):
-    """The sum of each row in a group and of its pseudo pair, `(A, 1)`; 1 where it is 0."""
-    total = ops.sum(ops.where(group, exps, 0.0), axis=1, keepdims=True) + ops.exp(pseudo_logit)
-    return ops.where(total > 0, total, 1.0)
+def _softmax_within(losses, mask, gamma, pseudo_loss):
+    """Softmax of the losses above 0 of each row, over the masked entries and one pseudo entry; 0 in an empty row."""
+    logits = ops.where(mask & (losses > 0), losses / gamma, -float("inf"))
+    pseudo_logit = -float("inf") if pseudo_loss is None else pseudo_loss / gamma
+    top = ops.maximum(ops.max(logits, axis=1, keepdims=True), pseudo_logit if math.isfinite(pseudo_logit) else 0.0)
+    exps = ops.exp(logits - top)
+    total = ops.sum(exps, axis=1, keepdims=True) + ops.exp(pseudo_logit - top)
+    return exps / ops.where(total > 0, total, 1.0)
 
 
 @serializable
@@ -218,23 +207,26 @@ class Variance(Settings):
         """p*, `(A, R)`."""
         n = ops.maximum(ops.sum(ops.cast(losses > 0, losses.dtype)), 1.0)
 
-        def weights(kept):
-            """For the m pairs kept, p = 1 / m + c (l - mean) with sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
-            inside = ops.cast(kept, losses.dtype)
-            m = ops.maximum(ops.sum(inside), 1.0)
-            mean = ops.sum(inside * losses) / m
-            away = inside * (losses - mean)
-            spread = ops.sum(ops.square(away))
-            differ = spread > m * ops.square(_RELATIVE_TIE * mean)
-            room = ops.maximum((m - n) / (m * n) + 2.0 * self.rho / ops.square(n), 0.0)
-            return inside / m + ops.where(differ, ops.sqrt(room / ops.where(differ, spread, 1.0)), 0.0) * away
+        def weights(remains):
+            """For the m pairs that remain, p = 1 / m + c (l - mean), sum p = 1 and sum p^2 = (1 + 2 rho / n) / n."""
+            mask = ops.cast(remains, losses.dtype)
+            m = ops.maximum(ops.sum(mask), 1.0)
+            mean = ops.sum(mask * losses) / m
+            centered = mask * (losses - mean)
+            spread = ops.sum(ops.square(centered))
+            is_spread = spread > m * ops.square(_RELATIVE_TIE * mean)
+            excess = ops.maximum((m - n) / (m * n) + 2.0 * self.rho / ops.square(n), 0.0)
+            return mask / m + ops.where(is_spread, ops.sqrt(excess / ops.where(is_spread, spread, 1.0)), 0.0) * centered
 
-        def shrink(kept, p):
-            kept = kept & (p > 0)
-            return kept, weights(kept)
+        def drop_negative(remains, p):
+            remains = remains & (p > 0)
+            return remains, weights(remains)
 
-        kept = losses > 0
-        _, p = ops.while_loop(lambda kept, p: ops.any(kept & (p <= 0)), shrink, (kept, weights(kept)))
+        def has_negative(remains, p):
+            return ops.any(remains & (p <= 0))
+
+        remains = losses > 0
+        _, p = ops.while_loop(has_negative, drop_negative, (remains, weights(remains)))
         return _shares(p)
 
 

@@ -75,9 +75,9 @@ class EmbeddingModel(keras.Model):
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
-        for layer, place in _layers_by_output(self.loss, self):
+        for layer, output in _layers_by_output(self.loss, self):
             if not layer.built:  # before the optimizer is built
-                layer.build((None,), tuple(self.outputs[place].shape))
+                layer.build((None,), tuple(self.outputs[output].shape))
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -105,7 +105,7 @@ class EmbeddingModel(keras.Model):
 
     def _parts(self):
         """All layers, also inside others, without those of the loss."""
-        return [part for layer in self.layers for part in layer._flatten_layers()]
+        return [inner for layer in self.layers for inner in layer._flatten_layers()]
 
     def get_compile_config(self) -> dict[str, Any]:
         """The compile config of Keras, the number of training steps, and the multipliers of learning rates.
@@ -115,9 +115,9 @@ class EmbeddingModel(keras.Model):
         config = super().get_compile_config()
         if not config:
             return config
-        own = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
-        own["micro_batch_size"] = self._micro_batch_size
-        return {**config, "jit_compile": self._jit_compile_option, **own}
+        options = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
+        options["micro_batch_size"] = self._micro_batch_size
+        return {**config, "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
@@ -148,14 +148,14 @@ class EmbeddingModel(keras.Model):
                 train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
                 Keras would round up; `steps_per_execution` above 1 on several replicas; and the errors of `evaluate`.
         """
-        given = inspect.signature(super().fit).bind(*args, **kwargs).arguments
-        _require_usable(given.get("x"), given.get("y"))
-        if isinstance(given.get("validation_data"), tuple):
-            _require_usable(*given["validation_data"][:2])
-        _require_whole_executions(given.get("steps_per_epoch"), self.steps_per_execution)
+        arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
+        _require_usable(arguments.get("x"), arguments.get("y"))
+        if isinstance(arguments.get("validation_data"), tuple):
+            _require_usable(*arguments["validation_data"][:2])
+        _require_whole_executions(arguments.get("steps_per_epoch"), self.steps_per_execution)
         _require_single_executions(getattr(self, "distribute_strategy", None), self.steps_per_execution)
-        _require_an_end("steps_per_epoch", given, given.get("x"))
-        _require_an_end("validation_steps", given, given.get("validation_data"))
+        _require_an_end("steps_per_epoch", arguments, arguments.get("x"))
+        _require_an_end("validation_steps", arguments, arguments.get("validation_data"))
         return super().fit(*args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -194,8 +194,8 @@ class EmbeddingModel(keras.Model):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
         loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
-        for layer, place in _layers_by_output(self.loss, self):
-            layer.update(_by_output(y, self)[place], _by_output(y_pred, self)[place])
+        for layer, output in _layers_by_output(self.loss, self):
+            layer.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
         return loss
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
@@ -205,14 +205,14 @@ class EmbeddingModel(keras.Model):
     def save_own_variables(self, store: Any) -> None:
         """Save the variables that Keras saves, and the state of every random layer."""
         super().save_own_variables(store)
-        for place, state in enumerate(self._random_states()):
-            store[f"{_RANDOM}{place}"] = keras.ops.convert_to_numpy(state)
+        for number, state in enumerate(self._random_states()):
+            store[f"{_RANDOM}{number}"] = keras.ops.convert_to_numpy(state)
 
     def load_own_variables(self, store: Any) -> None:
         """Restore the variables that `save_own_variables` wrote."""
         super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
-        for place, state in enumerate(self._random_states()):
-            state.assign(store[f"{_RANDOM}{place}"])
+        for number, state in enumerate(self._random_states()):
+            state.assign(store[f"{_RANDOM}{number}"])
 
     def _random_states(self):
         counter = [self._counter.state] if hasattr(self, "_counter") else []
@@ -226,31 +226,31 @@ class EmbeddingModel(keras.Model):
 def _layers_of(loss):
     """The layers of a loss, or of a list or dict of losses, each once."""
     losses = keras.tree.flatten(loss)
-    return list({id(layer): layer for part in losses for layer in getattr(part, "layers", [])}.values())
+    return list({id(layer): layer for each_loss in losses for layer in getattr(each_loss, "layers", [])}.values())
 
 
 def _layers_by_output(loss, model):
     """Each `LossLayer` of the losses, once, with the number of the output that its loss takes."""
-    found: dict[int, tuple[LossLayer, int]] = {}
-    for place, part in enumerate(_by_output(loss, model)[: len(model.outputs)]):
-        for layer in getattr(part, "layers", []):
+    layers: dict[int, tuple[LossLayer, int]] = {}
+    for output, output_loss in enumerate(_by_output(loss, model)[: len(model.outputs)]):
+        for layer in getattr(output_loss, "layers", []):
             if isinstance(layer, LossLayer):
-                found.setdefault(id(layer), (layer, place))
-    return list(found.values())
+                layers.setdefault(id(layer), (layer, output))
+    return list(layers.values())
 
 
-def _by_output(parts, model):
+def _by_output(values, model):
     """Losses, labels or predictions as a list, one entry per output; dicts have names of outputs, or keys of them."""
-    if not isinstance(parts, dict):
-        return keras.tree.flatten(parts)
+    if not isinstance(values, dict):
+        return keras.tree.flatten(values)
     keys = sorted(model._outputs_struct) if isinstance(model._outputs_struct, dict) else model.output_names
-    return [parts.get(key) for key in keys]
+    return [values.get(key) for key in keys]
 
 
 def _require_usable(x, y=None):
     """Raise a ValueError for arrays that Keras would alter before a loss sees them: masked entries, large ids."""
     for name, data in (("examples", x), ("labels", y)):
-        for array in (part for part in keras.tree.flatten(data) if isinstance(part, np.ndarray)):
+        for array in (value for value in keras.tree.flatten(data) if isinstance(value, np.ndarray)):
             as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
@@ -289,9 +289,9 @@ def _require_single_executions(strategy, per_execution):
         )
 
 
-def _require_an_end(option, given, data):
+def _require_an_end(option, arguments, data):
     """Raise a ValueError for an endless `tf.data.Dataset` without a number of steps."""
-    if given.get(option) is not None or not hasattr(data, "cardinality") or int(data.cardinality()) != -1:
+    if arguments.get(option) is not None or not hasattr(data, "cardinality") or int(data.cardinality()) != -1:
         return
     shapes = [spec.shape for spec in keras.tree.flatten(data.element_spec)]
     rows = next((shape[0] for shape in shapes if shape.rank), None) or "batch_size"
@@ -307,27 +307,27 @@ def _with_shared_objects(config):
     Keras marks the second and later occurrences, and loses the mark of the first where a loss serializes its own parts.
     """
     config = json.loads(json.dumps(config))
-    marked = {_described(part) for part in _objects(config) if "shared_object_id" in part}
+    marked = {_described(item) for item in _objects(config) if "shared_object_id" in item}
     mark = {text: number for number, text in enumerate(sorted(marked))}
-    for part in _objects(config):
-        if _described(part) in mark:
-            part["shared_object_id"] = mark[_described(part)]
+    for item in _objects(config):
+        if _described(item) in mark:
+            item["shared_object_id"] = mark[_described(item)]
     return config
 
 
 def _objects(config):
     """Every serialized object in a config, at any depth."""
-    parts = config.values() if isinstance(config, dict) else config if isinstance(config, list) else []
+    items = config.values() if isinstance(config, dict) else config if isinstance(config, list) else []
     if isinstance(config, dict) and isinstance(config.get("config"), dict):
         yield config
-    for part in parts:
-        yield from _objects(part)
+    for item in items:
+        yield from _objects(item)
 
 
-def _described(part):
+def _described(item):
     """A serialized object as text, without marks: texts of the same object are equal."""
-    return json.dumps(json.loads(json.dumps(part), object_hook=_unmarked), sort_keys=True)
+    return json.dumps(json.loads(json.dumps(item), object_hook=_unmarked), sort_keys=True)
 
 
 def _unmarked(config):
-    return {name: part for name, part in config.items() if name != "shared_object_id"}
+    return {name: value for name, value in config.items() if name != "shared_object_id"}

@@ -108,17 +108,17 @@ def _application(build, input_shape, weights):
 
 
 def _input_shape(network, input_shape):
-    """The input shape of a network; the given sizes where the network leaves them open."""
+    """The input shape of a network, with the sizes of `input_shape` where the network leaves them open."""
     inputs = getattr(network, "inputs", None) or []
     if len(inputs) > 1:
         names = ", ".join(tensor.name for tensor in inputs)
         raise ValueError(
             f"Received a backbone with the inputs {names}, expected images alone. Pass the part of it that sees images."
         )
-    own = inputs[0].shape[1:] if inputs else input_shape
-    if len(own) != len(input_shape):  # not images: vectors, for example
-        return own
-    return tuple(size or given for size, given in zip(own, input_shape, strict=True))
+    shape = inputs[0].shape[1:] if inputs else input_shape
+    if len(shape) != len(input_shape):  # not images: vectors, for example
+        return shape
+    return tuple(size or default for size, default in zip(shape, input_shape, strict=True))
 
 
 def _features(network, images):

@@ -25,17 +25,17 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
 
     Source: Gao, Zhang, Han, Callan, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, 2021.
     """
-    parts = keras.tree.map_structure(lambda x: _divided(x, size), inputs)
+    micro_batches = keras.tree.map_structure(lambda x: _divided(x, size), inputs)
     frozen, state = _not_trained(network)
     call, begin = _pure(network, frozen, state), _tensors(state)
 
     @ops.custom_gradient
     def embedded(*weights):
-        outputs, states, end = _forward(call, weights, parts, begin, _empty(network, parts))
+        outputs, states, end = _forward(call, weights, micro_batches, begin, _empty(network, micro_batches))
 
         def gradient(*upstream):
             upstream = keras.tree.flatten(upstream)[: len(outputs)]
-            return _backward(call, weights, parts, states, upstream)
+            return _backward(call, weights, micro_batches, states, upstream)
 
         return [*outputs, *end], gradient
 
@@ -60,10 +60,10 @@ def _divided(x, size):
 def _not_trained(network):
     """The frozen weights, and the variables that a call may change: statistics and seeds."""
     weights = {id(variable) for layer in network._flatten_layers() for variable in layer._trainable_variables}
-    parts: dict[bool, list] = {True: [], False: []}
+    by_training: dict[bool, list] = {True: [], False: []}
     for variable in network.non_trainable_variables:
-        parts[id(variable) in weights].append(variable)
-    return parts[True], parts[False]
+        by_training[id(variable) in weights].append(variable)
+    return by_training[True], by_training[False]
 
 
 def _tensors(variables):
@@ -74,40 +74,42 @@ def _pure(network, frozen, state):
     """The network as a function of weights, state and inputs that returns a list of outputs and the next state."""
     constants = list(zip(frozen, _tensors(frozen), strict=True))
 
-    def call(weights, before, part):
+    def call(weights, before, micro_batch):
         values = [*zip(network.trainable_variables, weights, strict=True), *zip(state, before, strict=True)]
         with keras.StatelessScope(state_mapping=constants + values) as scope:
-            outputs = keras.tree.flatten(network(part, training=True))
+            outputs = keras.tree.flatten(network(micro_batch, training=True))
         return outputs, [scope.get_current_value(variable) for variable in state]
 
     return call
 
 
-def _empty(network, parts):
+def _empty(network, micro_batches):
     """Zeros for the outputs of all micro-batches."""
-    count, size = ops.shape(keras.tree.flatten(parts)[0])[:2]
+    count, size = ops.shape(keras.tree.flatten(micro_batches)[0])[:2]
     return [ops.zeros((count, size, *x.shape[1:]), dtype=x.dtype) for x in network.outputs]
 
 
-def _forward(call, weights, parts, begin, empty):
+def _forward(call, weights, micro_batches, begin, empty):
     """The outputs of all micro-batches, the state before each, and the state after the last."""
     count = ops.shape(empty[0])[0]
     states = [ops.zeros((count, *x.shape), dtype=x.dtype) for x in begin]
 
     def step(number, values):
         outputs, states, before = values
-        found, after = call(weights, before, _at(parts, number))
-        return _put(outputs, number, found), _put(states, number, before), after
+        results, after = call(weights, before, _at(micro_batches, number))
+        return _put(outputs, number, results), _put(states, number, before), after
 
     return loop(count, step, (empty, states, begin))
 
 
-def _backward(call, weights, parts, states, upstream):
+def _backward(call, weights, micro_batches, states, upstream):
     """The gradient of all micro-batches with respect to the weights."""
 
     def add(number, total):
-        part, before = _at(parts, number), _at(states, number)
-        gradients = vector_jacobian(lambda *values: call(values, before, part)[0], weights, _at(upstream, number))
+        micro_batch, before = _at(micro_batches, number), _at(states, number)
+        gradients = vector_jacobian(
+            lambda *values: call(values, before, micro_batch)[0], weights, _at(upstream, number)
+        )
         return [one + other for one, other in zip(total, gradients, strict=True)]
 
     return loop(ops.shape(upstream[0])[0], add, [ops.zeros_like(weight) for weight in weights])

@@ -50,10 +50,10 @@ class TwoTowers(EmbeddingModel):
     def get_config(self) -> dict[str, Any]:
         """Both networks, and the names of the layers that they share."""
         query, gallery = self.towers
-        parts = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
+        towers = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
         shared = [layer.name for layer in _shared(query, gallery)]
         frozen = super().get_config()["frozen"]
-        return {"name": self.name, **parts, "shared": shared, "frozen": frozen}
+        return {"name": self.name, **towers, "shared": shared, "frozen": frozen}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "TwoTowers":
@@ -83,17 +83,17 @@ def _require_one_space(query, gallery):
 
 def _require_whole_layers(query, gallery):
     """Raise a ValueError for weights in common that do not belong to layers in common."""
-    known = {id(variable) for layer in _shared(query, gallery) for variable in layer.variables}
-    of_query = {id(variable) for variable in query.variables} - known
-    inside = [variable.path for variable in gallery.variables if id(variable) in of_query]
+    shared = {id(variable) for layer in _shared(query, gallery) for variable in layer.variables}
+    query_only = {id(variable) for variable in query.variables} - shared
+    misplaced = [variable.path for variable in gallery.variables if id(variable) in query_only]
     expected = "towers that share whole layers. Use the same layer, or the same inner model, in both"
-    require(not inside, f"towers that share {inside[:1]} inside different layers", expected)
+    require(not misplaced, f"towers that share {misplaced[:1]} inside different layers", expected)
 
 
 def _shared(query, gallery):
     """The layers that both networks have, apart from inputs."""
-    of_query = {id(layer) for layer in query.layers if not isinstance(layer, keras.layers.InputLayer)}
-    return [layer for layer in gallery.layers if id(layer) in of_query]
+    query_layers = {id(layer) for layer in query.layers if not isinstance(layer, keras.layers.InputLayer)}
+    return [layer for layer in gallery.layers if id(layer) in query_layers]
 
 
 def _sharing(query, gallery, names):

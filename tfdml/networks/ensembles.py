@@ -48,8 +48,8 @@ def ensemble(
     weights = [1.0] * learners if shares is None else list(shares)
     require(len(weights) == learners, f"shares={shares} with dims={tuple(dims)}", "a share for each")
     require(min(weights) > 0, f"shares={shares}", "numbers above 0")
-    parts = [_learner(x, dim, w / sum(weights)) for x, dim, w in zip(seen, dims, weights, strict=True)]
-    return layers.Concatenate(dtype="float32")(parts) if learners > 1 else parts[0]
+    learned = [_learner(x, dim, w / sum(weights)) for x, dim, w in zip(seen, dims, weights, strict=True)]
+    return layers.Concatenate(dtype="float32")(learned) if learners > 1 else learned[0]
 
 
 def attention_branches(

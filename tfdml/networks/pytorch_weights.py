@@ -31,11 +31,11 @@ def load_pytorch_weights(
         ValueError: entries that are missing, unknown or of another shape, all named, or a layer of another kind.
         ImportError: a PyTorch file without torch.
     """
-    found = {name: _array(value) for name, value in _state(weights).items() if not _is_ignored(name, ignore)}
+    arrays = {name: _array(value) for name, value in _state(weights).items() if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))
-    _require_same(found, expected)
+    _require_same(arrays, expected)
     for name, variable in expected.items():
-        variable.assign(_as_keras(found[name], variable))
+        variable.assign(_as_keras(arrays[name], variable))
 
 
 def _state(weights):
@@ -87,13 +87,13 @@ def _entries(layer):
     return [(f"{layer.name}.{name}", variable) for name, variable in names.items() if variable is not None]
 
 
-def _require_same(found, expected):
+def _require_same(arrays, expected):
     """Raise a ValueError that names every entry that differs."""
     shapes = {name: _pytorch_shape(variable) for name, variable in expected.items()}
     problems = {
-        "missing": sorted(shapes.keys() - found.keys()),
-        "that the network does not have": sorted(found.keys() - shapes.keys()),
-        "of other shapes": _wrong_shapes(found, shapes),
+        "missing": sorted(shapes.keys() - arrays.keys()),
+        "that the network does not have": sorted(arrays.keys() - shapes.keys()),
+        "of other shapes": _wrong_shapes(arrays, shapes),
     }
     if any(problems.values()):
         said = [f"{len(names)} entries {kind}: {', '.join(names)}" for kind, names in problems.items() if names]
@@ -103,12 +103,12 @@ def _require_same(found, expected):
         )
 
 
-def _wrong_shapes(found, shapes):
+def _wrong_shapes(arrays, shapes):
     """Old files have batch statistics of shape (1, channels)."""
     return [
-        f"{name} of shape {found[name].shape}, not {shape}"
+        f"{name} of shape {arrays[name].shape}, not {shape}"
         for name, shape in sorted(shapes.items())
-        if name in found and found[name].shape not in (shape, (1, *shape))
+        if name in arrays and arrays[name].shape not in (shape, (1, *shape))
     ]
 
 

@@ -114,10 +114,11 @@ _PARSERS = {
 
 
 def _first_reason(*reasons):
-    """The text of the first `(condition, parts of the text)` whose condition holds; empty if none does."""
+    """The joined text of the first `(condition, texts and numbers)` whose condition holds; empty if none does."""
     reason = tf.constant("")
-    for condition, parts in reversed(reasons):
-        text = tf.strings.join([part if isinstance(part, str) else tf.strings.as_string(part) for part in parts])
+    for condition, values in reversed(reasons):
+        texts = [value if isinstance(value, str) else tf.strings.as_string(value) for value in values]
+        text = tf.strings.join(texts)
         reason = tf.where(condition, text, reason)
     return reason
 

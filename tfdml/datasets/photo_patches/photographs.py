@@ -40,8 +40,8 @@ def _photograph(distribution, file, sha256, half=False):
 
 
 PHOTOGRAPHS = {
-    found.name: found
-    for found in (
+    photograph.name: photograph
+    for photograph in (
         _photograph(
             "matplotlib", "grace_hopper.jpg", "a8ca6d734765703b09728ab47fe59f473d93ae3967fc24c7c0288c3c7adb7130"
         ),

@@ -61,8 +61,8 @@ def _walks(pairs, alpha):
 
 def _violations(similarity, pairs, margin):
     """log(1 + sum_n exp(s_an - s_ap + margin)) of each anchor, over the terms with an exponent of 0 or more."""
-    own = weighted_mean(similarity, pairs.positive)[:, None]
-    exponents = similarity - own + margin
+    to_positives = weighted_mean(similarity, pairs.positive)[:, None]
+    exponents = similarity - to_positives + margin
     violating = pairs.drop(negative=(exponents < 0) | (count(pairs.positive)[:, None] == 0))
     return softplus_sum_exp(exponents, violating.negative)
 

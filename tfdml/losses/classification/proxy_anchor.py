@@ -40,7 +40,7 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
     Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
     """
     require_shared_references(pairs, "the proxy anchor loss")
-    s, positive, negative = (ops.transpose(part) for part in (cosine(pairs), pairs.positive, pairs.negative))
+    s, positive, negative = (ops.transpose(matrix) for matrix in (cosine(pairs), pairs.positive, pairs.negative))
     pull = softplus_sum_exp(-alpha * (s - margin), positive)
     push = softplus_sum_exp(alpha * (s + margin), negative)
     value = _mean_where(count(positive) > 0, pull) + _mean_where(count(positive + negative) > 0, push)

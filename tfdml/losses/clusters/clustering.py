@@ -110,8 +110,8 @@ def _distances_with_candidates(d, nearest, assigned, same_class):
     moves = ops.cast(d < nearest[:, None], d.dtype)
     stays = 1.0 - moves
     in_cluster = ops.where(moves > 0, ops.sum(moves, axis=0), ops.matmul(same_cluster, stays))
-    of_its_class = ops.matmul(same_cluster * same_class, stays)
-    in_both = ops.where(moves > 0, ops.matmul(same_class, moves), of_its_class)
+    unmoved_in_both = ops.matmul(same_cluster * same_class, stays)
+    in_both = ops.where(moves > 0, ops.matmul(same_class, moves), unmoved_in_both)
     return _distance(ops.sum(same_class, axis=1, keepdims=True), in_cluster, in_both)
 
 
@@ -124,11 +124,11 @@ def _distance_to_classes(same_cluster, same_class):
 def _distance(in_class, in_cluster, in_both):
     """1 - NMI from the number of rows in the class, in the cluster, and in both, of each row, `(A, candidates)`."""
     total = ops.log(ops.cast(ops.shape(in_class)[0], in_class.dtype))
-    of_classes, of_clusters, of_both = (total - ops.mean(ops.log(n), axis=0) for n in (in_class, in_cluster, in_both))
+    h_class, h_cluster, h_both = (total - ops.mean(ops.log(n), axis=0) for n in (in_class, in_cluster, in_both))
     # Either entropy is 0, up to rounding, for one class or one cluster: NMI is then 1 if both are, and 0 otherwise.
-    one_class, one_cluster = of_classes < _NO_ENTROPY, of_clusters < _NO_ENTROPY
+    one_class, one_cluster = h_class < _NO_ENTROPY, h_cluster < _NO_ENTROPY
     either = ops.logical_or(one_class, one_cluster)
-    nmi = (of_classes + of_clusters - of_both) / ops.sqrt(ops.where(either, 1.0, of_classes * of_clusters))
+    nmi = (h_class + h_cluster - h_both) / ops.sqrt(ops.where(either, 1.0, h_class * h_cluster))
     return 1.0 - ops.where(either, ops.cast(ops.logical_and(one_class, one_cluster), nmi.dtype), nmi)
 
 

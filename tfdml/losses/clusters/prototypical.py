@@ -46,9 +46,9 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     # The first row of each class represents its center.
     is_first = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
     d = squared(pairs._replace(anchors=x, references=centers))
-    own, against_all = ops.diagonal(d), log_sum_exp(-d, is_first)
+    to_own_center, log_sum_centers = ops.diagonal(d), log_sum_exp(-d, is_first)
     is_query = ops.cast(earlier >= shots, support.dtype)
-    return batch_mean_per_anchor(is_query * (own + against_all), ops.sum(is_query))
+    return batch_mean_per_anchor(is_query * (to_own_center + log_sum_centers), ops.sum(is_query))
 
 
 @serializable

@@ -93,17 +93,17 @@ def positives_among_negatives(
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
     """
-    against = log_sum_exp(scale * scores, pairs.negative)[:, None]
+    log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
 
     def mean(scores, positive):
         scores = ops.where(positive > 0, scores, 0.0)
         logits = scale * (scores if change is None else change(scores))
-        return weighted_mean(ops.softplus(against - logits), positive)
+        return weighted_mean(ops.softplus(log_sum_negatives - logits), positive)
 
     def mean_of_one():
-        own = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
-        return mean(own, total)
+        score = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
+        return mean(score, total)
 
     # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
     at_most_one = ops.all(total == ops.max(pairs.positive, axis=1, keepdims=True))

@@ -79,16 +79,16 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
 
     @ops.custom_gradient
     def histogram_of(values, weights):
-        inside = ops.clip((values - low) / width, 0.0, float(bins))
-        node = ops.clip(ops.cast(inside, "int32"), 0, bins - 1)
+        position = ops.clip((values - low) / width, 0.0, float(bins))
+        node = ops.clip(ops.cast(position, "int32"), 0, bins - 1)
         rows = ops.arange(ops.shape(values)[0], dtype="int32")[:, None]
 
-        def total(parts):
-            places = ops.reshape(node + rows * bins, (-1,))
-            sums = ops.segment_sum(ops.reshape(parts, (-1,)), places, num_segments=ops.shape(values)[0] * bins)
+        def total(shares):
+            nodes = ops.reshape(node + rows * bins, (-1,))
+            sums = ops.segment_sum(ops.reshape(shares, (-1,)), nodes, num_segments=ops.shape(values)[0] * bins)
             return ops.reshape(sums, (-1, bins))
 
-        upper = total(weights * (inside - ops.cast(node, inside.dtype)))
+        upper = total(weights * (position - ops.cast(node, position.dtype)))
         lower = total(weights) - upper
         counts = ops.pad(lower, [[0, 0], [0, 1]]) + ops.pad(upper, [[0, 0], [1, 0]])
 

@@ -46,8 +46,8 @@ def pnp(
     s = cosine(pairs)
     fixed, penalty = ops.stop_gradient(s), _penalties(alpha, b)[variant]
 
-    def add(p, found, sums, gradient):
-        weight = found[:, None] * at(p, pairs.positive)
+    def add(p, exists, sums, gradient):
+        weight = exists[:, None] * at(p, pairs.positive)
         above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
         values, derivatives = penalty(ops.sum(pairs.negative * above, axis=1, keepdims=True))
         by_score = weight * derivatives * pairs.negative * above * (1.0 - above) / temperature

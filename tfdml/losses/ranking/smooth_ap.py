@@ -36,8 +36,8 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
 
-    def add(p, found, sums, gradient):
-        weight = found[:, None] * at(p, pairs.positive)
+    def add(p, exists, sums, gradient):
+        weight = exists[:, None] * at(p, pairs.positive)
         above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
         others = pairs.positive - put(p, at(p, pairs.positive), fixed)
         rank_p = 1.0 + ops.sum(others * above, axis=1, keepdims=True)

@@ -37,14 +37,14 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     tangent = math.tan(math.radians(angle_degrees)) ** 2
     to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
 
-    def add(p, found, value, gradient):
+    def add(p, exists, value, gradient):
         logits = to_negative * (fixed + ops.take(fixed, p, axis=0))
         over_negatives = log_sum_exp(logits, pairs.negative)[:, None]
         violation = over_negatives - to_positive * at(p, fixed)
-        weight = found[:, None] * at(p, pairs.positive)
+        weight = exists[:, None] * at(p, pairs.positive)
         by_violation = weight * ops.sigmoid(violation)
-        kept = ops.where(pairs.negative > 0, logits - over_negatives, -float("inf"))
-        by_anchor_to_negative = by_violation * to_negative * pairs.negative * ops.exp(kept)
+        log_softmax = ops.where(pairs.negative > 0, logits - over_negatives, -float("inf"))
+        by_anchor_to_negative = by_violation * to_negative * pairs.negative * ops.exp(log_softmax)
         by_positive_to_negative = ops.segment_sum(by_anchor_to_negative, p, num_segments=ops.shape(fixed)[0])
         return (
             value + ops.sum(weight * ops.softplus(violation)),

@@ -56,10 +56,10 @@ def dynamic_soft_margin(
     triplets = _triplets(pairs, fixed, negatives)
     shares = ops.cumsum(_mixed(_histogram(pairs, fixed, triplets, bins), momentum, history))
 
-    def add(p, found, sums, gradient, number):
-        weights, differences = triplets(p, found), at(p, fixed) - fixed
-        place = ops.cast(ops.floor((differences - _LOW) * (bins / (_HIGH - _LOW))), "int32")
-        slopes = weights * ops.take(shares, ops.clip(place, 0, bins - 1))
+    def add(p, exists, sums, gradient, number):
+        weights, differences = triplets(p, exists), at(p, fixed) - fixed
+        index = ops.cast(ops.floor((differences - _LOW) * (bins / (_HIGH - _LOW))), "int32")
+        slopes = weights * ops.take(shares, ops.clip(index, 0, bins - 1))
         pull = ops.sum(slopes, axis=1, keepdims=True)
         number = number + ops.sum(ops.cast(weights > 0, fixed.dtype), axis=1)
         return sums + ops.sum(slopes * differences, axis=1), gradient + put(p, pull, fixed) - slopes, number
@@ -81,12 +81,12 @@ def _triplets(pairs, d, negatives):
     """A function of one positive per anchor that returns the weights of its triplets, `(A, R)`."""
     choose = None if negatives is None else negatives(pairs, d)
 
-    def weights(p, found):
-        of_positive = found[:, None] * at(p, pairs.positive)
+    def weights(p, exists):
+        positive_weight = exists[:, None] * at(p, pairs.positive)
         if choose is None:
-            return of_positive * pairs.negative
+            return positive_weight * pairs.negative
         n = choose(p)
-        return put(n, of_positive * at(ops.maximum(n, 0), pairs.negative), d)
+        return put(n, positive_weight * at(ops.maximum(n, 0), pairs.negative), d)
 
     return weights
 
@@ -94,9 +94,9 @@ def _triplets(pairs, d, negatives):
 def _histogram(pairs, d, triplets, bins):
     """Weights of the triplets of a batch on the nodes of the histogram, as shares of 1."""
 
-    def add(p, found, counts):
-        of_anchors = soft_histogram(at(p, d) - d, triplets(p, found), bins, _LOW, _HIGH)
-        return (counts + ops.sum(of_anchors, axis=0),)
+    def add(p, exists, counts):
+        per_anchor = soft_histogram(at(p, d) - d, triplets(p, exists), bins, _LOW, _HIGH)
+        return (counts + ops.sum(per_anchor, axis=0),)
 
     (counts,) = for_each_positive(pairs, add, (ops.zeros((bins + 1,), d.dtype),))
     return counts / ops.maximum(ops.sum(counts), 1e-30)

@@ -49,14 +49,14 @@ def pddm(
     """
     require_same_rows(pairs, "the PDDM loss")
     x = normalized(pairs).anchors
-    p, n, m, found = _quadruplets(_all_similarities(metric, x), pairs)
+    p, n, m, exists = _quadruplets(_all_similarities(metric, x), pairs)
     positive, negative, other = (ops.take(x, ops.maximum(rows, 0), axis=0) for rows in (p, n, m))
     ends = ((x, positive), (x, negative), (positive, other))
     s_ap, s_an, s_pm = (metric(*both) for both in ends)
     d_ap, d_an, d_pm = (ops.sum(ops.square(one - another), axis=1) for one, another in ends)
     values = ops.relu(margin + s_an - s_ap) + ops.relu(margin + s_pm - s_ap)
     values = values + weight * (ops.relu(distance_margin + d_ap - d_an) + ops.relu(distance_margin + d_ap - d_pm))
-    return ops.where(found, values, 0.0)
+    return ops.where(exists, values, 0.0)
 
 
 def _all_similarities(metric, x):

@@ -48,8 +48,8 @@ def quadruplet(
     either_way = pairs.negative + ops.transpose(pairs.negative)
     shares, pairs_outside = _outside_of_the_class(pairs)
 
-    def add(p, found, total, gradient, number):
-        weight = found * at(p, pairs.positive)[:, 0]
+    def add(p, exists, total, gradient, number):
+        weight = exists * at(p, pairs.positive)[:, 0]
         bounds = at(p, fixed)[:, 0] + second_margin
         hinges, by_bounds, by_distances = _sum_of_hinges(bounds, shares * weight, fixed, either_way)
         gradient = gradient + by_distances + put(p, by_bounds[:, None], fixed)

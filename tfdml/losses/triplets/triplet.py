@@ -81,8 +81,8 @@ def triplet(
 def _all_triplets(pairs, d, term, normalize):
     """The step that adds one positive per anchor with all negatives of the anchor."""
 
-    def add(p, found, sums, number, gradient):
-        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+    def add(p, exists, sums, number, gradient):
+        weights = exists[:, None] * at(p, pairs.positive) * pairs.negative
         total, counted, pull, push = _summed(term(at(p, d), d), weights, normalize)
         return sums + total, number + counted, gradient + push + put(p, pull, d)
 
@@ -96,12 +96,14 @@ def _all_swapped(pairs, d, term, normalize):
     """
     transposed = ops.transpose(d)
 
-    def add(p, found, sums, number, gradient, from_positive):
-        weights = found[:, None] * at(p, pairs.positive) * pairs.negative
+    def add(p, exists, sums, number, gradient, from_positive):
+        weights = exists[:, None] * at(p, pairs.positive) * pairs.negative
         d_pn = ops.take(d, p, axis=0)
-        own, other = weights * ops.cast(d <= d_pn, d.dtype), weights * ops.cast(d < d_pn, d.dtype)
-        total, counted, pull, push = _summed(term(at(p, d), d), own, normalize)
-        other_total, other_counted, other_pull, other_push = _summed(term(at(p, transposed), d), other, normalize)
+        anchor_weights, positive_weights = weights * ops.cast(d <= d_pn, d.dtype), weights * ops.cast(d < d_pn, d.dtype)
+        total, counted, pull, push = _summed(term(at(p, d), d), anchor_weights, normalize)
+        other_total, other_counted, other_pull, other_push = _summed(
+            term(at(p, transposed), d), positive_weights, normalize
+        )
         return (
             sums + total + other_total,
             number + counted + other_counted,
@@ -124,12 +126,12 @@ def _summed(terms, weights, normalize):
 def _chosen_triplets(pairs, d, term, normalize, choose):
     """The step that adds one positive per anchor with one chosen negative."""
 
-    def add(p, found, sums, number, gradient):
-        n, found, weights = _chosen(pairs, choose, p, found)
+    def add(p, exists, sums, number, gradient):
+        n, exists, weights = _chosen(pairs, choose, p, exists)
         losses, by_positive, by_negative = term(at(p, d)[:, 0], at(n, d)[:, 0])
         rows = ops.arange(ops.shape(d)[0], dtype="int32")
         slopes = _scattered(rows, [p, n], [weights * by_positive, weights * by_negative], d)
-        return sums + weights * losses, number + _counted(found, losses, normalize), gradient + slopes
+        return sums + weights * losses, number + _counted(exists, losses, normalize), gradient + slopes
 
     return add
 
@@ -137,15 +139,15 @@ def _chosen_triplets(pairs, d, term, normalize, choose):
 def _chosen_swapped(pairs, d, term, normalize, choose):
     """The same with `swap`: a triplet whose negative is nearer to p is in the row of p."""
 
-    def add(p, found, sums, number, gradient, from_positive):
-        n, found, weights = _chosen(pairs, choose, p, found)
+    def add(p, exists, sums, number, gradient, from_positive):
+        n, exists, weights = _chosen(pairs, choose, p, exists)
         d_an, d_pn = at(n, d)[:, 0], at(n, ops.take(d, p, axis=0))[:, 0]
         losses, by_positive, by_negative = term(at(p, d)[:, 0], ops.minimum(d_an, d_pn))
         a, nearer = ops.arange(ops.shape(d)[0], dtype="int32"), d_pn < d_an
         rows, pull, push = ops.where(nearer, p, a), weights * by_positive, weights * by_negative
         return (
             sums + ops.segment_sum(weights * losses, rows, num_segments=ops.shape(d)[0]),
-            number + _counted(found, losses, normalize),
+            number + _counted(exists, losses, normalize),
             gradient + _scattered(rows, [p, n], [ops.where(nearer, 0.0, pull), push], d),
             from_positive + _scattered(rows, [a], [ops.where(nearer, pull, 0.0)], d),
         )
@@ -153,16 +155,16 @@ def _chosen_swapped(pairs, d, term, normalize, choose):
     return add
 
 
-def _chosen(pairs, choose, p, found):
+def _chosen(pairs, choose, p, exists):
     """The negative of each anchor and positive, 1.0 where there is one, and the weight of the triplet: `(A,)` each."""
     n = _one_column_per_anchor(choose(p), p)
-    found = found * ops.cast(n >= 0, found.dtype)
+    exists = exists * ops.cast(n >= 0, exists.dtype)
     n = ops.maximum(n, 0)
-    return n, found, found * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
+    return n, exists, exists * at(p, pairs.positive)[:, 0] * at(n, pairs.negative)[:, 0]
 
 
-def _counted(found, losses, normalize):
-    return found * ops.cast(losses > 0, found.dtype) if normalize == "active" else found
+def _counted(exists, losses, normalize):
+    return exists * ops.cast(losses > 0, exists.dtype) if normalize == "active" else exists
 
 
 def _one_column_per_anchor(n, p):
@@ -177,8 +179,8 @@ def _one_column_per_anchor(n, p):
 
 def _scattered(rows, columns, values, matrix):
     """A matrix of the shape of `matrix` with the sums of the values at (row, column), for each array of columns."""
-    places = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
-    return ops.scatter(places, ops.concatenate(values), ops.shape(matrix))
+    indices = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
+    return ops.scatter(indices, ops.concatenate(values), ops.shape(matrix))
 
 
 def _hinge(margin):

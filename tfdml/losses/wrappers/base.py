@@ -45,7 +45,7 @@ class LossOverBase(PairLoss):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""
-        return {name: part for name, part in super().get_config().items() if name not in PAIR_OPTIONS}
+        return {name: value for name, value in super().get_config().items() if name not in PAIR_OPTIONS}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -55,7 +55,7 @@ class LossOverBase(PairLoss):
         """
         options = {name: config[name] for name in PAIR_OPTIONS if name in config}
         base = {**config["base"], "config": {**config["base"]["config"], **options}}
-        rest = {name: part for name, part in config.items() if name not in options}
+        rest = {name: value for name, value in config.items() if name not in options}
         return super().from_config({**rest, "base": base})
 
 

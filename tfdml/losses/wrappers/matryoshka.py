@@ -38,8 +38,8 @@ def matryoshka(
         f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",
         "dims up to the dimension of the embeddings",
     )
-    parts = zip(dims, weights or [1.0] * len(dims), strict=True)
-    return sum(weight * base.values(columns(pairs, 0, dim)) for dim, weight in parts)
+    prefixes = zip(dims, weights or [1.0] * len(dims), strict=True)
+    return sum(weight * base.values(columns(pairs, 0, dim)) for dim, weight in prefixes)
 
 
 @serializable
