@@ -193,8 +193,8 @@ def write(name, options):
         seed=SEED,
         license=LICENSES[kind],
         training=settings(run) | {"data": training[0].protocol} | json.loads(kept.with_suffix(".json").read_text()),
-        choice=CHOICES[name],
-        limits=LIMITS[kind],
+        selection=CHOICES[name],
+        limitations=LIMITS[kind],
         root=options.root,
     )
     print(f"{entry}\n{tfdml.zoo.card(name, root=options.root)}", flush=True)

@@ -234,7 +234,7 @@ def _summaries(seeds):
 def tables():
     """The tables of the pages, by the names of their marks."""
     return {
-        "choice": _choice(runner.read_rows(CHOICE)),
+        "selection": _choice(runner.read_rows(CHOICE)),
         "table": _methods(runner.read_rows(ROWS), [*UNTRAINED, TRAINED], COLUMNS),
         "stereo": _methods(runner.read_rows(PAIR), [CORRELATION, TRAINED], STEREO),
     }

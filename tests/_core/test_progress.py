@@ -2,7 +2,7 @@
 
 import sys
 
-from tfdml._core.progress import show_progress
+from tfdml._core.terminal import show_progress
 
 
 def test_a_terminal_shows_a_bar_that_ends_its_line(capsys, monkeypatch):

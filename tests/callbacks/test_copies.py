@@ -22,7 +22,7 @@ def every(folder):
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=2)
     return {
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
-        "Evaluation": callbacks.EmbeddingMetrics(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
+        "EmbeddingMetrics": callbacks.EmbeddingMetrics(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
         "EmbeddingHistory": callbacks.EmbeddingHistory(PART),
         "Projector": callbacks.Projector(folder / "projector", PART),
         "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
@@ -53,7 +53,14 @@ def test_copies_work_before_and_after_a_run(tmp_path):
     assert set(again) == set(history)
 
 
-HOLD_DATA = ["RetrievalEvaluation", "Evaluation", "EmbeddingHistory", "Projector", "PairDiagnostics", "RefreshCenters"]
+HOLD_DATA = [
+    "RetrievalEvaluation",
+    "EmbeddingMetrics",
+    "EmbeddingHistory",
+    "Projector",
+    "PairDiagnostics",
+    "RefreshCenters",
+]
 HOLD_DATA += ["RefreshMinedPairs"]
 
 

@@ -6,15 +6,15 @@ from tfdml._core.checksums import write_checksums
 from tfdml.zoo.card import FILE
 
 CARD = {
-    "format": 1,
+    "format": 2,
     "name": "squares",
     "summary": "Squares.",
     "recipe": "train.py",
     "command": "python train.py",
     "seed": 3,
     "training": {"loss": "NTXentLoss", "steps": 1},
-    "choice": "None.",
-    "limits": "Small.",
+    "selection": "None.",
+    "limitations": "Small.",
     "data": "squares/exact-cosine/v1",
     "protocol": "squares/exact-cosine/v1",
     "metric": "cosine",

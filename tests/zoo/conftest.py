@@ -34,9 +34,9 @@ def made(trained, tmp_path_factory):
     """A folder with the entries "squares" and "pair"."""
     root = tmp_path_factory.mktemp("made") / "savedmodels"
     training = {"loss": "ArcFaceLoss", "steps": 1}
-    zoo.save(trained, "squares", DATA, summary="Squares.", training=training, choice="None.", root=root, **ABOUT)
+    zoo.save(trained, "squares", DATA, summary="Squares.", training=training, selection="None.", root=root, **ABOUT)
     pair = models.TwoTowers(network(), network())
-    zoo.save(pair, "pair", DATA, gallery=DATA, summary="Two squares.", limits="Small.", root=root, **ABOUT)
+    zoo.save(pair, "pair", DATA, gallery=DATA, summary="Two squares.", limitations="Small.", root=root, **ABOUT)
     return root
 
 

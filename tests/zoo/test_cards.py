@@ -49,7 +49,7 @@ WRONG = {
             ("sizes", None),
             ("timing", {"milliseconds": "fast", "batch_size": 1, "hardware": "x"}),
             ("timing", 3),
-            ("format", 2),
+            ("format", 3),
             ("more", 1),
         )
     },
@@ -162,3 +162,11 @@ def test_all_models_of_the_command_line_are_also_those_that_are_damaged(tmp_path
     assert good == "good: whole"
     assert squares.startswith("squares: ")
     assert "model.json cannot be read" in squares
+
+
+def test_a_card_of_format_1_has_earlier_names(tmp_path):
+    earlier = {"selection": "choice", "limitations": "limits"}
+    content = {earlier.get(name, name): value for name, value in CARD.items()} | {"format": 1}
+    write_entry(tmp_path, "squares", json.dumps(content))
+    card = zoo.card("squares", root=tmp_path)
+    assert (card.selection, card.limitations) == (CARD["selection"], CARD["limitations"])

@@ -16,7 +16,7 @@ from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
 from tfdml import evaluate, export, metrics, models, zoo
 from tfdml._core import checksums
 from tfdml.zoo.card import read_card
-from tfdml.zoo.entries import open_named
+from tfdml.zoo.entries import EntryRef, load_reference
 
 FILES = [
     "1/assets.extra/SHA256SUMS",
@@ -253,7 +253,7 @@ def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
     assert str(found).splitlines()[2].startswith("squares  ")
     assert str(found).endswith("squares  Squares.")
     content = (root / "pair" / "model.json").read_text()
-    (root / "pair" / "model.json").write_text(content.replace('"format": 1', '"format": 2'))
+    (root / "pair" / "model.json").write_text(content.replace('"format": 2', '"format": 3'))
     (root / "squares" / "model.json").write_text("{}")
     found = zoo.list_models(root)
     assert found.names == ()
@@ -311,18 +311,18 @@ def test_names_folders_and_towers_are_models_of_the_command_line(root, monkeypat
     monkeypatch.chdir(root.parent)
     expected = zoo.load("squares").predict_on_batch(IMAGES)
     for text in ("squares", "savedmodels/squares", "savedmodels/squares/", str(root / "squares")):
-        model, view = open_named(text)
+        model, view = load_reference(EntryRef.parse(text))
         np.testing.assert_array_equal(model.predict_on_batch(IMAGES), expected)
         assert view.shape == (8, 8, 1)
     towers = zoo.load("pair").towers
     for tower, name in zip(towers, ("query", "gallery"), strict=True):
-        found = open_named(f"pair/{name}")[0].predict_on_batch(IMAGES)
+        found = load_reference(EntryRef.parse(f"pair/{name}"))[0].predict_on_batch(IMAGES)
         np.testing.assert_array_equal(found, tower.predict_on_batch(IMAGES))
     monkeypatch.chdir(root)
-    np.testing.assert_array_equal(open_named("squares")[0].predict_on_batch(IMAGES), expected)
-    assert open_named("nope") is None
-    assert open_named("pair/nope") is None
+    np.testing.assert_array_equal(load_reference(EntryRef.parse("squares"))[0].predict_on_batch(IMAGES), expected)
+    assert not EntryRef.parse("nope").exists()
+    assert not EntryRef.parse("pair/nope").exists()
     with pytest.raises(ValueError, match="Received pair, expected pair/query or pair/gallery"):
-        open_named("pair")
+        load_reference(EntryRef.parse("pair"))
     with pytest.raises(ValueError, match="Received squares/query, expected squares, which has one network"):
-        open_named("squares/query")
+        load_reference(EntryRef.parse("squares/query"))

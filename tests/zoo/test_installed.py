@@ -14,7 +14,7 @@ import pytest
 
 from tests.zoo.cards import write_entry
 from tfdml import cli, zoo
-from tfdml.zoo.entries import open_named
+from tfdml.zoo.entries import EntryRef, load_reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +69,7 @@ def test_an_entry_of_two_packages_is_refused_and_named_in_the_list(install, caps
     write_entry(first, "squares", seed=1)
     write_entry(second, "squares", seed=2)
     write_entry(second, "circles")
-    for read in (zoo.load, zoo.card, zoo.check, open_named):
+    for read in (zoo.load, zoo.card, zoo.check, lambda name: EntryRef.parse(name).folder()):
         with pytest.raises(ValueError, match=r"an entry in '.*models_a' and '.*models_b', expected one of them.*root="):
             read("squares")
     found = zoo.list_models()
@@ -102,14 +102,14 @@ def test_without_folder_and_package_an_error_says_what_to_do(install):
     for read in (zoo.list_models, lambda: zoo.load("squares")):
         with pytest.raises(ValueError, match=r"Install a package with models, such as tfdml-zoo, or pass root="):
             read()
-    assert open_named("squares") is None
+    assert not EntryRef.parse("squares").exists()
 
 
 def test_a_name_of_the_command_line_is_an_entry_unless_a_folder_of_this_name_exists(install, tmp_path):
     shutil.copytree(ROOT / "savedmodels" / "glyphs-2d", install("models-a", "models_a") / "glyphs-2d")
-    assert open_named("glyphs-2d")[0].output_shape == (None, 2)
+    assert load_reference(EntryRef.parse("glyphs-2d"))[0].output_shape == (None, 2)
     (tmp_path / "glyphs-2d" / "1").mkdir(parents=True)
-    assert open_named("glyphs-2d") is None
+    assert not EntryRef.parse("glyphs-2d").exists()
 
 
 LOADED = """

@@ -26,7 +26,7 @@ def test_the_models_are_those_of_the_recipe():
     assert sorted(recipe["RUNS"]) == NAMES
     for name in NAMES:
         card = zoo.card(name, root=ROOT / "savedmodels")
-        assert card.choice == recipe["CHOICES"][name]
+        assert card.selection == recipe["CHOICES"][name]
         assert card.training.items() >= recipe["settings"](recipe["RUNS"][name]).items()
 
 

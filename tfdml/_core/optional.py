@@ -1,7 +1,12 @@
-"""Packages that only some functions need."""
+"""Packages that only some functions need, and the figures of one of them."""
+
+from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def optional_import(module: str, *, feature: str, extra: str) -> Any:
@@ -21,3 +26,13 @@ def optional_import(module: str, *, feature: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"{feature} needs {package}: pip install tfdml[{extra}].") from error
+
+
+def new_figure(feature: str, **options: Any) -> Figure:
+    """An empty matplotlib figure for the function of this name.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = optional_import("matplotlib.figure", feature=feature, extra="plots")
+    return figure.Figure(layout="constrained", **options)

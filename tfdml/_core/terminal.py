@@ -1,8 +1,10 @@
-"""Text from files, made safe to print on a terminal."""
+"""Terminals: text from files made safe to print, and progress."""
 
+import sys
 import unicodedata
 
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
+_WIDTH = 30  # characters of a whole bar
 
 
 def visible(text: str) -> str:
@@ -16,3 +18,10 @@ def visible(text: str) -> str:
 def _visible_character(character):
     is_escaped = unicodedata.category(character) in _ESCAPED
     return character.encode("unicode_escape").decode() if is_escaped else character
+
+
+def show_progress(what: str, done: int, total: int) -> None:
+    """A bar on a terminal; nothing if the output is a file."""
+    if sys.stderr.isatty():
+        bar = "=" * (_WIDTH * done // max(total, 1))
+        print(f"\r{what} [{bar:<{_WIDTH}}] {done:,}/{total:,}", end="\n" * (done == total), file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

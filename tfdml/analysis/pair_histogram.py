@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.analysis.full_loss import pairs_in_chunks
 from tfdml.miners import log_sphere_density
@@ -117,10 +117,10 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
 def _counts(d, weights, bins):
     """The sum of the weights in each bin, in float64."""
-    found = weights > 0
+    is_pair = weights > 0
     # The distance of opposite vectors may be rounded above 2 where matrix products have fewer digits, as on many
     # accelerators.
-    return np.histogram(np.minimum(d[found], 2.0), bins, (0.0, 2.0), weights=weights[found].astype("float64"))[0]
+    return np.histogram(np.minimum(d[is_pair], 2.0), bins, (0.0, 2.0), weights=weights[is_pair].astype("float64"))[0]
 
 
 def _plot_sphere_densities(panel, dims):

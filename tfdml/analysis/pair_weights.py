@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 from tfdml.analysis._batch import l2_normalize, require_matrix
 from tfdml.layers.base import References, unchanged
 from tfdml.pairs import all_pairs

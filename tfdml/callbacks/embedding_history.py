@@ -62,8 +62,8 @@ class EmbeddingHistory(Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the embeddings before the first epoch of a run, and drop those of an earlier run from there on."""
         if self._begins:
-            kept = sum(earlier < epoch for earlier in self.epochs)
-            self.frames, self.epochs = self.frames[:kept], self.epochs[:kept]
+            num_earlier = sum(earlier < epoch for earlier in self.epochs)
+            self.frames, self.epochs = self.frames[:num_earlier], self.epochs[:num_earlier]
             self._keep(epoch)
         self._begins = False
 

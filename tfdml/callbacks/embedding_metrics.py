@@ -66,8 +66,8 @@ class EmbeddingMetrics(Scheduled):
     ) -> None:
         super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
         require(callable(function), f"function={function!r}", "a function of embeddings and data")
-        known = not hasattr(data, "element_spec")
-        require(known, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
+        is_finite = not hasattr(data, "element_spec")
+        require(is_finite, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
         require(len(data) > 0, "a set without examples", "at least one")
         self.data = data
         self.function = function
@@ -91,7 +91,7 @@ class EmbeddingMetrics(Scheduled):
         return self._measured(embeddings)
 
     def _measured(self, embeddings):
-        found = self.function(embeddings, self.data)
-        is_flat = isinstance(found, Mapping) and all(np.isscalar(value) for value in found.values())
-        require(is_flat, f"a function that returns {found!r}", "a dict of numbers")
-        return {name: float(value) for name, value in found.items() if not isinstance(value, str)}
+        values = self.function(embeddings, self.data)
+        is_flat = isinstance(values, Mapping) and all(np.isscalar(value) for value in values.values())
+        require(is_flat, f"a function that returns {values!r}", "a dict of numbers")
+        return {name: float(value) for name, value in values.items() if not isinstance(value, str)}

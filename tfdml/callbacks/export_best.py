@@ -146,11 +146,11 @@ def _stored(path, monitor, mode):
     folder = recovered(path)
     if not (folder / "saved_model.pb").exists():
         return None
-    found, best = _read_record(path, folder)
-    if found != (monitor, mode):
+    selection, best = _read_record(path, folder)
+    if selection != (monitor, mode):
         raise ValueError(
             f"Received monitor={monitor!r} and mode={mode!r}, but the export in {str(path)!r} was selected by "
-            f"{found[0]!r} and {found[1]!r}; expected the same. {_ADVICE}"
+            f"{selection[0]!r} and {selection[1]!r}; expected the same. {_ADVICE}"
         )
     return best
 

@@ -91,8 +91,8 @@ class RetrievalEvaluation(Scheduled):
     ) -> None:
         super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
         self.k = None if k is None else np.atleast_1d(k).tolist()
-        given = [("k", rank) for rank in self.k or ()] + [("sample", sample)] * (sample is not None)
-        for name, value in [("batch_size", batch_size), *given]:
+        options = [("k", rank) for rank in self.k or ()] + [("sample", sample)] * (sample is not None)
+        for name, value in [("batch_size", batch_size), *options]:
             require_whole(name, value, 1)
         _require_shared_names(data, gallery)
         self.data = _as_data(data)
@@ -101,7 +101,9 @@ class RetrievalEvaluation(Scheduled):
         self.network = model
         self.search = index_builder(search)
         self.sample = sample
-        self._embed_queries, self._embed_gallery = (_embedder(part, batch_size) for part in (self.data, self.gallery))
+        self._embed_queries, self._embed_gallery = (
+            _embedder(labeled, batch_size) for labeled in (self.data, self.gallery)
+        )
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
@@ -142,10 +144,10 @@ class RetrievalEvaluation(Scheduled):
         names = [*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", only]
         return dict.fromkeys(names, 0.0)
 
-    def _logged(self, found):
+    def _logged(self, values):
         """The metrics, with the numbers of queries where these are not all examples."""
-        left_out = () if self.sample is not None or found["skipped"] else ("queries", "skipped")
-        return {name: value for name, value in found.items() if name not in left_out}
+        omitted = () if self.sample is not None or values["skipped"] else ("queries", "skipped")
+        return {name: value for name, value in values.items() if name not in omitted}
 
 
 def _as_data(data: Any) -> Any:
@@ -217,33 +219,33 @@ def _queries_in_gallery(sides, sample):
     rows = np.flatnonzero(_has_match(labels, None if itself else sides[1][1]))
     if sample is None or sample >= len(rows):
         return embeddings, labels, options
-    some = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
+    sampled = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
     if itself:  # Each row is its own group, so that a query does not find itself.
-        groups = {"groups": some, "gallery_groups": np.arange(len(labels))}
+        groups = {"groups": sampled, "gallery_groups": np.arange(len(labels))}
         options = {"gallery": embeddings, "gallery_labels": labels, **groups}
-    return embeddings[some], labels[some], options
+    return embeddings[sampled], labels[sampled], options
 
 
 def _has_match(labels, gallery_labels):
     """Whether each query has a relevant item, `(queries,)`; without a gallery, another one of its class."""
     if gallery_labels is not None:
         return np.isin(labels, gallery_labels)
-    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return counts[place] > 1
+    _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return counts[inverse] > 1
 
 
 def _approximate(build, queries, labels, gallery, k, *, num_samples=1_000):
     """Metrics from the neighbors in an index, and `search_recall@k`: the share of exact ones found, on some queries."""
     items, item_labels = gallery.get("gallery", queries), gallery.get("gallery_labels", labels)
-    itself = "gallery" not in gallery or "groups" in gallery  # each query also finds itself
-    most = max(int(np.unique(item_labels, return_counts=True)[1].max()), max(k) + itself)
-    neighbors, _ = build(items, metric="cosine").search(queries, most)
-    some = np.random.default_rng(0).permutation(len(labels))[:num_samples]
-    exact, _ = search.Exact(items).search(queries[some], max(k) + itself)
-    recall = search.neighbor_recall(neighbors[some, : max(k) + itself], exact)
+    is_own_gallery = "gallery" not in gallery or "groups" in gallery  # each query also finds itself
+    num_neighbors = max(int(np.unique(item_labels, return_counts=True)[1].max()), max(k) + is_own_gallery)
+    neighbors, _ = build(items, metric="cosine").search(queries, num_neighbors)
+    sampled = np.random.default_rng(0).permutation(len(labels))[:num_samples]
+    exact, _ = search.Exact(items).search(queries[sampled], max(k) + is_own_gallery)
+    recall = search.neighbor_recall(neighbors[sampled, : max(k) + is_own_gallery], exact)
     options = {name: value for name, value in gallery.items() if name != "gallery"}
-    found = metrics.retrieval_from_neighbors(neighbors, labels, k=k, **options)
-    return found | {f"search_recall@{max(k) + itself}": recall}
+    values = metrics.retrieval_from_neighbors(neighbors, labels, k=k, **options)
+    return values | {f"search_recall@{max(k) + is_own_gallery}": recall}
 
 
 def _require_candidates(data, gallery, ranks):
@@ -265,7 +267,7 @@ def _labels(data):
 
 def _require_shared_names(queries, gallery):
     """Raise a ValueError for two labeled sets whose labels are not those of the same classes."""
-    names = [part.class_names for part in (queries, gallery) if hasattr(part, "class_names")]
+    names = [labeled.class_names for labeled in (queries, gallery) if hasattr(labeled, "class_names")]
     if len(names) == 2 and tuple(names[0]) != tuple(names[1]):
         raise ValueError(
             f"Received queries of {len(names[0])} classes and a gallery of {len(names[1])} with other class names, "

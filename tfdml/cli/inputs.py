@@ -15,7 +15,7 @@ from tfdml._core.json_files import read_json
 from tfdml.cli.options import MODEL, SET
 from tfdml.cli.printing import say
 from tfdml.typing import Embedder
-from tfdml.zoo.entries import open_named
+from tfdml.zoo.entries import EntryRef, load_reference
 
 _TABLES = (".csv", ".tsv", ".parquet")
 
@@ -44,10 +44,11 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
     with as_usage_error(f"MODEL={path!r}"):
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)
-            return model, preprocessing or _preprocessing_of_input(model)
-        entry = None if (Path(path) / "saved_model.pb").is_file() else open_named(path)
-        if entry is not None:
-            return entry[0], preprocessing or entry[1]
+            return model, preprocessing or datasets.Preprocessing.for_model(model)
+        reference = EntryRef.parse(path)
+        if not (Path(path) / "saved_model.pb").is_file() and reference.exists():
+            model, own_preprocessing = load_reference(reference)
+            return model, preprocessing or own_preprocessing
         require(Path(path).is_dir(), "no such file or folder", MODEL)
         exported = export.load(path)
         return exported, preprocessing or exported.preprocessing
@@ -55,14 +56,6 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
 
 def _read_preprocessing(path):
     return datasets.Preprocessing.from_config(read_json(Path(path)))
-
-
-def _preprocessing_of_input(model):
-    """Images stretched to the input of a Keras model, as `tfdml.export.saved_model` reads them."""
-    shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
-    expected = "an input (height, width, channels) of fixed size; or pass --preprocessing"
-    require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)
-    return datasets.Preprocessing(size=shape[:2], channels=shape[2])
 
 
 def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing) -> datasets.LabeledSet:

@@ -16,7 +16,7 @@ import numpy as np
 from tfdml._core.atomic import atomic_write, read_whole, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import SUMS, problems, write_checksums
-from tfdml._core.progress import show_progress
+from tfdml._core.terminal import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
 _OTHER = "was written for other files, or by another load"

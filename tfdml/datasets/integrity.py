@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require_whole
-from tfdml._core.progress import show_progress
-from tfdml._core.terminal import visible
+from tfdml._core.terminal import show_progress, visible
 
 _SHOWN = 20  # problems that are printed
 _NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own

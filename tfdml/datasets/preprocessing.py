@@ -10,6 +10,7 @@ from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
 
 _FITS = ("stretch", "pad", "crop")
@@ -93,6 +94,18 @@ class Preprocessing(Settings):
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Build a preprocessing from a saved config; one of an earlier version has no `inverse_dct`, and is "fast"."""
         return cls(**{"inverse_dct": "fast", **config})
+
+    @classmethod
+    def for_model(cls, model: "keras.Model") -> Self:
+        """Images stretched to the input of a Keras model of images.
+
+        Raises:
+            ValueError: a model of another input, or of images of any size.
+        """
+        shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
+        expected = "an input (height, width, channels) of fixed size; or pass the preprocessing"
+        require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)
+        return cls(size=shape[:2], channels=shape[2])
 
     @property
     def shape(self) -> tuple[int, int, int]:

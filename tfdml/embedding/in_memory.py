@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_whole
-from tfdml._core.progress import show_progress
+from tfdml._core.terminal import show_progress
 
 _BATCHES_PER_BLOCK = 16
 

@@ -105,7 +105,7 @@ def saved_model(
         on_error=on_error,
         assets_extra=assets_extra,
     )
-    preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
+    preprocessing = preprocessing or Preprocessing.for_model(model)
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from aiohttp import web
 
 from tfdml._core.checks import require, require_whole
+from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
@@ -188,8 +189,7 @@ class _Server:
         return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
 
     def _file(self, name, kind):
-        content = files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
-        text = content.replace("{{model}}", self._name)
+        text = _page_file(name).replace("{{model}}", self._name)
 
         async def page(request):
             return web.Response(text=text, content_type=kind)
@@ -223,6 +223,12 @@ class _Server:
             self._monitor.batch_seconds.observe(time.monotonic() - self._began)
             self._monitor.batch_images.observe(len(images))
             self._began = None
+
+
+def _page_file(name):
+    if name.endswith(".css"):
+        return style_sheet("tfdml.serving", "page", name)
+    return files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _all_good(results):

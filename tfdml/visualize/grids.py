@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 from tfdml.search import Exact
 from tfdml.visualize.colors import FRAMES, labels_and_names
 from tfdml.visualize.pictures import pictures, require_pictures
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CELL = 0.9  # inches
 _LINE = 0.12  # inches of a line of text
-_SIDE = 256  # pixels; larger images are reduced
+_PIXELS = 256  # pixels; larger images are reduced
 _LETTERS = 15  # of a class name
 
 
@@ -68,29 +68,29 @@ def retrieval_grid(
         ValueError: no embeddings, embeddings that are not finite or all equal, data that are not images, other numbers
             of embeddings, examples and labels, or more neighbors or queries than there are.
     """
-    asked = _side(embeddings, data, labels)
+    queried = _examples(embeddings, data, labels)
     alone = gallery_embeddings is None and gallery is None
-    items = asked if alone else _side(gallery_embeddings, gallery, gallery_labels)
-    _require_same_names(asked, items)
-    rows = _query_rows(queries, len(asked.labels), seed)
+    items = queried if alone else _examples(gallery_embeddings, gallery, gallery_labels)
+    _require_same_names(queried, items)
+    rows = _query_rows(queries, len(queried.labels), seed)
     candidates = len(items.labels) - alone
     k = min(8, candidates) if k is None else k
     require_whole("k", k, 1, candidates)
-    near, values = _neighbors(asked, items, rows, k, metric)
+    near, values = _neighbors(queried, items, rows, k, metric)
     figure = new_figure(
         "retrieval_grid", figsize=(_CELL * (k + 1), (_CELL + _LINE * (names + scores)) * len(rows) + 0.5)
     )
     axes = figure.subplots(len(rows), k + 1, squeeze=False)
-    same = items.labels[near] == asked.labels[rows][:, None]
-    _draw_images(axes, asked, rows, items, near)
+    same = items.labels[near] == queried.labels[rows][:, None]
+    _draw_images(axes, queried, rows, items, near)
     _draw_frames(axes, same)
-    _write_captions(axes, asked.captions(rows[:, None], names), slice(1))
+    _write_captions(axes, queried.captions(rows[:, None], names), slice(1))
     _write_captions(axes, _joined(items.captions(near, names), values if scores else None), slice(1, None))
     _explain(figure, axes, same, title)
     return figure
 
 
-class _Side(NamedTuple):
+class _Examples(NamedTuple):
     """Queries or gallery: embeddings `(n, dim)`, labels `(n,)`, a function from a label to its name, and images."""
 
     vectors: np.ndarray
@@ -103,19 +103,19 @@ class _Side(NamedTuple):
         return [[_cut(self.name(label)) if names else "" for label in line] for line in self.labels[rows].tolist()]
 
 
-def _side(embeddings, data, labels):
+def _examples(embeddings, data, labels):
     require(data is not None and embeddings is not None, "embeddings or examples alone", "embeddings and examples")
     vectors = as_vectors(embeddings, "embeddings")
     require(len(vectors) > 0, "no embeddings", "at least one")
     require_varied(vectors)
     labels_of(data, labels)  # a sequence of images needs labels
-    side = _Side(vectors, *labels_and_names(data, labels, len(vectors)), data)
+    shown = _Examples(vectors, *labels_and_names(data, labels, len(vectors)), data)
     require_pictures(data)
-    return side
+    return shown
 
 
-def _require_same_names(asked, items):
-    names = {tuple(side.data.class_names) for side in (asked, items) if side.name is not str}
+def _require_same_names(queried, items):
+    names = {tuple(shown.data.class_names) for shown in (queried, items) if shown.name is not str}
     require(
         len(names) < 2,
         "queries and a gallery with other class names",
@@ -134,28 +134,28 @@ def _query_rows(queries, count, seed):
     return rows
 
 
-def _neighbors(asked, items, rows, k, metric):
+def _neighbors(queried, items, rows, k, metric):
     """The k nearest items of each query, `(queries, k)`, and their scores; a query does not find itself."""
-    found, values = Exact(items.vectors, metric=metric).search(asked.vectors[rows], k + (asked is items))
-    if asked is items:
-        itself = found == rows[:, None]
+    neighbors, values = Exact(items.vectors, metric=metric).search(queried.vectors[rows], k + (queried is items))
+    if queried is items:
+        itself = neighbors == rows[:, None]
         itself[~itself.any(axis=1), -1] = True  # exact copies have displaced it
-        found, values = found[~itself].reshape(-1, k), values[~itself].reshape(-1, k)
-    return found, values
+        neighbors, values = neighbors[~itself].reshape(-1, k), values[~itself].reshape(-1, k)
+    return neighbors, values
 
 
-def _draw_images(axes, asked, rows, items, near):
-    for axis, image in zip(axes[:, 0], pictures(asked.data, rows, _SIDE), strict=True):
+def _draw_images(axes, queried, rows, items, near):
+    for axis, image in zip(axes[:, 0], pictures(queried.data, rows, _PIXELS), strict=True):
         axis.imshow(image)
-    for axis, image in zip(axes[:, 1:].flat, pictures(items.data, near.ravel(), _SIDE), strict=True):
+    for axis, image in zip(axes[:, 1:].flat, pictures(items.data, near.ravel(), _PIXELS), strict=True):
         axis.imshow(image)
 
 
 def _draw_frames(axes, same):
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
-    for axis, right in zip(axes[:, 1:].flat, same.ravel().tolist(), strict=True):
-        axis.spines[:].set(**FRAMES[right], capstyle="butt")
+    for axis, is_same in zip(axes[:, 1:].flat, same.ravel().tolist(), strict=True):
+        axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
 
 
 def _joined(captions, values):
@@ -184,5 +184,7 @@ def _explain(figure, axes, same, title):
     axes[0, 1].set_title("nearest", fontsize=9)
     figure.suptitle(title, fontsize=11)
     kinds = {True: "same class", False: "another class"}
-    handles = [Line2D([], [], label=kinds[right], **FRAMES[right]) for right in (True, False) if (same == right).any()]
+    handles = [
+        Line2D([], [], label=kinds[is_same], **FRAMES[is_same]) for is_same in (True, False) if (same == is_same).any()
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8, handlelength=3)

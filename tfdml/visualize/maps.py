@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_varied, require_whole
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 from tfdml.visualize.colors import MANY, class_styles, labels_and_names
 from tfdml.visualize.coordinates import tsne
 from tfdml.visualize.pictures import pictures, shows_images
@@ -102,10 +102,10 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
     middle, side = _square(points)
     side /= cells
     start = middle - side * cells / 2
-    places = np.clip((points - start) // side, 0, cells - 1)
-    centers = start + (places + 0.5) * side
+    cells_of_points = np.clip((points - start) // side, 0, cells - 1)
+    centers = start + (cells_of_points + 0.5) * side
     order = np.argsort(((points - centers) ** 2).sum(axis=1), kind="stable")
-    rows = np.sort(order[np.unique(places[order], axis=0, return_index=True)[1]])
+    rows = np.sort(order[np.unique(cells_of_points[order], axis=0, return_index=True)[1]])
     return rows, centers[rows], side
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import as_vectors, is_labeled_set, require, require_whole
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.maps import draw_points, finish
 
@@ -125,9 +125,9 @@ def _in_palette(pixels, palette):
     """An image of the nearest colors of a palette, `(colors, 3)`; Pillow's own search does not keep exact colors."""
     from PIL import Image
 
-    colors, places, _ = _colors_of(pixels)
+    colors, indices, _ = _colors_of(pixels)
     nearest = ((colors[:, None] - palette) ** 2).sum(axis=-1).argmin(axis=1).astype(np.uint8)
-    image = Image.fromarray(nearest[places].reshape(pixels.shape[:2]))
+    image = Image.fromarray(nearest[indices].reshape(pixels.shape[:2]))
     image.putpalette(palette.astype(np.uint8).tobytes())
     return image
 
@@ -135,5 +135,5 @@ def _in_palette(pixels, palette):
 def _colors_of(pixels):
     """Colors of an image, `(colors, 3)` int64; the color of each pixel, `(pixels,)`; and pixels per color."""
     codes = pixels.reshape(-1, 3) @ np.array([2**16, 2**8, 1])  # np.unique sorts whole numbers faster than rows
-    codes, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    return np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1), places, counts
+    codes, indices, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1), indices, counts

@@ -112,12 +112,12 @@ def write_config(folder: Path, names: Sequence[str], thumbnail: int | None) -> N
 
 def _named(embeddings):
     """Embeddings by name; names become files."""
-    found = dict(embeddings) if isinstance(embeddings, Mapping) else {"embeddings": embeddings}
-    for name in found:
+    by_name = dict(embeddings) if isinstance(embeddings, Mapping) else {"embeddings": embeddings}
+    for name in by_name:
         plain = Path(name).name == name and f"{name}.tsv" != _METADATA
         require(plain, f"embeddings of the name {name!r}", "a file name without folders, other than 'metadata'")
-    require(len(found) > 0, "no embeddings", "an array, or a dict of one or more")
-    return found
+    require(len(by_name) > 0, "no embeddings", "an array, or a dict of one or more")
+    return by_name
 
 
 def _metadata(data, rows, labels):
@@ -140,12 +140,12 @@ def _sprite(data, count, side):
     """Thumbnails in a square of rows and columns, `(pixels, pixels, 3)` uint8."""
     import tensorflow as tf
 
-    number = math.ceil(math.sqrt(count))
-    grid = np.zeros((number, number, side, side, 3), np.uint8)
-    for place, image in enumerate(pictures(data, np.arange(count), side)):
+    num_rows = math.ceil(math.sqrt(count))
+    grid = np.zeros((num_rows, num_rows, side, side, 3), np.uint8)
+    for number, image in enumerate(pictures(data, np.arange(count), side)):
         square = tf.image.resize_with_pad(image, side, side, antialias=True)
-        grid[divmod(place, number)] = np.rint(np.clip(square, 0, 255))
-    return grid.transpose(0, 2, 1, 3, 4).reshape(number * side, number * side, 3)
+        grid[divmod(number, num_rows)] = np.rint(np.clip(square, 0, 255))
+    return grid.transpose(0, 2, 1, 3, 4).reshape(num_rows * side, num_rows * side, 3)
 
 
 def _write_sprite(path, pixels):

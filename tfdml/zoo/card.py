@@ -1,4 +1,4 @@
-"""What is known about a model: model.json, and the page that a person reads."""
+"""The card of a model: model.json, and the page that a person reads."""
 
 import json
 from collections.abc import Mapping
@@ -12,11 +12,12 @@ from tfdml.datasets import Preprocessing
 from tfdml.evaluation.report.records import Measured, plain
 
 FILE = "model.json"
-FORMAT = 1
+FORMAT = 2
+_EARLIER_NAMES = {"choice": "selection", "limits": "limitations"}  # of format 1
 TOWERS = ("query", "gallery")
 SHOWN_METRICS = ("recall@1", "map@r")  # in lists, and in every card
 _COMPARED = {"cosine": "cosine similarity", "dot": "dot product", "euclidean": "Euclidean distance"}
-_TEXTS = ("name", "summary", "recipe", "command", "choice", "limits", "data", "protocol", "license", "hardware")
+_TEXTS = ("name", "summary", "recipe", "command", "selection", "limitations", "data", "protocol", "license", "hardware")
 _TYPES = {
     **dict.fromkeys((*_TEXTS, "versions", "metric"), str),
     **dict.fromkeys(("training", "metrics", "preprocessing", "sizes"), dict),
@@ -40,17 +41,17 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What is known about a model of the zoo, as in its `model.json`; it prints as text.
+    """The card of a model of the zoo, as in its `model.json`; it prints as text.
 
     Attributes:
         name: name of the entry.
-        summary: what the model is for, one sentence.
+        summary: purpose of the model, one sentence.
         recipe: the program that trained it.
         command: its command line.
         seed: seed of the training.
         training: settings of the training by name: texts and numbers.
-        choice: how the settings were chosen.
-        limits: what the model is not for.
+        selection: how the settings were chosen.
+        limitations: uses that the model is not for.
         data: protocol id of the set that it was measured on, by which `evaluate` finds the set.
         protocol: protocol id of the numbers; that of the set, with another metric in it where that is not the cosine.
         metric: "cosine", "dot" or "euclidean".
@@ -73,8 +74,8 @@ class Card:
     command: str
     seed: int
     training: Mapping[str, Any]
-    choice: str
-    limits: str
+    selection: str
+    limitations: str
     data: str
     protocol: str
     metric: str
@@ -109,7 +110,7 @@ class Card:
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes as dicts, lists, numbers and text, as in `model.json`."""
-        values = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         return {"format": FORMAT, **values, "preprocessing": self.preprocessing.get_config()}
 
 
@@ -121,7 +122,8 @@ def read_card(folder: Path) -> Card:
     """
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        require(values.pop("format") == FORMAT, f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
+        require(values.pop("format") in (1, FORMAT), f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
+        values = {_EARLIER_NAMES.get(name, name): value for name, value in values.items()}
         _require_types(values)
         return Card(**{**values, **_objects(values)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -200,11 +202,11 @@ def page(card: Card) -> str:
     settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
     sections = {
         "Load": _load_text(card),
-        "Numbers": f"{_numbers_text(card)}\n\n{table(['%', 'value', '95% interval'], rows, right=2)}",
+        "Numbers": f"{_numbers_text(card)}\n\n{table(['%', 'value', '95% interval'], rows, num_numeric=2)}",
         "Training": f"`{card.command}` ({card.recipe}), seed {card.seed}.{settings}",
-        "Choice": card.choice,
-        "Limits": card.limits,
-        "Files": table(["file", "bytes"], [[name, f"{size:,}"] for name, size in card.sizes.items()], right=1),
+        "Selection": card.selection,
+        "Limitations": card.limitations,
+        "Files": table(["file", "bytes"], [[name, f"{size:,}"] for name, size in card.sizes.items()], num_numeric=1),
         "License": card.license,
     }
     body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)
@@ -238,7 +240,7 @@ def _percent(measured):
     return f"{100 * measured.value:5.1f}  {100 * measured.low:.1f} to {100 * measured.high:.1f}"
 
 
-def table(head, body, *, right=0):
-    """A Markdown table, whose last `right` columns are numbers."""
-    rules = ["---"] * (len(head) - right) + ["---:"] * right
+def table(head, body, *, num_numeric=0):
+    """A Markdown table, whose last `num_numeric` columns are numbers."""
+    rules = ["---"] * (len(head) - num_numeric) + ["---:"] * num_numeric
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, rules, *body])

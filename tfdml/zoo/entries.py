@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 
@@ -44,7 +45,7 @@ def load(name: str, *, root: str | os.PathLike | None = None) -> keras.Model:
 
 
 def card(name: str, *, root: str | os.PathLike | None = None) -> Card:
-    """What is known about a model: see `Card`. Arguments and errors are those of `load`."""
+    """The `Card` of a model; arguments and errors as for `load`."""
     return _read(undamaged_folder_of(name, root), read_card)
 
 
@@ -68,7 +69,7 @@ def check(name: str, *, root: str | os.PathLike | None = None) -> tuple[str, ...
 
 def opened(folder: Path) -> tuple[keras.Model, Card]:
     """The model and the card of an entry, after its checksums."""
-    model, card = _read(folder, lambda place: (_model(place), read_card(place)))
+    model, card = _read(folder, lambda entry: (_model(entry), read_card(entry)))
     towers = getattr(model, "towers", ())
     _require_fitting(bool(towers) == bool(card.towers), folder, "towers")
     shapes = [network.inputs[0].shape[1:] for network in towers or (model,)]
@@ -81,53 +82,56 @@ def _require_fitting(is_fitting, folder, attribute):
     require(is_fitting, received, "an entry that tfdml.zoo.save wrote")
 
 
-def open_named(text: str) -> tuple[keras.Model, Preprocessing] | None:
-    """The model that a word of the command line names, and how it reads images; None where no entry is named.
+class EntryRef(NamedTuple):
+    """An entry on the command line: its folder, its URL or its name, with `/query` or `/gallery` for one of two towers.
 
-    Args:
-        text: path of the folder of an entry, its URL, or its name, which means an entry as for `load` unless a file or
-            folder of this path exists; for two towers with `/query` or `/gallery` after it.
+    A name means an entry as for `load`, unless a file or folder of this path exists.
     """
-    entry, tower = _split_tower(text.rstrip("/"))
-    folder = _named_folder(entry)
-    if folder is None:
-        return None
-    model, card = opened(folder)
-    return _tower(model, card, tower), card.preprocessing
+
+    entry: str
+    tower: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> "EntryRef":
+        """The entry and the tower of `[root/]name[/tower]`."""
+        entry, _, last = text.rstrip("/").rpartition("/")
+        return cls(entry, last) if last in TOWERS and entry else cls(text.rstrip("/"), None)
+
+    def exists(self) -> bool:
+        """Whether there is such an entry; always for a URL, which is not asked."""
+        parent, _, name = self.entry.rpartition("/")
+        if is_url(parent) or (Path(self.entry) / FILE).is_file():
+            return True
+        return not parent and not Path(self.entry).exists() and bool(folders_named(name, roots_of(None)))
+
+    def folder(self) -> Path:
+        """The folder of the entry, downloaded from a URL."""
+        parent, _, name = self.entry.rpartition("/")
+        if is_url(parent):
+            return undamaged_folder_of(name, parent)
+        path = Path(self.entry)
+        return folder_of(path.name, path.parent) if (path / FILE).is_file() else folder_of(name, None)
 
 
-def _split_tower(text):
-    """The entry, and the name of a tower or None."""
-    entry, _, last = text.rpartition("/")
-    return (entry, last) if last in TOWERS and entry else (text, None)
-
-
-def _named_folder(entry):
-    """The folder of the entry that a URL, a path or a name means; None where there is none."""
-    parent, _, name = entry.rpartition("/")
-    if is_url(parent):
-        return undamaged_folder_of(name, parent)
-    if (Path(entry) / FILE).is_file():
-        return folder_of(Path(entry).name, Path(entry).parent)
-    is_name = not parent and not Path(entry).exists()
-    return folder_of(name, None) if is_name and folders_named(name, roots_of(None)) else None
-
-
-def _tower(model, card, tower):
-    received, names = f"{card.name}/{tower}" if tower else card.name, [f"{card.name}/{each}" for each in TOWERS]
+def load_reference(reference: EntryRef) -> tuple[keras.Model, Preprocessing]:
+    """The model that a reference names, one tower of two, and how it reads images."""
+    model, card = opened(reference.folder())
+    tower = reference.tower
+    names = [f"{card.name}/{name}" for name in TOWERS]
+    received = f"{card.name}/{tower}" if tower else card.name
     expected = " or ".join(names) if card.towers else f"{card.name}, which has one network"
     require(bool(card.towers) == (tower is not None), received, expected)
-    return model.towers[TOWERS.index(tower)] if tower else model
+    return (model.towers[TOWERS.index(tower)] if tower else model), card.preprocessing
 
 
 def _read(folder, read):
     """Compare the files of a folder with its checksums, then return `read(folder)`."""
 
-    def checked(place):
-        damage = problems(place)
+    def checked(entry):
+        damage = problems(entry)
         expected = "the files of its SHA256SUMS. Copy or download the entry again"
         require(not damage, f"{str(folder)!r} with {'; '.join(damage)}", expected)
-        return read(place)
+        return read(entry)
 
     return read_whole(folder, checked)
 
@@ -135,7 +139,7 @@ def _read(folder, read):
 def _model(folder):
     try:
         return keras.saving.load_model(folder / MODEL, compile=False, safe_mode=True)
-    except Exception as error:  # of Keras, h5py and zipfile: none of their types says more
+    except Exception as error:  # Keras, h5py and zipfile share no base class of errors
         raise ValueError(
             f"Received {str(folder)!r}, whose {MODEL} cannot be read ({type(error).__name__}: {error}), expected a "
             "model that tfdml.zoo.save wrote."

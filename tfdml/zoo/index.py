@@ -58,7 +58,7 @@ class Listing:
 
     def markdown(self) -> str:
         """The page of the folder, `README.md`."""
-        return _PAGE + table(_HEAD, [_row(card) for card in self.cards], right=5) + "\n"
+        return _PAGE + table(_HEAD, [_row(card) for card in self.cards], num_numeric=5) + "\n"
 
 
 def list_models(root: str | os.PathLike | None = None) -> Listing:

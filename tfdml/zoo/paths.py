@@ -29,8 +29,8 @@ _PART = 2**20  # bytes that are read at the same time
 
 def require_name(name: str) -> None:
     """Raise a ValueError unless `name` is the name of an entry, which cannot leave its folder."""
-    known = isinstance(name, str) and _NAME.fullmatch(name) is not None
-    require(known, f"name={name!r}", "letters, digits, '-', '_' and '.', such as 'products-v2'")
+    is_name = isinstance(name, str) and _NAME.fullmatch(name) is not None
+    require(is_name, f"name={name!r}", "letters, digits, '-', '_' and '.', such as 'products-v2'")
 
 
 def is_url(root: str | os.PathLike | None) -> bool:
@@ -50,8 +50,8 @@ def roots_of(root: str | os.PathLike | None) -> list[Path]:
 
 def _package_folders():
     """Folders of the installed packages that an entry point of `GROUP` names; they are not imported."""
-    found = map(_package_folder, importlib.metadata.entry_points(group=GROUP))
-    return sorted({folder for folder in found if folder is not None})
+    folders = map(_package_folder, importlib.metadata.entry_points(group=GROUP))
+    return sorted({folder for folder in folders if folder is not None})
 
 
 def _package_folder(entry_point):
@@ -67,17 +67,17 @@ def _package_folder(entry_point):
 
 def names_in(folder: Path) -> tuple[str, ...]:
     """Names of the entries of a folder, sorted."""
-    return tuple(sorted(place.parent.name for place in folder.glob(f"*/{FILE}") if _NAME.fullmatch(place.parent.name)))
+    return tuple(sorted(card.parent.name for card in folder.glob(f"*/{FILE}") if _NAME.fullmatch(card.parent.name)))
 
 
 def entry_folders(roots: list[Path]) -> dict[str, list[Path]]:
     """Folders by the names of all entries, sorted: several folders for an entry of several installed packages."""
-    return {name: folders_named(name, roots) for name in sorted({name for place in roots for name in names_in(place)})}
+    return {name: folders_named(name, roots) for name in sorted({name for root in roots for name in names_in(root)})}
 
 
 def folders_named(name: str, roots: list[Path]) -> list[Path]:
     """Folders of the entries of a name: the one in the first root, else those in the others, which are packages."""
-    first, *others = [place / name for place in roots]
+    first, *others = [root / name for root in roots]
     return [first] if _is_entry(first) else [folder for folder in others if _is_entry(folder)]
 
 
@@ -113,7 +113,7 @@ def folder_of(name: str, root: str | os.PathLike | None) -> Path:
 
 def _names_text(roots):
     """The names of the entries of each folder, for errors."""
-    return "; ".join(f"in {str(place)!r}: {', '.join(names_in(place)) or 'no entries'}" for place in roots)
+    return "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
 
 
 def undamaged_folder_of(name: str, root: str | os.PathLike | None) -> Path:
@@ -129,15 +129,15 @@ def undamaged_folder_of(name: str, root: str | os.PathLike | None) -> Path:
 
 def _downloaded(name, url):
     require(_URL.fullmatch(url) is not None, f"root={url!r}", "a folder, or a URL of http or https")
-    place = _cached(name, url)
-    if not recovered(place).exists():
-        _download_to(place, f"{url}/{name}")
-    return place
+    folder = _cached(name, url)
+    if not recovered(folder).exists():
+        _download_to(folder, f"{url}/{name}")
+    return folder
 
 
-def _download_to(place, url):
-    """Download an entry and compare it with its checksums; only a whole one replaces what is at `place`."""
-    with atomic_write(place, _files_in) as new:
+def _download_to(folder, url):
+    """Download an entry and compare it with its checksums; only an undamaged one replaces `folder`."""
+    with atomic_write(folder, _files_in) as new:
         _download(url, new)
         damage = problems(new)
         expected = "the files of its SHA256SUMS. Nothing of them is kept in the cache: load the entry again"
@@ -177,8 +177,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 def _fetch(url, file, most):
     try:
         with urllib.request.build_opener(_Redirects).open(url, timeout=_SECONDS) as answer, file.open("wb") as content:
-            while part := answer.read(_PART):
-                content.write(part)
+            while block := answer.read(_PART):
+                content.write(block)
                 require(content.tell() <= most, f"{url} of more than {most:,} bytes", "a smaller file")
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
         raise OSError(f"{url} could not be loaded ({error}). Look at the URL and at the network.") from error

@@ -12,6 +12,7 @@ from tfdml._core.checks import is_labeled_set, require, require_seed
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
+from tfdml.evaluation.report.measurement import protocol_of
 from tfdml.evaluation.report.records import Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
@@ -19,7 +20,7 @@ from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.index import write_table
 from tfdml.zoo.paths import require_name, root_of
-from tfdml.zoo.reproduction import data_id, measure, time_per_image
+from tfdml.zoo.reproduction import measure, time_per_image
 
 _DIGITS = 5  # of the numbers of a card
 
@@ -37,8 +38,8 @@ def save(
     gallery: Any = None,
     metric: str = "cosine",
     training: Mapping[str, Any] | None = None,
-    choice: str = "",
-    limits: str = "",
+    selection: str = "",
+    limitations: str = "",
     preprocessing: Preprocessing | None = None,
     root: str | os.PathLike | None = None,
 ) -> Path:
@@ -52,13 +53,13 @@ def save(
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
     `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
     `model.json`, the `Card`; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
-    renamed, so `root/name` is a whole entry at all times. Then the table in `root/README.md` is written.
+    renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written.
 
     Args:
         model: a functional Keras model of images and one output `(batch, dim)`, or a `TwoTowers`.
         name: name of the entry: letters, digits, "-", "_" and "."; an older entry of this name is replaced.
         data: the labeled set to measure the model on, the queries where there is a gallery.
-        summary: what the model is for, one sentence.
+        summary: purpose of the model, one sentence.
         recipe: the program that trained the model.
         command: its command line.
         seed: seed of the training.
@@ -66,8 +67,8 @@ def save(
         gallery: the labeled set to search in; None to search in `data`.
         metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
         training: settings of the training by name, texts and numbers.
-        choice: how the settings were chosen.
-        limits: what the model is not for.
+        selection: how the settings were chosen.
+        limitations: uses that the model is not for.
         preprocessing: how image files are read; None to stretch them to the size of the input.
         root: folder of entries; None for `savedmodels` in the current folder.
 
@@ -83,22 +84,24 @@ def save(
     folder = _entry_path(name, root)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_seed(seed)
-    about: dict[str, Any] = {"name": name, "summary": summary, "recipe": recipe, "command": command, "seed": seed}
-    about |= {"training": dict(training or {}), "choice": choice, "limits": limits, "license": license}
-    about |= _about_numbers(measure(model, data, gallery, metric), data_id(data, gallery), metric)
+    texts = {"summary": summary, "recipe": recipe, "command": command, "license": license}
+    texts |= {"selection": selection, "limitations": limitations}
+    protocol = protocol_of(data, has_gallery=gallery is not None)
+    numbers = _entries_of_numbers(measure(model, data, gallery, metric), protocol, metric)
+    entries = {"name": name, "seed": seed, "training": dict(training or {}), **texts, **numbers}
     with atomic_write(folder, _listed_files) as new:
-        _write_entry(new, model, preprocessing or _view_of(model), about)
+        _write_entry(new, model, preprocessing or Preprocessing.for_model(query_network(model)), entries)
     write_table(folder.parent)
     return folder
 
 
-def _write_entry(folder, model, preprocessing, about):
-    """Write the networks, the card with what is known `about` them, and the checksums of all files."""
+def _write_entry(folder, model, preprocessing, entries):
+    """Write the networks, the card with its entries, and the checksums of all files."""
     folder.mkdir()
     write_saved_models(folder, model, preprocessing)
     _bare(model).save(folder / MODEL)
-    about = about | _about_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
-    write_card(folder, Card(**about))
+    entries = entries | _entries_of_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
+    write_card(folder, Card(**entries))
     write_checksums(folder)
 
 
@@ -120,16 +123,17 @@ def _listed_files(folder):
     return names if FILE in names else frozenset()
 
 
-def _about_numbers(found, data, metric):
-    """What a card says about a measurement."""
-    numbers = {name: Measured(*(round(part, _DIGITS) for part in each)) for name, each in found.metrics.items()}
-    counts = {"queries": found.queries, "items": found.items, "classes": found.classes}
+def _entries_of_numbers(measurement, data, metric):
+    """Entries of a card from a measurement."""
+    rounded = {name: (round(x, _DIGITS) for x in interval) for name, interval in measurement.metrics.items()}
+    numbers = {name: Measured(*interval) for name, interval in rounded.items()}
+    counts = {"queries": measurement.queries, "items": measurement.items, "classes": measurement.classes}
     protocol = data.replace("exact-cosine", f"exact-{metric}")
     return {"data": data, "protocol": protocol, "metric": metric, "metrics": numbers} | counts
 
 
-def _about_model(model, preprocessing):
-    """What a card says about a network."""
+def _entries_of_model(model, preprocessing):
+    """Entries of a card from a network."""
     return {
         "towers": TOWERS if hasattr(model, "towers") else (),
         "input": preprocessing.shape,
@@ -160,12 +164,6 @@ def _networks(model):
 def _bare(model):
     """The same network, never compiled."""
     return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
-
-
-def _view_of(model):
-    """Images stretched to the input of a network."""
-    height, width, channels = query_network(model).inputs[0].shape[1:]
-    return Preprocessing(size=(height, width), channels=channels)
 
 
 def file_sizes(folder: Path) -> dict[str, int]:

@@ -13,8 +13,8 @@ from tfdml import datasets
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
-from tfdml.evaluation.report.measurement import measured, values_per_query
-from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.measurement import measured, protocol_of, values_per_query
+from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
 from tfdml.metrics.retrieval.default_ranks import default_ranks
 from tfdml.zoo.card import Card, Timing
@@ -62,7 +62,7 @@ class Reproduction:
     @property
     def difference(self) -> float:
         """The largest difference between a number of the card and the same number now, as a share: 0.001 is 0.1%."""
-        pairs = [(self.card.metrics[name].value, found.value) for name, found in self.metrics.items()]
+        pairs = [(self.card.metrics[name].value, measured.value) for name, measured in self.metrics.items()]
         return max(abs(before - now) for before, now in pairs)
 
     @property
@@ -83,9 +83,9 @@ class Reproduction:
 
     def as_dict(self) -> dict[str, Any]:
         """Numbers of both and their difference as dicts, lists, numbers and text."""
-        about = {"name": self.card.name, "protocol": self.card.protocol, "agrees": self.agrees}
+        head = {"name": self.card.name, "protocol": self.card.protocol, "agrees": self.agrees}
         numbers = {"card": plain(self.card.metrics), "now": plain(self.metrics)}
-        return {**about, "difference": self.difference, **numbers}
+        return {**head, "difference": self.difference, **numbers}
 
 
 def evaluate(
@@ -116,25 +116,21 @@ def evaluate(
         OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))
-    known = data is not None or card.data in _SETS
-    require(known, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
+    has_data = data is not None or card.data in _SETS
+    require(has_data, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
     queries, items = _SETS[card.data]() if data is None else (data, gallery)
-    received = f"data with the protocol {data_id(queries, items)!r}"
-    require(data_id(queries, items) == card.data, received, f"{card.data!r}, that of the card")
+    protocol = protocol_of(queries, has_gallery=items is not None)
+    expected = f"{card.data!r}, the protocol of the card"
+    require(protocol == card.data, f"data with the protocol {protocol!r}", expected)
     metrics = measure(model, queries, items, card.metric, batch_size).metrics
     require(card.metrics.keys() <= metrics.keys(), f"a card with {', '.join(card.metrics)}", f"{', '.join(metrics)}")
     return Reproduction(card, {name: metrics[name] for name in card.metrics})
 
 
-def data_id(data: Any, gallery: Any) -> str:
-    """The protocol id of a set; that of own data if it has none."""
-    return data.protocol or f"own-data/{'leave-one-out' if gallery is None else 'query-gallery'}/exact-cosine/v1"
-
-
 def measure(model: keras.Model, data: Any, gallery: Any, metric: str, batch_size: int = 256) -> Measurement:
     """Retrieval metrics of a model, with intervals."""
     require_metric(metric)
-    queries, items = sides_of(model, data, gallery, None, batch_size)
+    queries, items = queries_and_gallery(model, data, gallery, None, batch_size)
     ranks = default_ranks(len(items.labels) - (queries is items))
     values = values_per_query(queries, items, ranks, metric=metric)
     counted = ~np.isnan(values["mrr"])

@@ -120,7 +120,7 @@ def test_a_trial_is_the_mean_over_the_validation_classes_of_all_folds(finished):
     for trial in finished.trials:
         values = []
         for fold, (training, validation) in enumerate(finished.folds):
-            seed = tfdml.evaluation.protocol.training.derived_seed(0, 0, fold)
+            seed = tfdml.evaluation.protocol.folds.derived_seed(0, 0, fold)
             x = tfdml.models.embed(scaled(trial.settings, training, seed), validation)
             values.append(tfdml.metrics.retrieval(x, validation.labels, k=1)["map@r"])
         assert trial.value == pytest.approx(np.mean(values))
@@ -191,7 +191,7 @@ def test_wrong_options_and_settings_are_refused_before_anything_is_trained(tmp_p
 
 def test_the_test_numbers_are_those_of_single_models_and_of_their_embeddings_side_by_side(finished):
     found = finished.open_test(TEST, k=1)
-    seeds = [tfdml.evaluation.protocol.training.derived_seed(0, 1, fold) for fold in range(2)]
+    seeds = [tfdml.evaluation.protocol.folds.derived_seed(0, 1, fold) for fold in range(2)]
     x = [tfdml.models.embed(scaled(finished.settings, None, seed), TEST) for seed in seeds]
     single = [tfdml.metrics.retrieval(each, TEST.labels, k=1, full_map=False) for each in x]
     unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in x]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import precision_recall_curve
 
 from tfdml.evaluation.report import curves
-from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat(np.arange(8), [2, 3, 4, 5, 6, 7, 8, 9])
@@ -15,8 +15,8 @@ GALLERY = (RNG.normal(size=(30, 6)).astype("float32"), np.arange(30) % 7)
 
 def sides(gallery):
     if not gallery:
-        return sides_of(VECTORS, LABELS, None, None, 1)
-    return sides_of(VECTORS, LABELS, GALLERY[1], GALLERY[0], 1)
+        return queries_and_gallery(VECTORS, LABELS, None, None, 1)
+    return queries_and_gallery(VECTORS, LABELS, GALLERY[1], GALLERY[0], 1)
 
 
 def similarities(queries, items):
@@ -45,7 +45,7 @@ def test_the_precision_recall_curve_is_that_of_scikit_learn_for_each_query(galle
 def test_items_with_the_same_similarity_enter_the_precision_together():
     # The query is equally near to one relevant and one other item: precision 1/2 at every recall, in any order.
     for labels in ([0, 1], [1, 0]):
-        queries, items = sides_of([[1.0, 0.0]], [0], np.array(labels), [[2.0, 0.0], [1.0, 0.0]], 1)
+        queries, items = queries_and_gallery([[1.0, 0.0]], [0], np.array(labels), [[2.0, 0.0], [1.0, 0.0]], 1)
         np.testing.assert_array_equal(curves.precision_recall_curve(queries, items, np.array([0])).y, 0.5)
 
 

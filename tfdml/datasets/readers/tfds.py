@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.progress import show_progress
+from tfdml._core.terminal import show_progress
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 

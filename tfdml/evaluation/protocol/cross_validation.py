@@ -14,9 +14,9 @@ import numpy as np
 from tfdml import metrics, models
 from tfdml._core.checks import require, require_whole
 from tfdml._core.json_files import read_json
+from tfdml._core.optional import optional_import
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
-from tfdml.evaluation.protocol.folds import class_folds
-from tfdml.evaluation.protocol.training import derived_seed, trained
+from tfdml.evaluation.protocol.folds import class_folds, derived_seed, train_seeded
 from tfdml.evaluation.protocol.trials import Trial, read_trials, write_json, write_trial
 
 METRICS = ("recall@1", "precision@1", "r_precision", "map@r", "mrr")
@@ -152,27 +152,28 @@ def cross_validate(
     """
     require(metric in METRICS, f"metric={metric!r}", f"one of {', '.join(METRICS)}")
     require_whole("trials", trials, 1)
-    parts, folder = class_folds(data, folds, seed=seed), Path(folder).expanduser()
+    class_splits, folder = class_folds(data, folds, seed=seed), Path(folder).expanduser()
     study = _study(read_trials(folder))
-    _require_same_search(folder, data, parts, metric, seed)
+    _require_same_search(folder, data, class_splits, metric, seed)
     for number in range(len(study.trials), trials):
-        trial, asked = _begun(study, number, space, folder, seed)
+        trial, suggestion = _begin_trial(study, number, space, folder, seed)
         for fold in range(len(trial.folds), folds):
-            trial = _with_fold(trial, train, parts[fold], derived_seed(seed, 0, fold))
+            trial = _with_fold(trial, train, class_splits[fold], derived_seed(seed, 0, fold))
             trial = replace(trial, value=_value(trial, metric) if len(trial.folds) == folds else None)
             write_trial(folder, trial)
-        study.tell(asked, trial.value)
-    done = tuple(trial for trial in read_trials(folder) if trial.value is not None)
-    return CrossValidation(folder=folder, trials=done, metric=metric, folds=parts, seed=seed, train=train, data=data)
+        study.tell(suggestion, trial.value)
+    finished = tuple(trial for trial in read_trials(folder) if trial.value is not None)
+    options = {"metric": metric, "seed": seed, "train": train, "data": data}
+    return CrossValidation(folder=folder, trials=finished, folds=class_splits, **options)
 
 
-def _begun(study, number, space, folder, seed):
-    """The trial of a number, as far as its file goes, and the trial of Optuna; its draws depend on earlier trials."""
+def _begin_trial(study, number, space, folder, seed):
+    """The trial of a number, new or continued, and the suggestion of Optuna, which depends on earlier trials."""
     import optuna
 
     study.sampler = optuna.samplers.TPESampler(seed=derived_seed(seed, number))
-    asked = study.ask()
-    settings = json.loads(json.dumps(space(asked), allow_nan=False))
+    suggestion = study.ask()
+    settings = json.loads(json.dumps(space(suggestion), allow_nan=False))
     earlier = [trial for trial in read_trials(folder) if trial.number == number]
     if earlier:
         require(
@@ -180,20 +181,17 @@ def _begun(study, number, space, folder, seed):
             f"a space that suggests {settings} in trial {number}, which was begun with {dict(earlier[0].settings)}",
             "the same space as in the calls before. Choose another folder for another space",
         )
-        return earlier[0], asked
-    forms = {name: optuna.distributions.distribution_to_json(form) for name, form in asked.distributions.items()}
-    suggested = {"params": asked.params, "distributions": forms}
+        return earlier[0], suggestion
+    forms = {name: optuna.distributions.distribution_to_json(form) for name, form in suggestion.distributions.items()}
+    suggested = {"params": suggestion.params, "distributions": forms}
     trial = Trial(number=number, settings=settings, folds=(), value=None, suggested=suggested)
     write_trial(folder, trial)
-    return trial, asked
+    return trial, suggestion
 
 
 def _study(trials):
     """An Optuna study that knows the finished trials."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise ImportError("cross_validate needs Optuna: pip install tfdml[sweep].") from error
+    optuna = optional_import("optuna", feature="cross_validate", extra="sweep")
     study = optuna.create_study(direction="maximize")
     for trial in [trial for trial in trials if trial.value is not None]:
         try:
@@ -215,10 +213,10 @@ def _suggested(trial):
     return optuna.trial.create_trial(params=trial.suggested["params"], distributions=distributions, value=trial.value)
 
 
-def _with_fold(trial, train, parts, seed):
+def _with_fold(trial, train, fold, seed):
     """The trial with the metrics of its next fold."""
-    training, validation = parts
-    model = trained(train, trial.settings, training, seed)
+    training, validation = fold
+    model = train_seeded(train, trial.settings, training, seed)
     return replace(trial, folds=(*trial.folds, _measured(models.embed(model, validation), validation.labels)))
 
 
@@ -234,7 +232,7 @@ def _value(trial, metric):
     return float(np.mean([fold.get(metric, 0.0) for fold in trial.folds]))
 
 
-def _require_same_search(folder, data, parts, metric, seed):
+def _require_same_search(folder, data, class_splits, metric, seed):
     """Write what the search is about to a new folder; raise a ValueError if the folder is about another one."""
     search = {
         "metric": metric,
@@ -242,7 +240,7 @@ def _require_same_search(folder, data, parts, metric, seed):
         "protocol": data.protocol,
         "examples": len(data),
         "labels": zlib.crc32(np.ascontiguousarray(data.labels, np.int64).tobytes()),
-        "folds": [list(validation.class_names) for _, validation in parts],
+        "folds": [list(validation.class_names) for _, validation in class_splits],
     }
     path = folder / "search.json"
     if not path.exists():

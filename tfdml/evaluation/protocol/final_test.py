@@ -14,10 +14,10 @@ from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require, require_whole
 from tfdml._core.json_files import read_json
 from tfdml.datasets import require_disjoint
-from tfdml.evaluation.protocol.training import derived_seed, trained
+from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
 from tfdml.evaluation.protocol.trials import write_json
 from tfdml.evaluation.report.measurement import evaluate, measured, values_per_query
-from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.queries_and_gallery import embedded_set
 from tfdml.evaluation.report.records import Evaluation, Measured, plain
 from tfdml.search.scores import l2_normalize
 
@@ -77,51 +77,64 @@ class TestResult:
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes as dicts, lists, numbers and text, as in the file of the opening."""
-        found = {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name != "evaluation"}
-        return {**found, "evaluation": self.evaluation.as_dict()}
+        values = {
+            column.name: plain(getattr(self, column.name)) for column in fields(self) if column.name != "evaluation"
+        }
+        return {**values, "evaluation": self.evaluation.as_dict()}
 
 
 def open_test(search: Any, test: Any, runs: int, k: Any) -> TestResult:
     """See `CrossValidation.open_test`."""
     require_whole("runs", runs, 1)
     require_disjoint(search.data, test)
-    files = [[_trained(search, run, fold) for fold in range(len(search.folds))] for run in range(1, runs + 1)]
-    opening, earlier = _recorded(search, test)
-    embedded = [[models.embed(keras.saving.load_model(file), test) for file in each] for each in files]
-    joined = [np.concatenate([l2_normalize(x) for x in each], axis=1) for each in embedded]
-    single = [[_values(x, test, k) for x in each] for each in embedded]
-    means = {"separated": [_mean(each) for each in single], "concatenated": [_values(x, test, k) for x in joined]}
-    evaluation = evaluate(joined[0], test, k=k, seed=search.seed)
+    folds = range(len(search.folds))
+    files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]
+    opening, earlier = _record_opening(search, test)
+    embeddings = [
+        [models.embed(keras.saving.load_model(file), test) for file in files_of_run] for files_of_run in files
+    ]
+    concatenated = [np.concatenate([l2_normalize(x) for x in run], axis=1) for run in embeddings]
+    values_of_models = [[_values(x, test, k) for x in run] for run in embeddings]
+    values_fold_lists = {
+        "separated": [_mean(values) for values in values_of_models],
+        "concatenated": [_values(x, test, k) for x in concatenated],
+    }
+    evaluation = evaluate(concatenated[0], test, k=k, seed=search.seed)
     result = TestResult(
         opening=opening["opening"],
         earlier=earlier,
         protocol=evaluation.protocol,
         trial=opening["trial"],
         settings=opening["settings"],
-        folds=len(search.folds),
+        folds=len(folds),
         runs=runs,
-        models=tuple({name: float(np.nanmean(v)) for name, v in one.items()} for each in single for one in each),
-        **{kind: _measured(_mean(each), test.labels, search.seed) for kind, each in means.items()},
-        deviations={kind: _deviations(each) for kind, each in means.items()},
+        models=tuple(_means(values) for run in values_of_models for values in run),
+        **{kind: _measured(_mean(values), test.labels, search.seed) for kind, values in values_fold_lists.items()},
+        deviations={kind: _deviations(values) for kind, values in values_fold_lists.items()},
         evaluation=evaluation,
     )
     write_json(_file(search.folder, result.opening), {**opening, **result.as_dict()})
     return result
 
 
-def _trained(search, run, fold):
+def _means(values):
+    """The mean of each metric over queries, NaN left out."""
+    return {name: float(np.nanmean(value)) for name, value in values.items()}
+
+
+def _model_file(search, run, fold):
     """The file of the model of a run and fold with the chosen settings, which is trained where there is none."""
     path = search.folder / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
     if not path.exists():
-        model = trained(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))
+        model = train_seeded(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))
         with atomic_write(path) as new:
             model.save(new)
     return path
 
 
-def _recorded(search, test):
-    """Record an opening before it happens; what is recorded, and the times of the openings before."""
-    earlier = tuple(map(_time, _files(search.folder)))
+def _record_opening(search, test):
+    """Record an opening before it happens; its record, and the times of earlier openings."""
+    earlier = tuple(map(_time, sorted(search.folder.glob("opening-*.json"))))
     opening = {
         "opening": len(earlier) + 1,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -142,10 +155,6 @@ def _time(path):
     return time
 
 
-def _files(folder):
-    return sorted(folder.glob("opening-*.json"))
-
-
 def _file(folder, number):
     return folder / f"opening-{number:04}.json"
 
@@ -159,13 +168,13 @@ def _warning(opening, earlier):
 
 def _values(embeddings, test, k):
     """Metrics per query of a test set."""
-    queries, items = sides_of(embeddings, test, None, None, 0)
-    return values_per_query(queries, items, k)
+    queries = embedded_set(embeddings, test, "embeddings")
+    return values_per_query(queries, queries, k)
 
 
 def _mean(values):
     """The mean over several dicts of arrays, by name."""
-    return {name: np.mean([each[name] for each in values], axis=0) for name in values[0]}
+    return {name: np.mean([value[name] for value in values], axis=0) for name in values[0]}
 
 
 def _measured(values, labels, seed):

@@ -1,17 +1,19 @@
-"""Class-disjoint folds of a training set."""
+"""Folds of the training classes, and training with derived seeds per run and fold."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_seed, require_whole
 
 
 def class_folds(data: Any, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any, Any], ...]:
-    """Training and validation parts of each fold: every class is in the validation part of one fold.
+    """Training and validation sets of each fold: every class is in the validation set of one fold.
 
     The classes are shuffled and dealt to the folds, whose numbers of classes differ by at most 1. Examples of one class
-    are never in both parts of a fold, so that validation is retrieval of unseen classes, as the test is.
+    are never in both sets of a fold, so that validation is retrieval of unseen classes, as the test is.
 
     Args:
         data: labeled set of `tfdml.datasets`.
@@ -31,12 +33,23 @@ def class_folds(data: Any, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any,
     names = sorted(data.class_names[label] for label in np.unique(data.labels))
     require(len(names) >= 2 * folds, f"{len(names)} classes and folds={folds}", "at least two classes per fold")
     dealt = [names[i] for i in np.random.default_rng(seed % 2**64).permutation(len(names))]
-    parts = tuple(_parts(data, set(dealt[fold::folds]), dealt) for fold in range(folds))
-    for fold, (_, validation) in enumerate(parts):
+    splits = tuple(_split(data, set(dealt[fold::folds]), dealt) for fold in range(folds))
+    for fold, (_, validation) in enumerate(splits):
         positives = np.bincount(validation.labels).max() > 1
         require(positives, f"fold {fold} without a class of two examples", "positive pairs. Use fewer folds")
-    return parts
+    return splits
 
 
-def _parts(data, held_out, names):
+def _split(data, held_out, names):
     return data.select_classes([name for name in names if name not in held_out]), data.select_classes(list(held_out))
+
+
+def derived_seed(*numbers: int) -> int:
+    """A seed below 2**32 from whole numbers: seed, run and fold for training; run 0 is the search."""
+    return int(np.random.SeedSequence([number % 2**64 for number in numbers]).generate_state(1)[0])
+
+
+def train_seeded(train: Callable[..., keras.Model], settings: Mapping[str, Any], data: Any, seed: int) -> keras.Model:
+    """Train a model by `train(settings, data, seed)`, with Keras, NumPy and Python seeded."""
+    keras.utils.set_random_seed(seed)
+    return train(dict(settings), data, seed)

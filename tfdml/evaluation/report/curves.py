@@ -37,7 +37,7 @@ def precision_recall_curve(queries, items, rows):
     relevant items that are among them. Each query has its own ranking.
 
     Args:
-        queries, items: `Side`s; the same one for leave-one-out.
+        queries, items: `EmbeddedSet`s; the same one for leave-one-out.
         rows: `(n,)` the queries, each with a relevant item.
 
     Returns:
@@ -49,11 +49,11 @@ def precision_recall_curve(queries, items, rows):
     total = np.zeros(len(levels))
     step = max(1, _SCORES // len(items.labels))
     for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        scores = queries.unit[some] @ items.unit.T
+        chunk = rows[start : start + step]
+        scores = queries.unit[chunk] @ items.unit.T
         if queries is items:
-            scores[np.arange(len(some)), some] = -np.inf
-        for row, label in zip(scores, queries.labels[some], strict=True):
+            scores[np.arange(len(chunk)), chunk] = -np.inf
+        for row, label in zip(scores, queries.labels[chunk], strict=True):
             relevant = row[(items.labels == label) & (row > -np.inf)]
             total += _precision_at(levels, np.sort(row), np.sort(relevant)[::-1])
     return Curve(levels, total / len(rows))
@@ -79,7 +79,7 @@ def similarity_histograms(queries, items, seed):
     """Numbers of positive and of negative pairs by similarity.
 
     Args:
-        queries, items: `Side`s; the same one for leave-one-out, which has no pairs of an example with itself.
+        queries, items: `EmbeddedSet`s; the same one for leave-one-out, which has no pairs of an example with itself.
         seed: seed of the pairs that are drawn.
 
     Returns:
@@ -95,8 +95,8 @@ def _counts(queries, items, query, item, edges):
     """Number of pairs in each bin."""
     counts = np.zeros(len(edges) - 1, np.int64)
     for start in range(0, len(query), _STEP):
-        some = slice(start, start + _STEP)
-        s = row_products(queries.unit[query[some]], items.unit[item[some]])
+        chunk = slice(start, start + _STEP)
+        s = row_products(queries.unit[query[chunk]], items.unit[item[chunk]])
         counts += np.histogram(np.clip(s, -1, 1), edges)[0]
     return counts
 
@@ -109,15 +109,15 @@ def _positive_pairs(queries, items, random):
     pairs = _numbers(ends[-1], random)
     query = np.searchsorted(ends, pairs, "right")
     item = order[right[query] + pairs - ends[query]]
-    kept = (query != item) | (queries is not items)
-    return query[kept], item[kept]
+    is_pair = (query != item) | (queries is not items)
+    return query[is_pair], item[is_pair]
 
 
 def _negative_pairs(queries, items, random):
     """Rows of queries and of items of other classes."""
     query, item = np.divmod(_numbers(len(queries.labels) * len(items.labels), random), len(items.labels))
-    kept = queries.labels[query] != items.labels[item]
-    return query[kept], item[kept]
+    is_pair = queries.labels[query] != items.labels[item]
+    return query[is_pair], item[is_pair]
 
 
 def _numbers(count, random):

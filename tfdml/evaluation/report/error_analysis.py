@@ -13,7 +13,7 @@ class Neighbors:
     """The nearest items of every query.
 
     Args:
-        queries, items: `Side`s; the same one for leave-one-out, in which no query finds itself.
+        queries, items: `EmbeddedSet`s; the same one for leave-one-out, in which no query finds itself.
 
     Attributes:
         rows: `(queries, n)` int64 rows of the gallery, nearest first.
@@ -96,10 +96,10 @@ def label_suspects(neighbors, shown):
     agreeing = np.logical_and.accumulate((labels == labels[:, :1]) & ~neighbors.relevant, axis=1).sum(axis=1)
     suspects = np.flatnonzero(agreeing >= _AGREEING)
     order = np.lexsort((-neighbors.similarities[suspects, 0], -agreeing[suspects]))
-    found = tuple(
+    listed = tuple(
         LabelSuspect(
             neighbors.query(row), neighbors.items.class_name(labels[row, 0]), int(agreeing[row]), neighbors.of(row)
         )
         for row in suspects[order][:shown]
     )
-    return found, len(suspects)
+    return listed, len(suspects)

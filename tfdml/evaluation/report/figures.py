@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml._core.figures import new_figure
+from tfdml._core.optional import new_figure
 
 
 class Theme(NamedTuple):
@@ -65,8 +65,8 @@ def draw_similarities(axes, evaluation, theme):
         style = {"color": getattr(theme, kind), "linestyle": line, "linewidth": 1.5}
         axes.stairs(density, edges, label=f"{kind} pairs", **style)
         axes.stairs(density, edges, fill=True, color=getattr(theme, kind), alpha=0.15)
-    found = np.flatnonzero(np.sum(counts, axis=0))
-    axes.set(xlabel="cosine similarity", ylabel="density", xlim=(edges[found[0]], edges[found[-1] + 1]))
+    bins = np.flatnonzero(np.sum(counts, axis=0))
+    axes.set(xlabel="cosine similarity", ylabel="density", xlim=(edges[bins[0]], edges[bins[-1] + 1]))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, labelcolor=theme.ink)
 

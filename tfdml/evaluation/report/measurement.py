@@ -16,7 +16,7 @@ from tfdml.evaluation.report.error_analysis import (
     label_suspects,
     near_duplicates,
 )
-from tfdml.evaluation.report.queries_and_gallery import sides_of
+from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Evaluation, Measured
 from tfdml.metrics.retrieval.default_ranks import default_ranks
 
@@ -64,7 +64,7 @@ def evaluate(
     """
     require_whole("shown", shown, 0)
     require_seed(seed)
-    queries, items = sides_of(model, data, gallery, gallery_embeddings, batch_size)
+    queries, items = queries_and_gallery(model, data, gallery, gallery_embeddings, batch_size)
     candidates = len(items.labels) - (queries is items)
     values = values_per_query(queries, items, default_ranks(candidates) if k is None else k)
     ranks = np.rint(1 / values["mrr"])
@@ -73,7 +73,7 @@ def evaluate(
     neighbors = Neighbors(queries, items)
     suspects, number = label_suspects(neighbors, shown)
     return Evaluation(
-        protocol=_protocol(queries, items),
+        protocol=protocol_of(queries.data, has_gallery=queries is not items),
         metrics={name: measured(value, queries.labels, seed) for name, value in values.items()},
         queries=int(counted.sum()),
         skipped=int((~counted).sum()),
@@ -112,6 +112,7 @@ def measured(values, labels, seed):
     return Measured(float(np.nanmean(values)), *metrics.bootstrap_interval(values, labels, seed=seed))
 
 
-def _protocol(queries, items):
-    given = getattr(queries.data, "protocol", None)
-    return given or f"own-data/{'leave-one-out' if queries is items else 'query-gallery'}/exact-cosine/v1"
+def protocol_of(data: Any, *, has_gallery: bool) -> str:
+    """The protocol id of a labeled set; a general one for arrays and for sets without a protocol."""
+    design = "query-gallery" if has_gallery else "leave-one-out"
+    return getattr(data, "protocol", None) or f"own-data/{design}/exact-cosine/v1"

@@ -2,8 +2,8 @@
 
 import base64
 from html import escape
-from importlib.resources import files
 
+from tfdml._core.pages import style_sheet
 from tfdml.evaluation.report.figures import DARK, LIGHT, draw_precision_recall, draw_recall, draw_similarities, svg
 from tfdml.evaluation.report.thumbnails import thumbnails
 
@@ -23,14 +23,14 @@ _HEAD = """<!DOCTYPE html>
 
 def page(evaluation):
     """The text of the page of an `Evaluation`."""
-    style = files("tfdml.evaluation.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = style_sheet("tfdml.evaluation.report", "page.css")
     sections = _sections(evaluation, _pictures(evaluation))
     links = "".join(f'<li><a href="#{name}">{head}</a></li>' for name, (head, _) in sections.items())
-    parts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
+    texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
     return (
         _HEAD.format(title=f"Evaluation: {escape(evaluation.protocol)}", style=style)
         + f"<body>\n<header>\n<h1>Evaluation</h1>\n{_terms(evaluation.summary)}"
-        + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(parts)}</main>\n'
+        + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
         + "</body>\n</html>\n"
     )
 
@@ -103,16 +103,16 @@ def _svg_uri(text):
 
 def _hardest(evaluation, pictures):
     rows = [
-        _row(f"first correct at rank {found.rank:,}", found.query, found.neighbors, pictures)
-        for found in evaluation.hardest
+        _row(f"first correct at rank {query.rank:,}", query.query, query.neighbors, pictures)
+        for query in evaluation.hardest
     ]
     return _rows("Queries whose first correct item ranks last, each with its nearest neighbors.", rows)
 
 
 def _confusions(evaluation):
     rows = [
-        (found.class_name, found.other, f"{found.errors:,} of {found.queries:,}", f"{found.errors / found.queries:.0%}")
-        for found in evaluation.confusions
+        (error.class_name, error.other, f"{error.errors:,} of {error.queries:,}", f"{error.errors / error.queries:.0%}")
+        for error in evaluation.confusions
     ]
     caption = "Queries of a class whose first neighbor has another class"
     return _table(caption, ("class", "taken for", "queries", "share"), rows)
@@ -120,8 +120,8 @@ def _confusions(evaluation):
 
 def _duplicates(evaluation, pictures):
     rows = [
-        _row("same class" if found.neighbor.relevant else "other class", found.query, [found.neighbor], pictures)
-        for found in evaluation.near_duplicates
+        _row("same class" if pair.neighbor.relevant else "other class", pair.query, [pair.neighbor], pictures)
+        for pair in evaluation.near_duplicates
     ]
     text = (
         "The nearest pairs. The similarity of exact copies is 1; if their classes differ, one of the labels is wrong."
@@ -131,8 +131,8 @@ def _duplicates(evaluation, pictures):
 
 def _suspects(evaluation, pictures):
     rows = [
-        _row(f"{found.agreeing} neighbors agree on {found.suggested}", found.query, found.neighbors, pictures)
-        for found in evaluation.label_suspects
+        _row(f"{suspect.agreeing} neighbors agree on {suspect.suggested}", suspect.query, suspect.neighbors, pictures)
+        for suspect in evaluation.label_suspects
     ]
     return _rows(f"{evaluation.suspects:,} queries whose first three neighbors or more agree on another class.", rows)
 
@@ -169,9 +169,9 @@ def _tile(kind, example, caption, pictures):
 def _pictures(evaluation):
     """Pictures of the queries and of the neighbors on the page: two dicts of row to data URI."""
     queries, neighbors = set(), set()
-    for found in (*evaluation.hardest, *evaluation.label_suspects, *evaluation.near_duplicates):
-        queries.add(found.query.row)
-        listed = found.neighbors if hasattr(found, "neighbors") else [found.neighbor]
+    for record in (*evaluation.hardest, *evaluation.label_suspects, *evaluation.near_duplicates):
+        queries.add(record.query.row)
+        listed = record.neighbors if hasattr(record, "neighbors") else [record.neighbor]
         neighbors.update(each.example.row for each in listed)
     data, gallery = evaluation.sets
     if data is gallery:

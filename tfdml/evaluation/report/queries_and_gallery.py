@@ -9,8 +9,8 @@ from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, require
 from tfdml.search.scores import l2_normalize
 
 
-class Side(NamedTuple):
-    """Queries or gallery.
+class EmbeddedSet(NamedTuple):
+    """Queries or gallery: embeddings with labels.
 
     Attributes:
         vectors: `(n, dim)` float32 embeddings.
@@ -33,8 +33,10 @@ class Side(NamedTuple):
         return str(row) if getattr(self.data, "paths", None) is None else str(self.data.paths[row])
 
 
-def sides_of(model, data, gallery, gallery_embeddings, batch_size):
-    """The two `Side`s of an evaluation, twice the same one without a gallery; see `tfdml.evaluate`."""
+def queries_and_gallery(
+    model: Any, data: Any, gallery: Any, gallery_embeddings: Any, batch_size: int
+) -> tuple[EmbeddedSet, EmbeddedSet]:
+    """The two `EmbeddedSet`s of an evaluation, twice the same one without a gallery; see `tfdml.evaluate`."""
     if not hasattr(model, "predict_on_batch"):
         require(
             (gallery is None) == (gallery_embeddings is None),
@@ -42,32 +44,37 @@ def sides_of(model, data, gallery, gallery_embeddings, batch_size):
             f"{'no gallery_embeddings' if gallery_embeddings is None else 'gallery_embeddings'}",
             "both or neither",
         )
-        return _both(_side(model, data, "embeddings"), gallery, gallery_embeddings)
+        return _with_gallery(embedded_set(model, data, "embeddings"), gallery, gallery_embeddings)
     require(gallery_embeddings is None, "a model and gallery_embeddings", "a model that embeds the gallery, or arrays")
     towers = getattr(model, "towers", None)
     require(towers is None or gallery is not None, "a model of two towers without gallery=", "queries and a gallery")
-    query, item = towers or (model, model)
-    return _both(_embedded(query, data, batch_size), gallery, _vectors(item, gallery, batch_size))
+    query_model, gallery_model = towers or (model, model)
+    queries = embedded_set(_embeddings(query_model, data, batch_size), data, "embeddings")
+    return _with_gallery(queries, gallery, _embeddings(gallery_model, gallery, batch_size))
 
 
-def _both(queries, gallery, gallery_embeddings):
+def embedded_set(embeddings: Any, data: Any, name: str) -> EmbeddedSet:
+    """An `EmbeddedSet` of embeddings, and of a labeled set or an array of labels."""
+    vectors = as_vectors(embeddings, name)
+    is_labeled = is_labeled_set(data)
+    labels = as_ids(data.labels if is_labeled else data, "labels", len(vectors))
+    return EmbeddedSet(vectors, l2_normalize(vectors), labels, data if is_labeled else None)
+
+
+def _with_gallery(queries, gallery, gallery_embeddings):
     if gallery is None:
         return queries, queries
-    items = _side(gallery_embeddings, gallery, "gallery_embeddings")
-    names = [side.data.class_names for side in (queries, items) if side.data is not None]
+    items = embedded_set(gallery_embeddings, gallery, "gallery_embeddings")
+    names = {tuple(embedded.data.class_names) for embedded in (queries, items) if embedded.data is not None}
     require(
-        len({tuple(each) for each in names}) < 2,
+        len(names) < 2,
         "queries and a gallery with other class names",
         "the same names, to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)",
     )
     return queries, items
 
 
-def _embedded(model, data, batch_size):
-    return _side(_vectors(model, data, batch_size), data, "embeddings")
-
-
-def _vectors(model, data, batch_size):
+def _embeddings(model, data, batch_size):
     """Embeddings of a labeled set by a model; None for no set."""
     if data is None:
         return None
@@ -77,11 +84,3 @@ def _vectors(model, data, batch_size):
         "a labeled set of tfdml.datasets, such as LabeledSet(images=, labels=, class_names=)",
     )
     return models.embed(model, data, batch_size=batch_size)
-
-
-def _side(embeddings, data, name):
-    """A `Side` from embeddings and a labeled set or an array of labels."""
-    vectors = as_vectors(embeddings, name)
-    labeled = is_labeled_set(data)
-    labels = as_ids(data.labels if labeled else data, "labels", len(vectors))
-    return Side(vectors, l2_normalize(vectors), labels, data if labeled else None)

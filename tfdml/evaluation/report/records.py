@@ -203,7 +203,7 @@ def plain(value):
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: plain(part) for name, part in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
-    return [plain(part) for part in value] if isinstance(value, tuple) else value
+    return [plain(item) for item in value] if isinstance(value, tuple) else value

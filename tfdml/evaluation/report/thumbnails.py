@@ -5,6 +5,9 @@ import io
 
 import numpy as np
 
+from tfdml._core.optional import optional_import
+from tfdml.visualize.pictures import examples
+
 _SIDE = 96  # pixels
 
 
@@ -25,15 +28,8 @@ def thumbnails(data, rows):
     rows = sorted(set(rows))
     if data is None or not rows:
         return {}
-    found = {row: _pixels(np.asarray(example)) for row, example in zip(rows, _examples(data, rows), strict=True)}
-    return {row: _data_uri(pixels) for row, pixels in found.items() if pixels is not None}
-
-
-def _examples(data, rows):
-    """Examples of these rows, one at a time, since they may differ in size."""
-    if data.images is not None and data.load is None:
-        return (data.images[row] for row in rows)
-    return (batch[0] for batch, _ in data.take(rows).batches(1))
+    images = {row: _pixels(example) for row, example in zip(rows, examples(data, rows), strict=True)}
+    return {row: _data_uri(pixels) for row, pixels in images.items() if pixels is not None}
 
 
 def _pixels(example):
@@ -55,11 +51,8 @@ def _stretched(values):
 
 def _data_uri(pixels):
     """PNG of a small image, JPEG of a larger one that is reduced to 96 pixels."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("Evaluation.html needs Pillow: pip install tfdml[plots].") from error
-    picture, file = Image.fromarray(pixels), io.BytesIO()
+    pillow = optional_import("PIL.Image", feature="Evaluation.html", extra="plots")
+    picture, file = pillow.fromarray(pixels), io.BytesIO()
     kind = "png" if max(picture.size) <= _SIDE else "jpeg"
     if kind == "jpeg":
         picture = picture.convert("RGB")
