@@ -16,7 +16,7 @@ from tests.zoo.conftest import IMAGES
 from tests.zoo.test_entries import flip
 from tfdml import zoo
 from tfdml.zoo import paths as places
-from tfdml.zoo.entries import open_named
+from tfdml.zoo.entries import EntryRef, load_reference
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
 
@@ -78,13 +78,13 @@ def test_an_entry_is_downloaded_once_and_then_needs_no_network(served, made, tmp
     np.testing.assert_array_equal(zoo.load("squares", root=url).predict_on_batch(IMAGES), expected)
     assert zoo.check("squares", root=url) == ()
     assert zoo.card("squares", root=url).seed == 3
-    np.testing.assert_array_equal(open_named(f"{url}/squares")[0].predict_on_batch(IMAGES), expected)
+    np.testing.assert_array_equal(load_reference(EntryRef.parse(f"{url}/squares"))[0].predict_on_batch(IMAGES), expected)
     with pytest.raises(OSError, match="could not be loaded"):
         zoo.load("pair", root=url)
 
 
 def test_a_tower_behind_a_url_is_a_model_of_the_command_line(served, made):
-    found = open_named(f"{served[0]}/pair/gallery")[0].predict_on_batch(IMAGES)
+    found = load_reference(EntryRef.parse(f"{served[0]}/pair/gallery"))[0].predict_on_batch(IMAGES)
     np.testing.assert_array_equal(found, zoo.load("pair", root=made).towers[1].predict_on_batch(IMAGES))
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_file_of_the_cache_is_found_and_downloaded_again(served, made,
     file = next((tmp_path / "cache").rglob("model.keras"))
     for read in (
         lambda: zoo.load("squares", root=url).predict_on_batch(IMAGES),
-        lambda: open_named(f"{url}/squares")[0].predict_on_batch(IMAGES),
+        lambda: load_reference(EntryRef.parse(f"{url}/squares"))[0].predict_on_batch(IMAGES),
     ):
         flip(file, 4321)
         assert zoo.check("squares", root=url) == ("model.keras: differs from SHA256SUMS",)
