@@ -1,4 +1,4 @@
-"""Exact search in vectors on disk: time and peak memory of tfdml.search.scan.
+"""Exact search in vectors on disk: time and peak memory of tfdml.search.search_on_disk.
 
 The file is written once, in blocks, and kept for the next run if `--file` names it. The matrix product alone, of the
 same blocks in memory, is a lower bound of every exact search. The peak counts the pages of the file that were mapped.
@@ -69,9 +69,9 @@ def main():
         if not path.exists():
             write(path, rows, options.dim, options.dtype)
         queries = np.random.default_rng(2).standard_normal((options.queries, options.dim), dtype=np.float32)
-        tfdml.search.scan(queries, queries[:2], 1)  # imports, thread pools
+        tfdml.search.search_on_disk(queries, queries[:2], 1)  # imports, thread pools
         start, wall, cpu = peak_mib(), time.perf_counter(), time.process_time()
-        tfdml.search.scan(path, queries, options.k)
+        tfdml.search.search_on_disk(path, queries, options.k)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     size = {"rows": rows, "dim": options.dim, "dtype": options.dtype, "queries": options.queries, "k": options.k}
     memory = {"start_mib": start, "peak_mib": peak_mib()}

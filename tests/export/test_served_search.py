@@ -294,7 +294,7 @@ def test_versions_count_up(folder, tmp_path):
 
 def test_the_files_of_the_server_list_every_model(folder):
     home = folder.parents[1]
-    command = export.server_files(home, max_batch_size=16, batch_timeout_ms=1.5)
+    command = export.write_serving_config(home, max_batch_size=16, batch_timeout_ms=1.5)
     text = (home / "models.config").read_text()
     assert text.splitlines()[0] == f"# {command}"
     assert re.findall(r'(\w+): "(.*)"', text) == [
@@ -310,7 +310,7 @@ def test_the_files_of_the_server_list_every_model(folder):
 
 def test_a_folder_without_models_has_nothing_to_serve(tmp_path):
     with pytest.raises(ValueError, match=r"without a model NAME/VERSION, expected models saved at next_version"):
-        export.server_files(tmp_path)
+        export.write_serving_config(tmp_path)
     with pytest.raises(ValueError, match="max_batch_size=0, expected a whole number of at least 1"):
-        export.server_files(tmp_path, max_batch_size=0)
+        export.write_serving_config(tmp_path, max_batch_size=0)
     assert not list(tmp_path.iterdir())

@@ -106,7 +106,7 @@ def test_every_signature_has_a_warm_up_request_that_it_answers(folder):
 
 
 def test_the_list_of_models_is_one_of_the_server(folder):
-    export.server_files(folder.parents[1])
+    export.write_serving_config(folder.parents[1])
     text = (folder.parents[1] / "models.config").read_text()
     found = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
     (config,) = found.model_config_list.config

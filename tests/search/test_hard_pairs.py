@@ -7,11 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import tfdml
 from tests.search.products import unsteady
 from tfdml import search
-from tfdml.search import blocks, scores
-from tfdml.search import hard_pairs as offline
+from tfdml.search import blocks, hard_pairs, scores
 from tfdml.search.hard_pairs import hardest_pairs, hardest_triplets
 
 METRICS = ("cosine", "dot", "euclidean")
@@ -80,7 +78,7 @@ def test_pairs_are_those_of_loops_over_the_whole_set(metric, spread, positives, 
 def test_chunks_of_any_size_find_the_same(metric, monkeypatch):
     x, labels = embedded(0.3)[:40], LABELS[:40]
     for scratch in (1, 2_000):
-        monkeypatch.setattr(offline, "_CHUNK_BYTES", scratch)
+        monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", scratch)
         found = hardest_pairs(x, labels, positives=3, negatives=4, metric=metric)
         assert_those_of_loops(found, x, labels, metric)
 
@@ -96,7 +94,7 @@ def test_threads_chunks_and_the_last_bits_of_the_product_do_not_change_what_is_f
     for multiply, threads, scratch in ((scores.product, 1, 3_000), (unsteady, 1, 2**26), (unsteady, 2, 3_000)):
         monkeypatch.setattr(scores, "product", multiply)
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        monkeypatch.setattr(offline, "_CHUNK_BYTES", scratch)
+        monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", scratch)
         for found, right in zip(hardest_pairs(x, labels, **options), expected, strict=True):
             np.testing.assert_array_equal(found, right)
         np.testing.assert_array_equal(hardest_triplets(x, labels, metric=metric, margin=0.0), triplets)
@@ -179,7 +177,7 @@ def test_an_approximate_search_finds_nearly_the_same_negatives_and_the_same_posi
 
 
 def test_memory_stays_far_below_a_matrix_of_all_pairs(monkeypatch):
-    monkeypatch.setattr(offline, "_CHUNK_BYTES", 2**22)
+    monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", 2**22)
     labels = np.repeat([0, 1, 2], [1_000, 1_000, 3_000])
     x = np.random.default_rng(0).standard_normal((5_000, 4))
     x[:1_000] = [9.0, 0.0, 0.0, 0.0] + 0.01 * x[:1_000]  # All near neighbors of these are of their own class.
@@ -254,9 +252,3 @@ def test_numbers_and_margins_that_are_none_are_refused(value):
     for margin in (np.nan, "0.1", None):
         with pytest.raises(ValueError, match=f"Received margin={margin!r}, expected a number"):
             hardest_triplets(x, LABELS, margin=margin)
-
-
-def test_offline_is_reached_from_the_miners_and_other_names_are_not():
-    assert tfdml.miners.offline is offline
-    with pytest.raises(AttributeError, match="no attribute 'online'; it has offline, "):
-        tfdml.miners.online  # noqa: B018

@@ -36,7 +36,7 @@ def files(tmp_path):
 @pytest.mark.parametrize("memory", [40_000, 2**29])
 def test_rows_and_scores_are_those_of_the_search_in_memory(metric, memory, files):
     expected = search.Exact(vectors(), metric=metric).search(vectors(9, seed=1), 160)
-    found = search.scan(files, vectors(9, seed=1), 160, metric=metric, memory=memory)
+    found = search.search_on_disk(files, vectors(9, seed=1), 160, metric=metric, memory=memory)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.dtype == theirs.dtype
@@ -64,7 +64,7 @@ def test_vectors_are_read_once_and_those_far_from_the_others_change_no_score(met
     x, queries = vectors(), vectors(9, seed=1)
     far = np.concatenate([x[:100] + np.float32(1e6), x[100:]])
     shard = ReadOnce(far)
-    found, scores = search.scan([shard], queries, 300, metric=metric, memory=100_000)
+    found, scores = search.search_on_disk([shard], queries, 300, metric=metric, memory=100_000)
     assert not shard.left
     expected, expected_scores = search.Exact(far, metric=metric).search(queries, 300)
     np.testing.assert_array_equal(found, expected)
@@ -78,7 +78,7 @@ def test_short_numbers_are_scored_in_float32(dtype, tmp_path):
     mapped[:] = x
     expected = search.Exact(x.astype(np.float32)).search(queries, 20)
     for shards in (mapped, [x[:3], x[3:]]):
-        for ours, theirs in zip(search.scan(shards, queries, 20), expected, strict=True):
+        for ours, theirs in zip(search.search_on_disk(shards, queries, 20), expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -92,7 +92,7 @@ def test_metrics_of_short_numbers_are_those_of_their_float32_values(dtype):
 def test_metrics_from_a_scan_are_those_of_retrieval(files):
     queries, labels, gallery_labels = vectors(30, seed=1), np.arange(30) % 10, np.arange(500) % 10
     expected = metrics.retrieval(queries, labels, gallery=vectors(), gallery_labels=gallery_labels, full_map=False)
-    found, _ = search.scan(files, queries, 60)
+    found, _ = search.search_on_disk(files, queries, 60)
     got = metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
     for name in ("recall@1", "recall@8", "r_precision", "map@r"):
         assert got[name] == pytest.approx(expected[name], abs=1e-12)
@@ -107,13 +107,13 @@ def test_one_block_of_rows_is_read_at_a_time(files):
 
 def test_progress_counts_the_vectors(files):
     seen = []
-    search.scan(files, vectors(2), 1, progress=lambda done, total: seen.append((done, total)))
+    search.search_on_disk(files, vectors(2), 1, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (500, 500)
     assert len(seen) > 3
 
 
 def test_no_query_finds_nothing():
-    rows, scores = search.scan(vectors(), np.empty((0, 6), np.float32), 3)
+    rows, scores = search.search_on_disk(vectors(), np.empty((0, 6), np.float32), 3)
     assert rows.shape == scores.shape == (0, 3)
 
 
@@ -124,10 +124,10 @@ def cut(path, bytes_left):
 def test_a_damaged_shard_is_named(files, tmp_path):
     cut(tmp_path / "first.npy", 2000)
     with pytest.raises(ValueError, match=r"first\.npy', which cannot be read: .* Write it again"):
-        search.scan(files, vectors(2), 1)
+        search.search_on_disk(files, vectors(2), 1)
     cut(tmp_path / "second.parquet", 2000)
     with pytest.raises(ValueError, match=r"second\.parquet', which cannot be read: .* Write it again"):
-        search.scan(files[1:], vectors(2), 1)
+        search.search_on_disk(files[1:], vectors(2), 1)
 
 
 def changed(path, old, new):
@@ -142,16 +142,16 @@ def changed(path, old, new):
 def test_a_shard_with_a_damaged_header_is_named(old, new, files, tmp_path):
     changed(tmp_path / "first.npy", old, new)
     with pytest.raises(ValueError, match=r"first\.npy', which cannot be read: .* Write it again"):
-        search.scan(files, vectors(2), 1)
+        search.search_on_disk(files, vectors(2), 1)
 
 
 def test_a_parquet_file_whose_text_is_damaged_or_whose_name_is_not_utf8(files, tmp_path):
     path = (tmp_path / "second.parquet").rename(tmp_path / "caf\udce9.parquet")
-    assert len(search.scan(path, vectors(2), 1)[0]) == 2
+    assert len(search.search_on_disk(path, vectors(2), 1)[0]) == 2
     content = path.read_bytes()
     path.write_bytes(content.replace(b"embedding", b"embeddin\xe9"))
     with pytest.raises(ValueError, match=r"caf.udce9\.parquet', which cannot be read: .* Write it again"):
-        search.scan(path, vectors(2), 1)
+        search.search_on_disk(path, vectors(2), 1)
 
 
 def test_a_parquet_page_that_is_damaged_is_named(files, tmp_path):
@@ -159,7 +159,7 @@ def test_a_parquet_page_that_is_damaged_is_named(files, tmp_path):
     content[4:900] = bytes(896)
     (tmp_path / "second.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"second\.parquet', which cannot be read"):
-        search.scan(files, vectors(2), 1)
+        search.search_on_disk(files, vectors(2), 1)
 
 
 def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
@@ -167,7 +167,7 @@ def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
     x[300] = np.nan
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(ValueError, match=r"x\.npy', rows from 0 on, with a value that is NaN"):
-        search.scan(tmp_path / "x.npy", vectors(2), 1)
+        search.search_on_disk(tmp_path / "x.npy", vectors(2), 1)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
 )
 def test_wrong_shards_and_options_are_refused_with_advice(shards, options, message):
     with pytest.raises(ValueError, match=message):
-        search.scan(shards, vectors(2) * np.float32(1e20 if "range" in message else 1), **{"k": 1, **options})
+        search.search_on_disk(shards, vectors(2) * np.float32(1e20 if "range" in message else 1), **{"k": 1, **options})
 
 
 def test_a_missing_shard_is_named():
     with pytest.raises(FileNotFoundError, match=r"nothing\.npy', which does not exist"):
-        search.scan("nothing.npy", vectors(2), 1)
+        search.search_on_disk("nothing.npy", vectors(2), 1)

@@ -3,7 +3,7 @@
 from tfdml.export.graph_search.exact import ExactSearch, PartitionedSearch, ScannSearch
 from tfdml.export.loaded_model import LoadedModel, load
 from tfdml.export.saved_model import load_threshold, saved_model
-from tfdml.export.serving_config import next_version, server_files
+from tfdml.export.serving_config import next_version, write_serving_config
 
 __all__ = [
     "ExactSearch",
@@ -14,7 +14,7 @@ __all__ = [
     "load_threshold",
     "next_version",
     "saved_model",
-    "server_files",
+    "write_serving_config",
 ]
 
 

@@ -44,7 +44,7 @@ def newest_version(path: str | os.PathLike) -> Path:
     return path / str(max(_versions(path), default=""))
 
 
-def server_files(folder: str | os.PathLike, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
+def write_serving_config(folder: str | os.PathLike, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
     All models `folder/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
