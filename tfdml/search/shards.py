@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors
 from tfdml._core.memory_maps import map_array
@@ -14,8 +13,7 @@ from tfdml._core.optional import optional_import
 from tfdml.search.blocks import slices
 from tfdml.typing import FilePath
 
-Shard = npt.ArrayLike | FilePath
-Shards = Shard | Sequence[Shard]
+Shards = np.ndarray | FilePath | Sequence[np.ndarray | FilePath]
 
 
 class Block(NamedTuple):
@@ -59,9 +57,9 @@ def blocks_of(shards: Shards, size: int) -> list[Block]:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file that is damaged or of another form; an array that is not `(n, dim)`; no rows at all.
     """
-    shards = shards if isinstance(shards, list | tuple) else [shards]
+    all_shards: list[Any] = list(shards) if isinstance(shards, list | tuple) else [shards]
     blocks: list[Block] = []
-    for number, shard in enumerate(shards):
+    for number, shard in enumerate(all_shards):
         for length, name, load in _blocks_of_shard(shard, number, size):
             blocks.append(Block(blocks[-1].start + blocks[-1].length if blocks else 0, length, name, load))
     if not blocks:
