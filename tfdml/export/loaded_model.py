@@ -60,8 +60,8 @@ def load(path: FilePath) -> LoadedModel:
         photos = tfdml.datasets.folder("photos", load=model.preprocessing)
         tfdml.models.write_embeddings(model, photos, "photos.parquet")
 
-    Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the same
-    time; the result is then either the old or the new model. All files are first compared with the checksums in
+    Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the
+    same time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
 
     Args:

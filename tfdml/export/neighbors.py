@@ -1,9 +1,10 @@
 """An index inside a graph: from embeddings to the ids, scores and payload of their neighbors."""
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require
@@ -13,11 +14,30 @@ from tfdml.export.graph_search.search import Search
 UNKNOWN = "unknown"
 
 
+class VectorIndex(Protocol):
+    """An index whose vectors can be exported, such as `tfdml.search.Exact` and `tfdml.search.Scann`."""
+
+    @property
+    def vectors(self) -> npt.ArrayLike:
+        """`(n, dim)` floats. The optional attribute `metadata` is a `pyarrow.Table` of n rows."""
+        ...
+
+    @property
+    def ids(self) -> npt.ArrayLike:
+        """`(n,)` integers or text."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """One of "cosine", "dot" and "euclidean"."""
+        ...
+
+
 class Neighbors(tf.Module):
     """The neighbors of embeddings in an index, in TensorFlow operations.
 
     Args:
-        index: an index of `tfdml.search`: its `vectors`, `ids`, `metric` and `metadata` are read.
+        index: an index of `tfdml.search`.
         search: how the graph searches.
         dim: dimension of the embeddings.
 
@@ -28,7 +48,7 @@ class Neighbors(tf.Module):
         ValueError: an index of another dimension, or of fewer vectors than `search.k`.
     """
 
-    def __init__(self, index: Any, search: Search, dim: int):
+    def __init__(self, index: VectorIndex, search: Search, dim: int):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
         require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")

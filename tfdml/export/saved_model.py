@@ -15,7 +15,7 @@ from tfdml._core.checksums import is_listable, listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_search.search import Search, as_search
-from tfdml.export.neighbors import Neighbors
+from tfdml.export.neighbors import Neighbors, VectorIndex
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
@@ -32,7 +32,7 @@ def saved_model(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
-    index: Any = None,
+    index: VectorIndex | None = None,
     search: Search | str | None = None,
     on_error: str = "error",
     assets_extra: dict[str, bytes] | None = None,
@@ -108,7 +108,7 @@ def saved_model(
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    neighbors = _neighbors(index, search, model.outputs[0].shape[1], threshold)
+    neighbors = _index_module(index, search, model.outputs[0].shape[1], threshold)
     archive, signatures = archive_of(
         model, preprocessing=preprocessing, on_error=on_error, neighbors=neighbors, threshold=threshold
     )
@@ -153,7 +153,7 @@ def _is_finite(number):
         return False
 
 
-def _neighbors(index, search, dim, threshold):
+def _index_module(index, search, dim, threshold):
     """The index inside the graph; None if there is none."""
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:

@@ -1,11 +1,10 @@
 """Exact nearest neighbors."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tfdml.search.blocks import MEMORY, for_blocks
+from tfdml.search.blocks import for_blocks
 from tfdml.search.index.base import Index
 from tfdml.search.index.items import Items
 from tfdml.search.index.segments import joined
@@ -35,17 +34,6 @@ class Exact(Index):
     """
 
     kind: ClassVar[str] = "exact"
-
-    def __init__(
-        self,
-        vectors: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        *,
-        metric: str = "cosine",
-        metadata: Any = None,
-        memory: int = MEMORY,
-    ):
-        self._start(vectors, ids, metric, metadata, memory)
 
     def rebuild(self) -> None:
         """Join added vectors and drop removed ones, in one segment, which is searched faster than many."""

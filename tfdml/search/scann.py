@@ -77,7 +77,7 @@ class Scann(Index):
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        self._start(vectors, ids, metric, metadata, memory)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
         self._build(method, leaves, leaves_to_search, rescore)
 
     def rebuild(

@@ -248,7 +248,7 @@ class Scores:
         float32, except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
-        bounds = self._rounding64()[rows, None]
+        bounds = 8 * self._rounding(_UNIT64)[rows, None]  # of the float64 sums, squared for euclidean
         queries, numbers = self._augmented_queries64(rows, bounds), np.arange(len(self))[rows]
         for tile in slices(len(self.gallery), width):
             sums = product(queries, self._augmented_gallery64(tile))
@@ -286,10 +286,6 @@ class Scores:
         """
         low = scores.astype(np.float64) - 2 * self._bounds[rows]
         return np.nextafter(low.astype(np.float32), -_INF)
-
-    def _rounding64(self):
-        """Bound on the difference of the float64 sums of `exact_block` and of `exact`, squared for euclidean."""
-        return 8 * self._rounding(_UNIT64)
 
     def _rounding(self, u):
         """Bound on the rounding errors of a query's products and of its scores, `(q,)`, for a unit roundoff u.

@@ -150,10 +150,8 @@ def test_without_k_a_small_index_returns_all_its_vectors(search):
     assert sorted(rows[0]) == [0, 1, 2, 3]
     index = SimpleNamespace(vectors=points(4), ids=np.arange(4), metric="cosine")
     assert Neighbors(index, search, 6).description["k"] == 4
-    assert (
-        Neighbors(SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot"), search, 6).description["k"]
-        == 10
-    )
+    index = SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot")
+    assert Neighbors(index, search, 6).description["k"] == 10
 
 
 def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():

@@ -124,12 +124,12 @@ def _probes_for(space, cells, sample, k, recall):
     if not len(sample):
         return len(cells.centers)
     queries = space.vectors[sample]
-    neighbors = _neighbors(space, queries, k + 1)
+    neighbors = _nearest_rows(space, queries, k + 1)
     ranks = center_ranks(queries, cells, neighbors, space.offsets(cells.centers))[neighbors != sample[:, None]]
     return int(np.sort(ranks)[int(np.ceil(recall * len(ranks))) - 1]) + 1
 
 
-def _neighbors(space, queries, k):
+def _nearest_rows(space, queries, k):
     """Rows of the nearest vectors, `(q, k)`, in blocks of queries."""
     offsets, step = space.offsets(space.vectors), max(1, 2**25 // len(space.vectors))
     kth = len(space.vectors) - min(k, len(space.vectors))

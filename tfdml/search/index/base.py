@@ -29,10 +29,21 @@ class Index:
 
     kind: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ("metric", "dim")
-    metric: str
-    dim: int
-    memory: int
-    _items: Items
+
+    def __init__(
+        self,
+        vectors: npt.ArrayLike,
+        ids: npt.ArrayLike | None = None,
+        *,
+        metric: str = "cosine",
+        metadata: Any = None,
+        memory: int = MEMORY,
+    ):
+        require_metric(metric)
+        vectors = as_vectors(vectors, "vectors")
+        self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
+        item_ids = Ids(as_item_ids(ids, len(vectors)))
+        self._items = Items((Segment(self._gallery(vectors), item_ids, as_table(metadata, len(vectors))),))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -201,14 +212,6 @@ class Index:
     def _neighbors(self, segment, allowed, queries, k):
         """Rows of a segment `(q, k)` and their values, of which larger ones are nearer."""
         raise NotImplementedError
-
-    def _start(self, vectors, ids, metric, metadata, memory):
-        """Store the first items."""
-        require_metric(metric)
-        vectors = as_vectors(vectors, "vectors")
-        self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
-        ids = Ids(as_item_ids(ids, len(vectors)))
-        self._items = Items((Segment(self._gallery(vectors), ids, as_table(metadata, len(vectors))),))
 
     def _gallery(self, vectors):
         """A `Gallery` of new vectors."""

@@ -1,6 +1,7 @@
 """Segments and settings of an index in its folder."""
 
 import sys
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def _write_searcher(path, searcher):
     searcher.serialize(str(path), relative_path=True)
 
 
-def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None) -> Items:
+def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Callable[[Path], Any] | None = None) -> Items:
     """Read and check all segments of an index folder.
 
     Args:
