@@ -74,7 +74,7 @@ def _narrowed(gallery, allowed, memory):
     """A gallery of the allowed vectors alone, if they are few and their copy fits into half of `memory`.
 
     Returns:
-        the gallery; the rows in it, None for all; those that are allowed, None for all; and the remaining memory.
+        the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the remaining memory.
     """
     if allowed is None:
         return gallery, None, None, memory

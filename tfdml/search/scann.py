@@ -21,7 +21,7 @@ from tfdml.search.scores import require_range
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
 _NEIGHBORS = 2**23  # Neighbors per call of ScaNN, likewise.
-_SPARE = 2  # With a filter: requested neighbors, over the number that is expected to hold k allowed ones.
+_OVERSAMPLING = 2  # With a filter: requested neighbors, over the number that is expected to hold k allowed ones.
 
 
 class Scann(Index):
@@ -78,7 +78,7 @@ class Scann(Index):
         rescore: int | None = None,
     ):
         super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
-        self._build(method, leaves, leaves_to_search, rescore)
+        self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
 
     def rebuild(
         self,
@@ -93,7 +93,16 @@ class Scann(Index):
         Args:
             method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by default.
         """
-        self._build(method, leaves, leaves_to_search, rescore)
+        segment = joined(self._items.segments)
+        gallery = segment.gallery
+        method = _method(method, len(gallery))
+        leaves, leaves_to_search = _leaves(method, leaves, leaves_to_search, len(gallery))
+        rescore = _optional_whole(rescore, "rescore")
+        if method != "exact":
+            require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
+        searcher = _built(gallery, method, leaves, leaves_to_search)
+        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
+        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
 
     def tune(
         self,
@@ -156,19 +165,6 @@ class Scann(Index):
             setattr(self, name, checked(folder, manifest, name, _is_count_or_none))
         self._items = read_items(folder, manifest, _load)
 
-    def _build(self, method, leaves, leaves_to_search, rescore):
-        """Build the searcher of all vectors."""
-        segment = joined(self._items.segments)
-        gallery = segment.gallery
-        method = _method(method, len(gallery))
-        leaves, leaves_to_search = _leaves(method, leaves, leaves_to_search, len(gallery))
-        rescore = _optional_whole(rescore, "rescore")
-        if method != "exact":
-            require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
-        searcher = _built(gallery, method, leaves, leaves_to_search)
-        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
-        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
-
     def _neighbors(self, segment, allowed, queries, k):
         """ScaNN's neighbors in the segment with its searcher, exact neighbors in segments that were added since."""
         num_allowed = len(segment.ids) if allowed is None else int(allowed.sum())
@@ -177,7 +173,7 @@ class Scann(Index):
             return self._exact_neighbors(segment, allowed, queries, k)
         num_requested = k
         if allowed is not None:
-            num_requested = min(len(segment.ids), _SPARE * k * len(segment.ids) // num_allowed + 10)
+            num_requested = min(len(segment.ids), _OVERSAMPLING * k * len(segment.ids) // num_allowed + 10)
         rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for batch in slices(len(queries), max(1, min(_BATCH, _NEIGHBORS // num_requested))):
             nearest = self._approximate_neighbors(segment, queries[batch], num_requested, num_rescored)

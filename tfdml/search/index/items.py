@@ -89,7 +89,7 @@ class Items:
         return joined(pieces).take(np.argsort(np.concatenate(positions)))
 
     def add(self, segment: Segment) -> "Items":
-        """The items and those of a new segment."""
+        """The items with a new segment at the end."""
         return Items(compacted([*self.segments, segment]))
 
     def remove(self, ids: np.ndarray) -> "Items":
