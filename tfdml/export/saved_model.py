@@ -14,8 +14,8 @@ from tfdml._core.checks import require, require_one_of
 from tfdml._core.checksums import is_listable, listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
+from tfdml.export.graph_index import GraphIndex, VectorIndex
 from tfdml.export.graph_search.search import Search, as_search
-from tfdml.export.neighbors import Neighbors, VectorIndex
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
@@ -108,11 +108,11 @@ def saved_model(
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    neighbors = _index_module(index, search, model.outputs[0].shape[1], threshold)
+    graph_index = _graph_index(index, search, model.outputs[0].shape[1], threshold)
     archive, signatures = archive_of(
-        model, preprocessing=preprocessing, on_error=on_error, neighbors=neighbors, threshold=threshold
+        model, preprocessing=preprocessing, on_error=on_error, graph_index=graph_index, threshold=threshold
     )
-    descriptions = _descriptions(preprocessing, class_names, threshold, neighbors)
+    descriptions = _descriptions(preprocessing, class_names, threshold, graph_index)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
@@ -153,24 +153,24 @@ def _is_finite(number):
         return False
 
 
-def _index_module(index, search, dim, threshold):
+def _graph_index(index, search, dim, threshold):
     """The index inside the graph; None if there is none."""
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    neighbors = Neighbors(index, as_search(search), dim)
+    graph_index = GraphIndex(index, as_search(search), dim)
     if threshold is not None:
-        neighbors.require_no_unknown()
-    return neighbors
+        graph_index.require_no_unknown()
+    return graph_index
 
 
-def _descriptions(preprocessing, class_names, threshold, neighbors):
+def _descriptions(preprocessing, class_names, threshold, graph_index):
     """Contents of the JSON files of `assets.extra`: preprocessing, versions, search, class names and threshold."""
     versions = environment()["versions"].split(", ")
     contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config()}
     contents["versions.json"] = dict(version.split(" ") for version in versions)
-    if neighbors is not None:
-        contents["search.json"] = neighbors.description
+    if graph_index is not None:
+        contents["search.json"] = graph_index.description
     if class_names is not None:
         contents["class_names.json"] = list(class_names)
     if threshold is not None:

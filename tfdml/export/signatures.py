@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.datasets import Preprocessing
-from tfdml.export.neighbors import Neighbors
+from tfdml.export.graph_index import GraphIndex
 
 _BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
 
@@ -18,14 +18,14 @@ def archive_of(
     *,
     preprocessing: Preprocessing,
     on_error: str,
-    neighbors: Neighbors | None,
+    graph_index: GraphIndex | None,
     threshold: float | None,
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
     network = keras.Model(model.inputs, model.outputs)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
-    answers = _answers(neighbors, threshold)
+    answers = _answers(graph_index, threshold)
     for (pixel_name, file_name), answer in answers.items():
         answer_pixels = _for_pixels(network, answer)
         archive.add_endpoint(pixel_name, answer_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
@@ -35,13 +35,13 @@ def archive_of(
     return archive, [*itertools.chain(*answers), "embed"]
 
 
-def _answers(neighbors, threshold):
+def _answers(graph_index, threshold):
     """Functions of embeddings, each by the names of its signatures for pixels and for files."""
     answers: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {("serving_default", "serve_bytes"): _embedding}
-    if neighbors is not None:
-        answers["search", "search_bytes"] = neighbors.search
+    if graph_index is not None:
+        answers["search", "search_bytes"] = graph_index.search
         if threshold is not None:
-            answers["match", "match_bytes"] = lambda embeddings: neighbors.match(embeddings, threshold)
+            answers["match", "match_bytes"] = lambda embeddings: graph_index.match(embeddings, threshold)
     return answers
 
 

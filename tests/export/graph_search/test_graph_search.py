@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfdml.export import ExactSearch, PartitionedSearch, ScannSearch
+from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search import exact, partitioned
 from tfdml.export.graph_search.cells import center_ranks, k_means
 from tfdml.export.graph_search.quantized import StoredVectors
 from tfdml.export.graph_search.search import as_search
-from tfdml.export.neighbors import Neighbors
 
 METRICS = ["cosine", "dot", "euclidean"]
 
@@ -149,9 +149,9 @@ def test_without_k_a_small_index_returns_all_its_vectors(search):
     rows, _ = found_by(search, points(4), points(2, seed=1), "cosine")
     assert sorted(rows[0]) == [0, 1, 2, 3]
     index = SimpleNamespace(vectors=points(4), ids=np.arange(4), metric="cosine")
-    assert Neighbors(index, search, 6).description["k"] == 4
+    assert GraphIndex(index, search, 6).description["k"] == 4
     index = SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot")
-    assert Neighbors(index, search, 6).description["k"] == 10
+    assert GraphIndex(index, search, 6).description["k"] == 10
 
 
 def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():

@@ -1,4 +1,4 @@
-"""An index inside a graph: from embeddings to the ids, scores and payload of their neighbors."""
+"""An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
 import json
 from typing import Any, Protocol
@@ -33,8 +33,8 @@ class VectorIndex(Protocol):
         ...
 
 
-class Neighbors(tf.Module):
-    """The neighbors of embeddings in an index, in TensorFlow operations.
+class GraphIndex(tf.Module):
+    """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:
         index: an index of `tfdml.search`.
