@@ -50,7 +50,7 @@ def test_it_holds_the_model_of_the_best_epoch_with_its_value(tmp_path):
     inputs = keras.Input((8, 8, 1), dtype="uint8")
     model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
     model.compile(keras.optimizers.Adam(0.05), loss=losses.MultiSimilarityLoss(), run_eagerly=True)
-    options = {"on_error": "mark", "assets_extra": {"notes.txt": b"first"}}
+    options = {"on_error": "skip", "assets_extra": {"notes.txt": b"first"}}
     export, collect = callbacks.ExportBest(tmp_path / "model", monitor="val_map@r", mode="max", **options), Collect()
     model.fit(IMAGES, LABELS, epochs=3, verbose=0, callbacks=[Say([float("nan"), 0.4, 0.3]), export, collect])
     assert export.best == 0.4
@@ -65,7 +65,7 @@ def test_it_holds_the_model_of_the_best_epoch_with_its_value(tmp_path):
 
 
 def test_an_option_that_an_export_does_not_take_is_refused_at_once(tmp_path):
-    with pytest.raises(ValueError, match="on_error='never', expected 'fail' or 'mark'"):
+    with pytest.raises(ValueError, match="on_error='never', expected one of 'error', 'skip'"):
         callbacks.ExportBest(tmp_path / "model", on_error="never")
     with pytest.raises(TypeError, match="max_byte"):
         callbacks.ExportBest(tmp_path / "model", max_byte=3)

@@ -44,7 +44,7 @@ def index(model, images):
 @pytest.fixture(scope="module")
 def folder(model, index, tmp_path_factory):
     path = export.next_version(tmp_path_factory.mktemp("served") / "products")
-    options = {"class_names": ["class 0", "class 1", "class 2"], "threshold": 0.999, "on_error": "mark"}
+    options = {"class_names": ["class 0", "class 1", "class 2"], "threshold": 0.999, "on_error": "skip"}
     return export.saved_model(model, path, index=index, search=export.ExactSearch(k=4), **options)
 
 
@@ -267,7 +267,7 @@ def without(index, **changes):
         (lambda index: {"index": index, "search": "faiss"}, "search='faiss', expected 'exact', 'partitioned'"),
         (
             lambda index: {"index": without(index, vectors=np.ones((30, 5)))},
-            "an index of dim 5, expected 6, that of",
+            "an index of dim 5, expected 6 as in the model",
         ),
         (lambda index: {"index": index, "search": export.ExactSearch(k=31)}, "k=31 for an index of 30 vectors"),
         (

@@ -78,7 +78,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
 def test_the_grpc_client_of_the_page_asks_for_neighbors_of_files(model, tmp_path):
     images = np.random.default_rng(2).integers(0, 256, (6, 8, 8, 3), dtype="uint8")
     index = SimpleNamespace(vectors=model.predict(images, verbose=0), ids=np.arange(6), metric="cosine", metadata=None)
-    path = export.saved_model(model, tmp_path / "model", index=index, search=export.ExactSearch(k=1), on_error="mark")
+    path = export.saved_model(model, tmp_path / "model", index=index, search=export.ExactSearch(k=1), on_error="skip")
     server = grpc.server(ThreadPoolExecutor(1))
     service = Service(tf.saved_model.load(str(path)))
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)

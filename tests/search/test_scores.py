@@ -132,8 +132,8 @@ def test_the_center_is_the_mean_of_a_column_far_from_0_and_0_of_others():
 @pytest.mark.parametrize("farthest", [False, True])
 def test_a_center_that_older_versions_subtracted_with_loss_leaves_the_bounds_true(farthest, monkeypatch):
     monkeypatch.setattr(module, "product", unsteady)
-    form = Gallery(near_ties()[:50], "euclidean").form
-    gallery = Gallery.from_form(form, "euclidean", np.full(24, 1e6, np.float32))
+    augmented = Gallery(near_ties()[:50], "euclidean").augmented
+    gallery = Gallery.from_augmented(augmented, "euclidean", np.full(24, 1e6, np.float32))
     assert gallery.slack > 0.1
     scores = gallery.scores(gallery.vectors + np.float32(0.5), farthest)
     row, column = np.divmod(np.arange(50 * 50), 50)

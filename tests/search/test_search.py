@@ -431,7 +431,7 @@ def as_older(index, folder, version=1):
         (folder / "scann").mkdir()
         builder.build().serialize(str(folder / "scann"), relative_path=True)
     else:
-        arrays |= {"gallery": gallery.form}
+        arrays |= {"gallery": gallery.augmented}
     arrays |= {} if gallery.center is None else {"center": gallery.center}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)

@@ -28,7 +28,7 @@ def model(images, tmp_path_factory):
     inputs = keras.Input((8, 8, 1))
     network = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
     index = search.Exact(network.predict(images, verbose=0), IDS, metadata=pa.table(COLUMNS))
-    options = {"index": index, "search": export.ExactSearch(k=3), "threshold": 0.999, "on_error": "mark"}
+    options = {"index": index, "search": export.ExactSearch(k=3), "threshold": 0.999, "on_error": "skip"}
     return export.load(export.saved_model(network, tmp_path_factory.mktemp("served") / "model", **options))
 
 

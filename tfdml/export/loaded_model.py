@@ -1,7 +1,6 @@
 """SavedModels that `saved_model` wrote, ready to embed sets."""
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS
 from tfdml.export.serving_config import newest_version
+from tfdml.typing import FilePath
 
 
 class LoadedModel:
@@ -26,7 +26,7 @@ class LoadedModel:
         fingerprint: sha256 of the files of the model.
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
-        search: what is known about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
+        search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
@@ -53,15 +53,15 @@ class LoadedModel:
         return self._embed(images=images)["embedding"].numpy()
 
 
-def load(path: str | os.PathLike) -> LoadedModel:
+def load(path: FilePath) -> LoadedModel:
     """Load a SavedModel that `saved_model` or `tfdml.callbacks.ExportBest` wrote, to embed sets.
 
         model = load("savedmodels/products")
         photos = tfdml.datasets.folder("photos", load=model.preprocessing)
         tfdml.models.write_embeddings(model, photos, "photos.parquet")
 
-    The classes of the model and its losses need not be known. Another process may export to the same folder at the same
-    time; the result is then either the old or the new model. All files are first compared with the checksums in
+    Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the
+    same time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
 
     Args:

@@ -3,7 +3,6 @@
 import json
 import math
 import numbers
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,15 +10,16 @@ from typing import Any
 import keras
 
 from tfdml._core.atomic import as_writable_path, atomic_write, recovered, require_replaceable
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.checksums import is_listable, listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.export.graph_search.exact import Search, as_search
-from tfdml.export.neighbors import Neighbors
+from tfdml.export.graph_index import GraphIndex, VectorIndex
+from tfdml.export.graph_search.search import Search, as_search
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
+from tfdml.typing import FilePath
 
 CHECKSUMS = "assets.extra/SHA256SUMS"
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
@@ -27,25 +27,24 @@ _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
 def saved_model(
     model: keras.Model,
-    path: str | os.PathLike,
+    path: FilePath,
     *,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
-    index: Any = None,
+    index: VectorIndex | None = None,
     search: Search | str | None = None,
-    on_error: str = "fail",
+    on_error: str = "error",
     assets_extra: dict[str, bytes] | None = None,
 ) -> Path:
     """Write a model of images as a SavedModel, with an index if there is one.
 
     * `serving_default(images)`: `(batch, height, width, channels)` uint8 pixels.
     * `serve_bytes(images)`: `(batch,)` strings, each the content of a JPEG, PNG, GIF, BMP or WebP file, read by the
-      operations of `preprocessing`. If that has `boxes`, `serve_bytes(images, boxes)` also takes a float32 box
+      operations of `preprocessing`. If it has `boxes`, `serve_bytes(images, boxes)` also takes a float32 box
       `(batch, 4)` per file.
-
-    * `embed(images)`: what the network itself takes, `(batch, height, width, channels)` of the type of the model's
-      input, for pixels in [0, 255] that were read and resized elsewhere, without rounding.
+    * `embed(images)`: the network's own input, `(batch, height, width, channels)` of the type of the model's input, for
+      pixels in [0, 255] that were read and resized elsewhere, without rounding.
     * with `index`, `search(images)` and `search_bytes(images)`: the nearest vectors of the index.
     * with `index` and `threshold`, `match(images)` and `match_bytes(images)`: the nearest vector, if it is near enough.
 
@@ -56,14 +55,14 @@ def saved_model(
     is at least `threshold`, else "unknown"; and its `"score"`, `(batch,)` float32.
 
     If a string is not a complete image or exceeds a limit, its request fails with an error that names its position in
-    the batch; the model keeps serving. With `on_error="mark"`, the signatures of files answer the other rows and also
+    the batch; the model keeps serving. With `on_error="skip"`, the signatures of files answer the other rows and also
     return `"error"`: `(batch,)` strings, empty for a valid image, otherwise the reason; the embedding and the scores of
     an invalid image are zero, its ids -1 or empty.
 
     Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
     temporary name and renamed, so `path` holds a complete model at all times. Beside the settings named below,
-    `assets.extra` holds the versions of the packages (`versions.json`), what is known about the search (`search.json`),
+    `assets.extra` holds the versions of the packages (`versions.json`), facts about the search (`search.json`),
     a request per signature that TensorFlow Serving sends while it loads the model, and the sha256 of all files
     (`SHA256SUMS`), which `load` checks.
 
@@ -75,13 +74,13 @@ def saved_model(
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
-        threshold: similarity from which two embeddings match, as found by `tfdml.metrics.calibrated_threshold`, written
+        threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written
             to `assets.extra/threshold.json`; `load_threshold` reads it.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
-        on_error: "fail": an invalid image fails its request; "mark": it is only marked. A server that batches fails all
-            requests of a batch together, so use "mark" there.
+        on_error: "error": an invalid image fails its request; "skip": it is skipped and marked. A server that batches
+            fails all requests of a batch together, so use "skip" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
 
     Returns:
@@ -109,11 +108,11 @@ def saved_model(
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    neighbors = _neighbors(index, search, model.outputs[0].shape[1], threshold)
+    graph_index = _graph_index(index, search, model.outputs[0].shape[1], threshold)
     archive, signatures = archive_of(
-        model, preprocessing=preprocessing, on_error=on_error, neighbors=neighbors, threshold=threshold
+        model, preprocessing=preprocessing, on_error=on_error, graph_index=graph_index, threshold=threshold
     )
-    descriptions = _descriptions(preprocessing, class_names, threshold, neighbors)
+    descriptions = _descriptions(preprocessing, class_names, threshold, graph_index)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
@@ -122,7 +121,7 @@ def saved_model(
     return folder
 
 
-def load_threshold(path: str | os.PathLike) -> float:
+def load_threshold(path: FilePath) -> float:
     """The threshold that `saved_model(..., threshold=)` wrote: the similarity from which two embeddings match.
 
     Args:
@@ -136,15 +135,15 @@ def load_threshold(path: str | os.PathLike) -> float:
     """
     file = recovered(newest_version(path)) / _THRESHOLD
     try:
-        found = json.loads(file.read_text())
+        threshold = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):
-        found = None
-    if not _is_finite(found):
+        threshold = None
+    if not _is_finite(threshold):
         raise ValueError(
             f"Received path={str(path)!r} without a number in {_THRESHOLD}, expected a SavedModel with a threshold. "
             "Export it again with saved_model(..., threshold=)."
         )
-    return float(found)
+    return float(threshold)
 
 
 def _is_finite(number):
@@ -154,24 +153,24 @@ def _is_finite(number):
         return False
 
 
-def _neighbors(index, search, dim, threshold):
+def _graph_index(index, search, dim, threshold):
     """The index inside the graph; None if there is none."""
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    neighbors = Neighbors(index, as_search(search), dim)
+    graph_index = GraphIndex(index, as_search(search), dim)
     if threshold is not None:
-        neighbors.require_no_unknown()
-    return neighbors
+        graph_index.require_no_unknown()
+    return graph_index
 
 
-def _descriptions(preprocessing, class_names, threshold, neighbors):
-    """Files that say how images were read, what the labels mean, which embeddings match, and how the graph searches."""
+def _descriptions(preprocessing, class_names, threshold, graph_index):
+    """Contents of the JSON files of `assets.extra`: preprocessing, versions, search, class names and threshold."""
     versions = environment()["versions"].split(", ")
     contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config()}
     contents["versions.json"] = dict(version.split(" ") for version in versions)
-    if neighbors is not None:
-        contents["search.json"] = neighbors.about
+    if graph_index is not None:
+        contents["search.json"] = graph_index.description
     if class_names is not None:
         contents["class_names.json"] = list(class_names)
     if threshold is not None:
@@ -179,7 +178,7 @@ def _descriptions(preprocessing, class_names, threshold, neighbors):
     return {name: json.dumps(content, indent=1, default=int).encode() for name, content in contents.items()}
 
 
-def as_export_path(path: str | os.PathLike) -> Path:
+def as_export_path(path: FilePath) -> Path:
     """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files.
 
     Raises:
@@ -229,18 +228,17 @@ def require_export_options(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
-    on_error: str = "fail",
+    on_error: str = "error",
     assets_extra: dict[str, bytes] | None = None,
 ) -> None:
     """Raise the error of an invalid or unknown option of `saved_model`."""
-    known = preprocessing is None or isinstance(preprocessing, Preprocessing)
-    require(known, f"preprocessing={preprocessing!r}", "a tfdml.datasets.Preprocessing or None")
+    is_preprocessing = preprocessing is None or isinstance(preprocessing, Preprocessing)
+    require(is_preprocessing, f"preprocessing={preprocessing!r}", "a tfdml.datasets.Preprocessing or None")
     names = [] if class_names is None else class_names
-    text = not isinstance(names, str) and all(isinstance(name, str) for name in names)
-    require(text, f"class_names={class_names!r}", "one text per class")
+    are_texts = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    require(are_texts, f"class_names={class_names!r}", "one text per class")
     require(threshold is None or _is_finite(threshold), f"threshold={threshold!r}", "a finite number or None")
-    if on_error not in ("fail", "mark"):
-        raise ValueError(f"Received on_error={on_error!r}, expected 'fail' or 'mark'.")
+    require_one_of(("error", "skip"), on_error=on_error)
     for name in assets_extra or {}:
         expected = "relative names of files inside that folder, of letters, digits, '.', '_' and '-'"
         require(is_listable(name), f"{name!r} in assets_extra", expected)

@@ -1,6 +1,5 @@
-"""Versions of models in a folder, and the files with which TensorFlow Serving serves them."""
+"""Versions of a model in its folder, and configuration files of TensorFlow Serving."""
 
-import os
 import shlex
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import tensorflow as tf
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require, require_whole
+from tfdml.typing import FilePath
 
 _MODEL = """  config {{
     name: "{name}"
@@ -21,16 +21,16 @@ max_enqueued_batches {{ value: 100 }}
 """
 
 
-def next_version(path: str | os.PathLike) -> Path:
+def next_version(path: FilePath) -> Path:
     """The folder of the next version of a model: `path/1`, and after it `path/2`.
 
         tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
 
-    A running TensorFlow Serving loads the new version and then unloads the old one. It never sees a part of a model,
+    A running TensorFlow Serving loads the new version and then unloads the old one. It never sees a partial model,
     since the folder appears under its number once it is complete.
 
     Args:
-        path: folder of the model, whose name is that of the model on the server. It need not exist.
+        path: folder of the model; its name is the name of the model on the server. It need not exist.
 
     Returns:
         `path` / one more than the highest version; a `pathlib.Path`. Nothing is created.
@@ -38,19 +38,19 @@ def next_version(path: str | os.PathLike) -> Path:
     return Path(path) / str(max(_versions(Path(path)), default=0) + 1)
 
 
-def newest_version(path: str | os.PathLike) -> Path:
+def newest_version(path: FilePath) -> Path:
     """The folder of the highest version of a model: `path/2` beside `path/1`; `path` itself if it has no versions."""
     path = Path(path).expanduser()
     return path / str(max(_versions(path), default=""))
 
 
-def write_serving_config(folder: str | os.PathLike, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
+def write_serving_config(path: FilePath, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
-    All models `folder/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
+    All models `path/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
 
     Args:
-        folder: folder of the models.
+        path: folder of the models.
         max_batch_size: most images that the server answers together.
         batch_timeout_ms: longest wait of a request for others, in milliseconds.
 
@@ -62,11 +62,11 @@ def write_serving_config(folder: str | os.PathLike, *, max_batch_size: int = 32,
         ValueError: no model is in the folder, or a number is out of range.
         OSError: the folder cannot be written.
     """
-    folder = Path(folder).expanduser().absolute()
+    folder = Path(path).expanduser().absolute()
     require_whole("max_batch_size", max_batch_size, 1)
     require(batch_timeout_ms >= 0, f"batch_timeout_ms={batch_timeout_ms}", "0 or more milliseconds")
-    names = sorted(place.name for place in folder.glob("*") if _versions(place))
-    require(bool(names), f"folder={str(folder)!r} without a model NAME/VERSION", "models saved at next_version(...)")
+    names = sorted(model.name for model in folder.glob("*") if _versions(model))
+    require(bool(names), f"path={str(folder)!r} without a model NAME/VERSION", "models saved at next_version(...)")
     command = _command(folder)
     models = "".join(_MODEL.format(name=name) for name in names)
     _write(folder / "models.config", f"# {command}\nmodel_config_list {{\n{models}}}\n")
@@ -77,8 +77,8 @@ def write_serving_config(folder: str | os.PathLike, *, max_batch_size: int = 32,
 
 def _versions(path):
     """Numbers of the versions of a model."""
-    found = path.glob("*/saved_model.pb")
-    return [int(place.parent.name) for place in found if place.parent.name.isdecimal()]
+    folders = [file.parent for file in path.glob("*/saved_model.pb")]
+    return [int(folder.name) for folder in folders if folder.name.isdecimal()]
 
 
 def _command(folder):

@@ -1,4 +1,4 @@
-"""Signatures of a SavedModel: functions of pixels, and the same functions of files."""
+"""Signatures of a SavedModel, for pixels and for image files."""
 
 import itertools
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.datasets import Preprocessing
-from tfdml.export.neighbors import Neighbors
+from tfdml.export.graph_index import GraphIndex
 
 _BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
 
@@ -18,30 +18,30 @@ def archive_of(
     *,
     preprocessing: Preprocessing,
     on_error: str,
-    neighbors: Neighbors | None,
+    graph_index: GraphIndex | None,
     threshold: float | None,
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
     network = keras.Model(model.inputs, model.outputs)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
-    answers = _answers(neighbors, threshold)
-    for (name, name_of_files), answer in answers.items():
-        of_pixels = _of_pixels(network, answer)
-        archive.add_endpoint(name, of_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
-        archive.add_endpoint(name_of_files, _of_files(of_pixels, preprocessing, on_error), _files(preprocessing))
+    answers = _answers(graph_index, threshold)
+    for (pixel_name, file_name), answer in answers.items():
+        answer_pixels = _for_pixels(network, answer)
+        archive.add_endpoint(pixel_name, answer_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
+        archive.add_endpoint(file_name, _for_files(answer_pixels, preprocessing, on_error), _file_inputs(preprocessing))
     inputs = [tf.TensorSpec((None, *shape), network.inputs[0].dtype, name="images")]
-    archive.add_endpoint("embed", _of_pixels(network, _embedding), inputs)
+    archive.add_endpoint("embed", _for_pixels(network, _embedding), inputs)
     return archive, [*itertools.chain(*answers), "embed"]
 
 
-def _answers(neighbors, threshold):
-    """The function of embeddings of each pair of signatures, of pixels and of files."""
+def _answers(graph_index, threshold):
+    """Functions of embeddings, each by the names of its signatures for pixels and for files."""
     answers: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {("serving_default", "serve_bytes"): _embedding}
-    if neighbors is not None:
-        answers["search", "search_bytes"] = neighbors.search
+    if graph_index is not None:
+        answers["search", "search_bytes"] = graph_index.search
         if threshold is not None:
-            answers["match", "match_bytes"] = lambda embeddings: neighbors.match(embeddings, threshold)
+            answers["match", "match_bytes"] = lambda embeddings: graph_index.match(embeddings, threshold)
     return answers
 
 
@@ -49,12 +49,12 @@ def _embedding(embeddings):
     return {"embedding": embeddings}
 
 
-def _files(preprocessing):
+def _file_inputs(preprocessing):
     files = [tf.TensorSpec((None,), "string", name="images")]
     return files + ([tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else [])
 
 
-def _of_pixels(network, answer):
+def _for_pixels(network, answer):
     def answer_pixels(images):
         batch = tf.shape(images)[0]
         # Optimized graphs of some layers (batch normalization) and searches fail without rows.
@@ -62,17 +62,17 @@ def _of_pixels(network, answer):
         rows = tf.pad(images, [[0, tf.cast(batch == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
         output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
         embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
-        return {name: found[:batch] for name, found in answer(embeddings).items()}
+        return {name: output[:batch] for name, output in answer(embeddings).items()}
 
     return answer_pixels
 
 
-def _of_files(of_pixels, preprocessing, on_error):
+def _for_files(answer_pixels, preprocessing, on_error):
     def answer_read(images, boxes=None):
         pixels, problems = preprocessing.batch_from_bytes(images, boxes)
-        if on_error == "fail":
-            return of_pixels(_all_good(pixels, problems))
-        answer = {name: _blanked(found, problems) for name, found in of_pixels(pixels).items()}
+        if on_error == "error":
+            return answer_pixels(_require_valid(pixels, problems))
+        answer = {name: _blank_invalid(output, problems) for name, output in answer_pixels(pixels).items()}
         return {**answer, "error": problems}
 
     def answer_files(images):
@@ -81,17 +81,17 @@ def _of_files(of_pixels, preprocessing, on_error):
     return answer_read if preprocessing.boxes else answer_files
 
 
-def _blanked(found, problems):
-    """Zeros, -1 or no text in the rows of invalid images."""
-    good = tf.reshape(problems == "", [-1] + [1] * (len(found.shape) - 1))
-    return tf.where(good, found, tf.constant(_BLANKS[found.dtype], found.dtype))
+def _blank_invalid(output, problems):
+    """An output with zeros, -1 or empty text in the rows of invalid images."""
+    is_valid = tf.reshape(problems == "", [-1] + [1] * (len(output.shape) - 1))
+    return tf.where(is_valid, output, tf.constant(_BLANKS[output.dtype], output.dtype))
 
 
-def _all_good(pixels, problems):
+def _require_valid(pixels, problems):
     """The pixels; raises an error that names the first invalid image, if there is one."""
-    bad = tf.cast(problems != "", tf.int32)
-    place = tf.argmax(tf.concat([bad, [1]], 0))  # an index past the end for a batch without invalid images
-    reason = tf.concat([problems, [""]], 0)[place]
-    message = tf.strings.join(["Received at place ", tf.strings.as_string(place), " of the batch ", reason])
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(bad == 0), [message])]):
+    is_invalid = tf.cast(problems != "", tf.int32)
+    first = tf.argmax(tf.concat([is_invalid, [1]], 0))  # an index past the end for a batch without invalid images
+    reason = tf.concat([problems, [""]], 0)[first]
+    message = tf.strings.join(["Received at place ", tf.strings.as_string(first), " of the batch ", reason])
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(is_invalid == 0), [message])]):
         return tf.identity(pixels)

@@ -1,7 +1,7 @@
 """Requests that TensorFlow Serving sends to a model while it loads, so that the first user does not wait.
 
 The file is a TFRecord of `PredictionLog` messages of the package tensorflow-serving-api, whose definition is not needed
-to write them: of their fields these are used, all of them messages or strings.
+to write them. These of its fields are used, all of them messages or strings:
 
     PredictionLog.predict_log = 6, PredictLog.request = 1,
     PredictRequest.model_spec = 1, PredictRequest.inputs = 2 (a map: key = 1, value = 2, a TensorProto),
@@ -35,7 +35,7 @@ def write_warm_up(folder: Path, signatures: list[str], preprocessing: Preprocess
     Args:
         folder: `assets.extra` of the model.
         signatures: names of the signatures.
-        preprocessing: that of the model.
+        preprocessing: the preprocessing of the model.
         dtype: type of the input of `embed`.
     """
     with tf.io.TFRecordWriter(str(folder / WARM_UP)) as file:

@@ -1,8 +1,7 @@
 """Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN."""
 
-from os import PathLike
-
 from tfdml._core.atomic import read_whole
+from tfdml._core.checks import require
 from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import HardPairs, hardest_pairs, hardest_triplets
@@ -10,6 +9,7 @@ from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk import search_on_disk
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.scann import Scann
+from tfdml.typing import FilePath
 
 __all__ = [
     "Exact",
@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 
-def load(folder: str | PathLike) -> Exact | Scann:
-    """Reads an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
+def load(path: FilePath) -> Exact | Scann:
+    """Read an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
 
     Every file is compared with its checksum, and vectors are memory-mapped.
     Another process may save to the same folder at the same time; the result is then either the old or the new index.
@@ -35,15 +35,14 @@ def load(folder: str | PathLike) -> Exact | Scann:
         ImportError: it is a ScaNN index or has metadata, and ScaNN or pyarrow is not installed.
         ValueError: the index is damaged.
     """
-    return read_whole(folder, _load)
+    return read_whole(path, _load)
 
 
 def _load(folder):
-    kinds: dict[str, type[Exact] | type[Scann]] = {"exact": Exact, "scann": Scann}
-    kind = read_manifest(folder).get("kind")
-    if kind not in kinds:
-        raise ValueError(f"Received an index of kind {kind!r}, expected one of {', '.join(map(repr, kinds))}.")
-    return kinds[kind].read(folder)
+    classes: dict[str, type[Exact] | type[Scann]] = {"exact": Exact, "scann": Scann}
+    kind = read_manifest(folder)["kind"]
+    require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
+    return classes[kind].read(folder)
 
 
 def __dir__():

@@ -13,7 +13,7 @@ _BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switch
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0, rows=None):
-    """Calls `function(rows, block)` for all queries, one block at a time, in one thread per core.
+    """Call `function(rows, block)` for all queries, one block at a time, in one thread per core.
 
     Each thread has its own block. A block holds about 64 MiB, or 256 queries where that is more, and never more than
     `memory` allows.
@@ -35,8 +35,8 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
     """
     threads = thread_count()
     row_bytes += 4 * columns
-    wished = rows or max(_ROWS, _BLOCK // row_bytes)
-    size = min(wished, (memory // threads - thread_bytes) // row_bytes)
+    preferred_rows = rows or max(_ROWS, _BLOCK // row_bytes)
+    size = min(preferred_rows, (memory // threads - thread_bytes) // row_bytes)
     if size < 1:
         needed = threads * (row_bytes + thread_bytes)
         raise ValueError(f"Received memory={memory} bytes, expected at least {needed} for a gallery of {columns}.")
@@ -44,20 +44,20 @@ def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread
     for _ in range(threads):
         buffers.put(np.empty((min(size, queries), columns), np.float32))
 
-    def run(start):
-        stop = min(start + size, queries)
+    def run(block_rows):
+        count = block_rows.stop - block_rows.start
         buffer = buffers.get()
         try:
-            function(slice(start, stop), buffer[: stop - start])
+            function(block_rows, buffer[:count])
         finally:
             buffers.put(buffer)
-        return stop - start
+        return count
 
-    yield from in_threads(run, range(0, queries, size))
+    yield from in_threads(run, slices(queries, size))
 
 
 def in_threads(function, tasks):
-    """Yields `function(task)` of all tasks in order, in one thread per core; a single task is done here, at once.
+    """Yield `function(task)` of all tasks in order, in one thread per core; a single task runs in the calling thread.
 
     The BLAS runs single-threaded, because BLAS threads that wait for the next product would occupy the cores.
     """
@@ -67,6 +67,11 @@ def in_threads(function, tasks):
         return
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count()) as pool:
         yield from pool.map(function, tasks)
+
+
+def slices(count, size):
+    """Slices of `size` or fewer that cover `count` rows, in order."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def thread_count():

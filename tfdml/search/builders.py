@@ -6,13 +6,14 @@ from typing import Any, Literal
 from tfdml._core.checks import require
 from tfdml.search.exact import Exact
 from tfdml.search.scann import Scann
+from tfdml.typing import Index
 
-IndexBuilder = Callable[..., Any] | Literal["exact", "scann"] | None
+IndexBuilder = Callable[..., Index] | Literal["exact", "scann"] | None
 
 _NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann}
 
 
-def index_builder(search: IndexBuilder) -> Callable[..., Any]:
+def index_builder(search: IndexBuilder) -> Callable[..., Index]:
     """The function `(vectors, metric=...)` that builds an index.
 
     Args:
@@ -21,6 +22,6 @@ def index_builder(search: IndexBuilder) -> Callable[..., Any]:
     Raises:
         ValueError: another name, or anything else that is not a function.
     """
-    found: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
-    require(callable(found), f"search={search!r}", "'exact', 'scann', None, or a class such as tfdml.search.Scann")
-    return found
+    build: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
+    require(callable(build), f"search={search!r}", "'exact', 'scann', None, or a class such as tfdml.search.Scann")
+    return build

@@ -18,7 +18,7 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
     there is no matrix of all pairs.
 
         group = tfdml.search.near_duplicates(embeddings, 0.98)
-        kept = np.unique(group)  # one row of every group
+        representatives = np.unique(group)  # one row of every group
 
     Args:
         vectors: `(n, dim)` floats, finite.
@@ -26,7 +26,7 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
         memory: bytes for the search, in addition to the vectors and their normalized copy.
 
     Returns:
-        `(n,)` int64: the first row of the group of each row, which is the row itself where nothing is similar.
+        `(n,)` int64: the first row of the group of each row; the row itself if no other row is similar.
 
     Raises:
         ValueError: vectors that are not `(n, dim)` or not finite; a similarity out of range; too little memory.
@@ -47,7 +47,7 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
     return _roots(first, np.arange(len(gallery)))
 
 
-_PAIR_BYTES = 40  # working memory per pair, where all pairs of a block are similar
+_PAIR_BYTES = 40  # working memory per pair, if all pairs of a block are similar
 
 
 def _similar(scores, least, rows, block):
@@ -57,19 +57,22 @@ def _similar(scores, least, rows, block):
     scores.approximate(rows, out=block, columns=slice(rows.start, None))
     low, high = scores.around(numbers, np.full(len(numbers), least))
     row, column = np.divmod(np.flatnonzero(block >= low[:, None]), block.shape[1])
-    clear = block[row, column] > high[row]
+    is_similar = block[row, column] > high[row]
     row, column = rows.start + row, rows.start + column
-    clear[~clear] = scores.exact(row[~clear], column[~clear]) >= least
-    kept = clear & (row < column)
-    return row[kept], column[kept]
+    is_similar[~is_similar] = scores.exact(row[~is_similar], column[~is_similar]) >= least
+    is_similar &= row < column
+    return row[is_similar], column[is_similar]
 
 
 def _unite(first, a, b):
-    """Joins the groups of the pairs `a[i], b[i]`; a group is a tree in `first` whose root is its first row."""
+    """Join the groups of the pairs `a[i], b[i]`; a group is a tree in `first` whose root is its first row.
+
+    scipy.sparse.csgraph.connected_components needs all pairs at once, up to n^2 / 2, and SciPy, which search does not.
+    """
     while len(a):
         a, b = _roots(first, a), _roots(first, b)
-        apart = a != b
-        a, b = np.maximum(a, b)[apart], np.minimum(a, b)[apart]
+        differ = a != b
+        a, b = np.maximum(a, b)[differ], np.minimum(a, b)[differ]
         np.minimum.at(first, a, b)
 
 

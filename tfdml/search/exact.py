@@ -1,18 +1,12 @@
 """Exact nearest neighbors."""
 
-from os import PathLike
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tfdml._core.atomic import read_whole
-from tfdml.search.blocks import MEMORY, for_blocks
+from tfdml.search.blocks import for_blocks
 from tfdml.search.index.base import Index
-from tfdml.search.index.files import read_manifest
 from tfdml.search.index.items import Items
-from tfdml.search.index.saved import read_items, read_settings, require_kind
 from tfdml.search.index.segments import joined
 from tfdml.search.nearest import nearest
 
@@ -41,46 +35,12 @@ class Exact(Index):
 
     kind: ClassVar[str] = "exact"
 
-    def __init__(
-        self,
-        vectors: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        *,
-        metric: str = "cosine",
-        metadata: Any = None,
-        memory: int = MEMORY,
-    ):
-        self._start(vectors, ids, metric, metadata, memory)
-
     def rebuild(self) -> None:
-        """Joins what was added and drops what was removed, in one part, which is searched faster than many."""
+        """Join added vectors and drop removed ones, in one segment, which is searched faster than many."""
         self._items = Items((joined(self._items.segments),))
 
     def _neighbors(self, segment, allowed, queries, k):
         return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
-
-    @classmethod
-    def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
-
-        Vectors are memory-mapped, after their checksum was verified.
-
-        Raises:
-            FileNotFoundError: the folder holds no index, or files are missing.
-            ImportError: the index has metadata, and pyarrow is not installed.
-            ValueError: the index is damaged or of another kind.
-        """
-        return read_whole(folder, lambda place: cls.read(place, memory))
-
-    @classmethod
-    def read(cls, folder: Path, memory: int = MEMORY) -> Self:
-        """As `load`, from a folder that no other process writes to at the same time."""
-        manifest = read_manifest(folder)
-        require_kind(manifest, cls.kind, folder)
-        index = cls.__new__(cls)
-        index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
-        index._items = read_items(folder, manifest)
-        return index
 
 
 def exact_neighbors(gallery, allowed, queries, k, memory):
@@ -88,38 +48,38 @@ def exact_neighbors(gallery, allowed, queries, k, memory):
 
     Args:
         gallery: a `Gallery`.
-        allowed: `(n,)` bool, the vectors that may be found; None for all.
+        allowed: `(n,)` bool, the vectors that may be returned; None for all.
         queries: `(q, dim)` float32.
-        k: 1 to the number of vectors that may be found.
+        k: 1 to the number of vectors that may be returned.
         memory: bytes for the search.
 
     Returns:
         rows: `(q, k)` int64.
         values: `(q, k)` float32, larger ones nearer: minus the distance for euclidean.
     """
-    gallery, chosen, allowed, memory = _narrowed(gallery, allowed, memory)
+    gallery, gallery_rows, allowed, memory = _narrowed(gallery, allowed, memory)
     scores = gallery.scores(queries)
     rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
 
-    def search(part, block):
-        rows[part], values[part] = nearest(scores, k, part, block, allowed)
+    def search(block_rows, block):
+        rows[block_rows], values[block_rows] = nearest(scores, k, block_rows, block, allowed)
 
     needs = {"memory": memory, "row_bytes": 2 * len(gallery) + 48 * k, "thread_bytes": 20 * len(gallery)}
     for _ in for_blocks(search, len(queries), len(gallery), **needs):
         pass
-    return (rows if chosen is None else chosen[rows]), values
+    return (rows if gallery_rows is None else gallery_rows[rows]), values
 
 
 def _narrowed(gallery, allowed, memory):
-    """A gallery of the allowed vectors alone, where they are few and their copy fits into half of `memory`.
+    """A gallery of the allowed vectors alone, if they are few and their copy fits into half of `memory`.
 
     Returns:
-        the gallery; the rows in it, None for all; those that are allowed, None for all; and the memory that is left.
+        the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the remaining memory.
     """
     if allowed is None:
         return gallery, None, None, memory
     rows = np.flatnonzero(allowed)
-    size = len(rows) * gallery.form.itemsize * gallery.form.shape[1]
+    size = len(rows) * gallery.augmented.itemsize * gallery.augmented.shape[1]
     if len(rows) * _FEW > len(allowed) or 2 * size > memory:
         return gallery, None, allowed, memory
     return gallery.take(rows), rows, None, memory - size

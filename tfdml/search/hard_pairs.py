@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require_metric, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_metric, require_whole
+from tfdml.search.blocks import slices
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.search.nearest import nearest
 from tfdml.search.scores import Gallery, l2_normalize, row_products
@@ -75,12 +76,9 @@ def hardest_pairs(
     require_whole("negatives", negatives, 1)
     require_metric(metric)
     build = index_builder(search)
-    embeddings = as_unmasked(embeddings, "embeddings")
-    labels = as_unmasked(labels, "labels")
     x = as_vectors(embeddings, "embeddings")
     ids, classes, sizes = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
-    if len(ids) < 2:
-        raise ValueError(f"Received labels of {len(ids)} class, expected two or more: there are no negatives.")
+    require(len(ids) > 1, f"labels of {len(ids)} class", "two or more: there are no negatives")
     farthest = _farthest_of_class(x, classes, sizes, positives, metric)
     return HardPairs(farthest, _nearest_of_others(build(x, metric=metric), x, classes, sizes, negatives))
 
@@ -113,8 +111,7 @@ def hardest_triplets(
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1 and section 3.2.
     """
-    if not isinstance(margin, Real) or np.isnan(margin):
-        raise ValueError(f"Received margin={margin!r}, expected a number.")
+    require(isinstance(margin, Real) and not np.isnan(margin), f"margin={margin!r}", "a number")
     pairs = hardest_pairs(embeddings, labels, metric=metric, search=search)
     anchors = np.flatnonzero(pairs.positives[:, 0] >= 0)
     triplets = np.column_stack([anchors, pairs.positives[anchors, 0], pairs.negatives[anchors, 0]])
@@ -126,54 +123,56 @@ def hardest_triplets(
 
 def _farthest_of_class(x, classes, sizes, count, metric):
     """Row numbers `(examples, count)` of the farthest of the same class, then -1."""
-    found = np.full((len(x), count), -1, np.int64)
+    farthest = np.full((len(x), count), -1, np.int64)
     for rows in np.split(np.argsort(classes, kind="stable"), np.cumsum(sizes)[:-1]):
-        most = min(count, len(rows) - 1)
-        if most == 0:
+        num_positives = min(count, len(rows) - 1)
+        if num_positives == 0:
             continue
         scores = Gallery(x[rows], metric).scores(farthest=True)
-        for some in _chunks(len(rows), 4 * len(rows)):
-            block = np.empty((len(some), len(rows)), np.float32)
-            far, _ = nearest(scores, most + 1, slice(some[0], some[-1] + 1), block)
-            others = np.argsort(far == some[:, None], axis=1, kind="stable")[:, :most]  # No row is its own positive.
-            found[rows[some], :most] = rows[np.take_along_axis(far, others, axis=1)]
-    return found
+        for chunk in _chunks(len(rows), 4 * len(rows)):
+            block = np.empty((chunk.stop - chunk.start, len(rows)), np.float32)
+            columns, _ = nearest(scores, num_positives + 1, chunk, block)
+            is_self = columns == np.arange(chunk.start, chunk.stop)[:, None]  # No row is its own positive.
+            others = np.argsort(is_self, axis=1, kind="stable")[:, :num_positives]
+            farthest[rows[chunk], :num_positives] = rows[np.take_along_axis(columns, others, axis=1)]
+    return farthest
 
 
 def _nearest_of_others(index, x, classes, sizes, count):
     """Row numbers `(examples, count)` of the nearest of other classes, then -1."""
-    found = np.full((len(x), count), -1, np.int64)
+    negatives = np.full((len(x), count), -1, np.int64)
     enough = np.minimum(sizes[classes] + count, len(x))  # Of this many neighbors, `count` are of other classes.
     rows, k = np.arange(len(x)), 16 + count
     while len(rows):
         k = min(k, int(enough[rows].max()))
-        for some in _chunks(len(rows), _BYTES_PER_NEIGHBOR * k):
-            near, _ = index.search(x[rows[some]], k)
-            _keep_others(found, rows[some], near, classes)
-        rows = rows[(found[rows, -1] < 0) & (enough[rows] > k)]
+        for chunk in _chunks(len(rows), _BYTES_PER_NEIGHBOR * k):
+            neighbors, _ = index.search(x[rows[chunk]], k)
+            negatives[rows[chunk]] = _first_of_others(neighbors, classes, classes[rows[chunk]], count)
+        rows = rows[(negatives[rows, -1] < 0) & (enough[rows] > k)]
         k *= 4
-    return found
+    return negatives
 
 
-def _keep_others(found, rows, near, classes):
-    """Write the first neighbors that are of other classes to these rows of `found`."""
-    other = classes[near] != classes[rows, None]
-    rank = np.cumsum(other, axis=1)
-    query, place = np.nonzero(other & (rank <= found.shape[1]))
-    found[rows[query], rank[query, place] - 1] = near[query, place]
+def _first_of_others(neighbors, classes, query_classes, count):
+    """The first `count` neighbors `(queries, count)` of other classes than the query's, then -1."""
+    first = np.full((len(neighbors), count), -1, np.int64)
+    is_negative = classes[neighbors] != query_classes[:, None]
+    rank = np.cumsum(is_negative, axis=1)
+    query, column = np.nonzero(is_negative & (rank <= count))
+    first[query, rank[query, column] - 1] = neighbors[query, column]
+    return first
 
 
 def _distance(x, y, metric):
     """Distance of each row of x to the same row of y, `(rows,)` float64, as defined in `hardest_triplets`."""
     if metric == "euclidean":
-        gap = x.astype(np.float64) - y
-        return np.sqrt(row_products(gap, gap))
+        difference = x.astype(np.float64) - y
+        return np.sqrt(row_products(difference, difference))
     if metric == "cosine":
         x, y = l2_normalize(x), l2_normalize(y)
     return (metric == "cosine") - row_products(x, y)
 
 
-def _chunks(count, bytes_each):
-    """The numbers below `count`, in arrays of one or more that fit into the memory of a chunk."""
-    step = max(1, _CHUNK_BYTES // bytes_each)
-    return (np.arange(start, min(start + step, count)) for start in range(0, count, step))
+def _chunks(count, row_bytes):
+    """Slices of one or more of `count` rows that fit into the memory of a chunk."""
+    return slices(count, max(1, _CHUNK_BYTES // row_bytes))

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tfdml.search.blocks import slices
+
 _PAIRS_PER_EXACT = 32  # Scoring one pair alone takes as long as scoring this number of pairs of a block.
 _SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay in the cache.
 
@@ -14,18 +16,18 @@ def nearest(scores, k, rows, block, allowed=None):
         k: 1 to the number of vectors that are allowed.
         rows: slice of the queries.
         block: `(rows, n)` float32, overwritten.
-        allowed: `(n,)` bool, the vectors that may be found; None for all.
+        allowed: `(n,)` bool, the vectors that may be returned; None for all.
 
     Returns:
         columns: `(rows, k)` int64, highest score first, equal scores by position.
         values: `(rows, k)` float32, their scores.
     """
-    found = _candidates(scores, k, rows, block, allowed)
-    if found is None:
+    candidates = _candidates(scores, k, rows, block, allowed)
+    if candidates is None:
         _exclude(scores.exact_block(rows, out=block), allowed)
         columns = np.stack([largest(row, k) for row in block])
         return columns, np.take_along_axis(block, columns, axis=1)
-    row, column = np.divmod(found, block.shape[1])
+    row, column = np.divmod(candidates, block.shape[1])
     exact = scores.exact(rows.start + row, column)
     order = np.lexsort((-exact, row))  # Equal scores stay in order.
     best = order[np.searchsorted(row, np.arange(len(block)))[:, None] + np.arange(k)]
@@ -38,7 +40,7 @@ def _exclude(block, allowed):
 
 
 def _candidates(scores, k, rows, block, allowed):
-    """Flat positions of the candidates for the `k` best of each row; None where scoring all pairs is faster.
+    """Flat positions of the candidates for the `k` best of each row; None if scoring all pairs is faster.
 
     Where few slices hold an allowed vector, the threshold is -inf for all rows, so that all pairs are scored.
     """
@@ -46,16 +48,15 @@ def _candidates(scores, k, rows, block, allowed):
     if len(block) * k > limit:
         return None
     _exclude(scores.approximate(rows, out=block), allowed)
-    step, found = max(1, _SCORES_PER_STEP // block.shape[1]), []
-    for start in range(0, len(block), step):
-        part = block[start : start + step]
-        queries = np.arange(rows.start + start, rows.start + start + len(part))
-        low = scores.below(queries, reached_by(part, k))
-        found.append(start * block.shape[1] + np.flatnonzero(part >= low[:, None]))
-        limit -= len(found[-1])
+    positions = []
+    for step in slices(len(block), max(1, _SCORES_PER_STEP // block.shape[1])):
+        queries = np.arange(rows.start + step.start, rows.start + step.stop)
+        low = scores.below(queries, top_k_threshold(block[step], k))
+        positions.append(step.start * block.shape[1] + np.flatnonzero(block[step] >= low[:, None]))
+        limit -= len(positions[-1])
         if limit < 0:
             return None
-    return np.concatenate(found)
+    return np.concatenate(positions)
 
 
 def largest(scores, k):
@@ -68,12 +69,12 @@ def largest(scores, k):
     Returns:
         `(k,)` int64.
     """
-    passed = np.flatnonzero(scores >= reached_by(scores, k))
-    return passed[np.argsort(-scores[passed], kind="stable")[:k]]
+    candidates = np.flatnonzero(scores >= top_k_threshold(scores, k))
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
 
 
-def reached_by(scores, k, spare=8):
-    """A threshold that `k` scores and few others reach: the k-th largest among the maxima of many slices.
+def top_k_threshold(scores, k, spare=8):
+    """A threshold that the `k` largest scores and few others reach: the k-th largest maximum of many slices.
 
     Args:
         scores: `(..., n)`.
@@ -83,27 +84,27 @@ def reached_by(scores, k, spare=8):
     Returns:
         `(...)` float32; the k-th largest score itself where n is small.
     """
-    n, slices = scores.shape[-1], max(1024, spare * int(np.max(k)))
-    if n >= 2 * slices:
-        scores = scores[..., : n // slices * slices].reshape(*scores.shape[:-1], -1, slices).max(axis=-2)
-        n = slices
+    n, num_slices = scores.shape[-1], max(1024, spare * int(np.max(k)))
+    if n >= 2 * num_slices:
+        scores = scores[..., : n // num_slices * num_slices].reshape(*scores.shape[:-1], -1, num_slices).max(axis=-2)
+        n = num_slices
     if np.ndim(k) == 0:
         return np.partition(scores, n - k, axis=-1)[..., n - k]
     return np.take_along_axis(np.sort(scores, axis=-1), (n - k)[..., None], axis=-1)[..., 0]
 
 
-def merged(found, values, more, more_values, k):
+def merged(ids, values, more_ids, more_values, k):
     """The `k` best of two lists per query; equal scores in the order of the lists.
 
     Args:
-        found, values: `(q, a)` ids or rows, and their scores, of which larger ones are nearer.
-        more, more_values: `(q, b)`.
+        ids, values: `(q, a)` ids or rows, and their scores, of which larger ones are nearer.
+        more_ids, more_values: `(q, b)`.
 
     Returns:
         `(q, min(k, a + b))` both.
     """
-    if not found.shape[1]:
-        return more, more_values
-    found, values = np.concatenate([found, more], axis=1), np.concatenate([values, more_values], axis=1)
+    if not ids.shape[1]:
+        return more_ids, more_values
+    ids, values = np.concatenate([ids, more_ids], axis=1), np.concatenate([values, more_values], axis=1)
     order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(found, order, axis=1), np.take_along_axis(values, order, axis=1)
+    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(values, order, axis=1)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require_metric, require_whole
-from tfdml.search.blocks import MEMORY, in_threads, thread_count
+from tfdml.search.blocks import MEMORY, in_threads, slices, thread_count
 from tfdml.search.nearest import merged, nearest
 from tfdml.search.scores import Gallery
 from tfdml.search.shards import Shards, blocks_of
@@ -27,11 +27,11 @@ def search_on_disk(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact nearest neighbors in vectors that do not fit into memory.
 
-    The rows and scores are those of `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors`
-    are all shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
+    Rows and scores equal `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors` are all
+    shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
 
-        found, _ = tfdml.search.search_on_disk("gallery.npy", queries, k=100)
-        numbers = tfdml.metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
+        neighbors, _ = tfdml.search.search_on_disk("gallery.npy", queries, k=100)
+        numbers = tfdml.metrics.retrieval_from_neighbors(neighbors, labels, gallery_labels=gallery_labels)
 
     Args:
         shards: an array `(n, dim)` of any floats or integers, such as a `np.memmap` of float16, bfloat16 or int8; a
@@ -66,12 +66,12 @@ def search_on_disk(
     def search(block):
         return _search(Gallery(block.read(queries.shape[1]), metric), queries, min(k, block.length), max(1, rows))
 
-    found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
-    for block, (column, score) in zip(blocks, in_threads(search, blocks), strict=True):
-        found, values = merged(found, values, block.start + column, score, k)
+    neighbors, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+    for block, (columns, block_values) in zip(blocks, in_threads(search, blocks), strict=True):
+        neighbors, values = merged(neighbors, values, block.start + columns, block_values, k)
         if progress:
             progress(block.start + block.length, total)
-    return found, -values if metric == "euclidean" else values
+    return neighbors, -values if metric == "euclidean" else values
 
 
 def _search(gallery, queries, k, step):
@@ -79,7 +79,6 @@ def _search(gallery, queries, k, step):
     scores = gallery.scores(queries)
     columns, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
     buffer = np.empty((min(step, len(queries)), len(gallery)), np.float32)
-    for start in range(0, len(queries), step):
-        rows = slice(start, min(start + step, len(queries)))
-        columns[rows], values[rows] = nearest(scores, k, rows, buffer[: rows.stop - start])
+    for rows in slices(len(queries), step):
+        columns[rows], values[rows] = nearest(scores, k, rows, buffer[: rows.stop - rows.start])
     return columns, values

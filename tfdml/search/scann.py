@@ -2,29 +2,26 @@
 
 import copy
 from dataclasses import replace
-from os import PathLike
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.atomic import read_whole
-from tfdml._core.checks import require, require_whole
-from tfdml.search.blocks import MEMORY
+from tfdml._core.checks import require, require_one_of, require_whole
+from tfdml.search.blocks import MEMORY, slices
 from tfdml.search.exact import exact_neighbors
 from tfdml.search.index.base import Index
-from tfdml.search.index.files import checked, read_manifest
+from tfdml.search.index.files import checked
 from tfdml.search.index.items import Items
-from tfdml.search.index.saved import read_items, read_settings, require_kind
+from tfdml.search.index.segment_files import read_items
 from tfdml.search.index.segments import joined
-from tfdml.search.recall import neighbor_recall, smallest
+from tfdml.search.recall import neighbor_recall, smallest_sufficient
 from tfdml.search.scores import require_range
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
 _NEIGHBORS = 2**23  # Neighbors per call of ScaNN, likewise.
-_SPARE = 2  # Neighbors that are requested, over those expected to be enough where some must not be found.
+_OVERSAMPLING = 2  # With a filter: requested neighbors, over the number that is expected to hold k allowed ones.
 
 
 class Scann(Index):
@@ -37,10 +34,10 @@ class Scann(Index):
       best `rescore` are scored again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
-    Euclidean scores are those of `Exact`, to the last bit; the others are ScaNN's float32 products.
+    Euclidean scores equal the scores of `Exact`, to the last bit; others are ScaNN's float32 products.
 
-    A query always gets `k` neighbors: where the searched cells hold fewer, that query is searched exactly. So are the
-    vectors that were added since the index was built, until `rebuild`, and filters that few vectors pass.
+    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
+    were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
 
     Args:
         vectors: `(n, dim)` floats, finite.
@@ -48,7 +45,7 @@ class Scann(Index):
         metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         metadata: columns with one row per vector, as for `Exact`.
-        memory: bytes that exact search of a part may use.
+        memory: bytes that an exact search may use.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
         leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
@@ -80,8 +77,8 @@ class Scann(Index):
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        self._start(vectors, ids, metric, metadata, memory)
-        self._build(method, leaves, leaves_to_search, rescore)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
+        self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
 
     def rebuild(
         self,
@@ -91,12 +88,21 @@ class Scann(Index):
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ) -> None:
-        """Builds ScaNN's part again, of all vectors: those added since are then no longer searched exactly.
+        """Build ScaNN's searcher again, of all vectors, also those that were added since.
 
         Args:
-            method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the present size by default.
+            method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by default.
         """
-        self._build(method, leaves, leaves_to_search, rescore)
+        segment = joined(self._items.segments)
+        gallery = segment.gallery
+        method = _method(method, len(gallery))
+        leaves, leaves_to_search = _leaves(method, leaves, leaves_to_search, len(gallery))
+        rescore = _optional_whole(rescore, "rescore")
+        if method != "exact":
+            require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
+        searcher = _built(gallery, method, leaves, leaves_to_search)
+        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
+        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
 
     def tune(
         self,
@@ -107,16 +113,16 @@ class Scann(Index):
         sample: int = 1000,
         seed: int = 0,
     ) -> float:
-        """Chooses `rescore` and `leaves_to_search`: the fewest that reach a recall.
+        """Choose the smallest `rescore` and `leaves_to_search` that reach a recall.
 
-        First the fewest candidates with which searching all cells finds half of what the wanted recall lets be missed,
-        then the fewest cells. Both are chosen on one half of the queries and measured on the other.
+        First choose the smallest `rescore` whose recall over all leaves is (1 + recall) / 2, then the fewest leaves.
+        Both are chosen on one half of the queries and measured on the other.
 
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
-            k: number of neighbors per query; None: 10, or fewer where there are fewer.
-            queries: `(q, dim)` floats, at least two, like those that will come; by default vectors of the index, each
-                of which is not its own neighbor.
+            k: number of neighbors per query; None: 10, or fewer in a smaller index.
+            queries: `(q, dim)` floats, at least two, like later queries; by default vectors of the index, each of which
+                is not its own neighbor.
             sample: number of queries that are drawn, or fewer.
             seed: seed of the draw.
 
@@ -128,111 +134,82 @@ class Scann(Index):
         """
         require(0 < recall < 1, f"recall={recall}", "a number between 0 and 1")
         k = min(10, len(self) - (queries is None)) if k is None else k
-        asked, exact = self._questions(queries, k, sample, seed)
+        tuning_queries, exact = self._tuning_queries(queries, k, sample, seed)
 
         def measured(half, rescore, leaves_to_search):
             trial = copy.copy(self)
             trial.rescore, trial.leaves_to_search = rescore, leaves_to_search
-            return neighbor_recall(trial.search(asked[half::2], k + (queries is None))[0], exact[half::2])
+            return neighbor_recall(trial.search(tuning_queries[half::2], k + (queries is None))[0], exact[half::2])
 
-        rescore = smallest(lambda n: measured(0, n, self.leaves) >= (1 + recall) / 2, k, len(self))
-        leaves = self.leaves and smallest(lambda n: measured(0, rescore, n) >= recall, 1, self.leaves)
+        rescore = smallest_sufficient(lambda n: measured(0, n, self.leaves) >= (1 + recall) / 2, k, len(self))
+        leaves = self.leaves and smallest_sufficient(lambda n: measured(0, rescore, n) >= recall, 1, self.leaves)
         self.rescore, self.leaves_to_search = rescore, leaves
         return measured(1, rescore, leaves)
 
-    def _questions(self, queries, k, sample, seed):
-        """Some queries, and the ids of their exact neighbors; vectors of the index are not their own neighbors."""
-        given = None if queries is None else self._as_vectors(queries, name="queries")
-        count = len(self) if given is None else len(given)
+    def _tuning_queries(self, queries, k, sample, seed):
+        """A sample of the queries, or of the vectors, and the ids of their exact neighbors without themselves."""
+        queries = None if queries is None else self._as_vectors(queries, name="queries")
+        count = len(self) if queries is None else len(queries)
         require(min(count, sample) > 1, f"{min(count, sample)} queries", "at least two")
         rows = np.random.default_rng(seed).permutation(count)[:sample]
-        if given is not None:
-            return given[rows], self._search(self._exact_neighbors, given[rows], k)[0]
+        if queries is not None:
+            return queries[rows], self._search(self._exact_neighbors, queries[rows], k)[0]
         ids = self.ids[rows]
-        own = Items((self._items.take(ids),)).vectors
-        found, _ = self._search(self._exact_neighbors, own, k + 1)
-        return own, np.stack([row[row != id][:k] for row, id in zip(found, ids, strict=True)])
+        vectors = self._items.take(ids).gallery.vectors
+        neighbors, _ = self._search(self._exact_neighbors, vectors, k + 1)
+        return vectors, np.stack([row[row != item_id][:k] for row, item_id in zip(neighbors, ids, strict=True)])
 
-    @classmethod
-    def load(cls, folder: str | PathLike, *, memory: int = MEMORY) -> Self:
-        """Reads an index that `save` wrote; it finds the same neighbors with the same scores.
-
-        Raises:
-            FileNotFoundError: the folder holds no index, or files are missing.
-            ImportError: ScaNN is not installed.
-            ValueError: the index is damaged or of another kind.
-        """
-        return read_whole(folder, lambda place: cls.read(place, memory))
-
-    @classmethod
-    def read(cls, folder: Path, memory: int = MEMORY) -> Self:
-        """As `load`, from a folder that no other process writes to at the same time."""
-        manifest = read_manifest(folder)
-        require_kind(manifest, cls.kind, folder)
-        index = cls.__new__(cls)
-        index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
-        index.method = checked(folder, manifest, "method", lambda method: method in _METHODS[1:])
+    def _restore(self, folder, manifest):
+        self.method = checked(folder, manifest, "method", lambda method: method in _METHODS[1:])
         for name in ("leaves", "leaves_to_search", "rescore"):
-            setattr(index, name, checked(folder, manifest, name, _is_count_or_none))
-        index._items = read_items(Path(folder).expanduser(), manifest, _load)
-        return index
-
-    def _build(self, method, leaves, leaves_to_search, rescore):
-        """Builds the searcher of all vectors."""
-        segment = joined(self._items.segments)
-        gallery = segment.gallery
-        method = _method(method, len(gallery))
-        leaves, leaves_to_search = _leaves(method, leaves, leaves_to_search, len(gallery))
-        rescore = _optional_whole(rescore, "rescore")
-        if method != "exact":
-            require_range(gallery.largest, gallery.largest, gallery.form.shape[1])
-        searcher = _built(gallery, method, leaves, leaves_to_search)
-        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
-        self._items = Items((replace(segment, searcher=searcher, written={}),))
+            setattr(self, name, checked(folder, manifest, name, _is_count_or_none))
+        self._items = read_items(folder, manifest, _load)
 
     def _neighbors(self, segment, allowed, queries, k):
-        """ScaNN's neighbors in the segment that it was built of, exact ones in those added since."""
-        count = len(segment.ids) if allowed is None else int(allowed.sum())
-        candidates = (self.rescore or self._candidates(k)) * len(segment.ids) // count
-        if segment.searcher is None or (allowed is not None and candidates >= count):
+        """ScaNN's neighbors in the segment with its searcher, exact neighbors in segments that were added since."""
+        num_allowed = len(segment.ids) if allowed is None else int(allowed.sum())
+        num_rescored = (self.rescore or self._default_rescore(k)) * len(segment.ids) // num_allowed
+        if segment.searcher is None or (allowed is not None and num_rescored >= num_allowed):
             return self._exact_neighbors(segment, allowed, queries, k)
-        wanted = k if allowed is None else min(len(segment.ids), _SPARE * k * len(segment.ids) // count + 10)
-        rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
-        step = max(1, min(_BATCH, _NEIGHBORS // wanted))
-        for start in range(0, len(queries), step):
-            part = slice(start, start + step)
-            rows[part], values[part] = self._asked(segment, allowed, queries[part], k, wanted, candidates)
-        return rows, values
-
-    def _asked(self, segment, allowed, queries, k, wanted, candidates):
-        """The `k` first of the `wanted` neighbors that may be found; exact ones of queries that have fewer."""
-        rows, values = self._ask(segment, queries, wanted, candidates)
-        passed = ~np.isnan(values)  # ScaNN fills up with NaN where the cells held too few
+        num_requested = k
         if allowed is not None:
-            passed &= allowed[rows]
-        best = np.argsort(~passed, axis=1, kind="stable")[:, :k]
-        rows, values = np.take_along_axis(rows, best, axis=1), np.take_along_axis(values, best, axis=1)
-        short = passed.sum(axis=1) < k
-        if short.any():
-            rows[short], values[short] = self._exact_neighbors(segment, allowed, queries[short], k)
-        if not np.isfinite(values).all():
-            raise ValueError(
-                "ScaNN found scores that are not finite. Scale the vectors down, or build the index again."
-            )
+            num_requested = min(len(segment.ids), _OVERSAMPLING * k * len(segment.ids) // num_allowed + 10)
+        rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for batch in slices(len(queries), max(1, min(_BATCH, _NEIGHBORS // num_requested))):
+            nearest = self._approximate_neighbors(segment, queries[batch], num_requested, num_rescored)
+            rows[batch], values[batch] = self._completed(segment, allowed, queries[batch], k, *nearest)
         return rows, values
 
-    def _ask(self, segment, queries, wanted, candidates):
-        candidates = min(len(segment.ids), max(wanted, candidates))
+    def _approximate_neighbors(self, segment, queries, num_requested, num_rescored):
+        """Rows and values of ScaNN's neighbors, `(q, num_requested)`; NaN values at the end where it has fewer."""
+        num_rescored = min(len(segment.ids), max(num_requested, num_rescored))
         scores = segment.gallery.scores(queries)
-        queries = segment.gallery.shift(scores.queries)
-        rows, values = segment.searcher.search_batched_parallel(queries, wanted, candidates, self.leaves_to_search)
+        centered = segment.gallery.shift(scores.queries)
+        search = segment.searcher.search_batched_parallel
+        rows, values = search(centered, num_requested, num_rescored, self.leaves_to_search)
         rows, values = rows.astype(np.int64), np.array(values)
         return _rescored(scores, rows, values) if self.metric == "euclidean" else (rows, values)
+
+    def _completed(self, segment, allowed, queries, k, rows, values):
+        """The first `k` allowed neighbors of each query; exact neighbors of queries that have fewer."""
+        is_valid = ~np.isnan(values)
+        if allowed is not None:
+            is_valid &= allowed[rows]
+        first = np.argsort(~is_valid, axis=1, kind="stable")[:, :k]
+        rows, values = np.take_along_axis(rows, first, axis=1), np.take_along_axis(values, first, axis=1)
+        incomplete = is_valid.sum(axis=1) < k
+        if incomplete.any():
+            rows[incomplete], values[incomplete] = self._exact_neighbors(segment, allowed, queries[incomplete], k)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "ScaNN returned scores that are not finite. Scale the vectors down, or build the index again."
+            )
+        return rows, values
 
     def _exact_neighbors(self, segment, allowed, queries, k):
         return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
 
-    def _candidates(self, k):
+    def _default_rescore(self, k):
         return k + 10 if self.method == "exact" else 10 * k + 200
 
 
@@ -264,9 +241,9 @@ def _built(gallery, method, leaves, leaves_to_search):
 
 
 def _rescored(scores, rows, values):
-    """ScaNN's neighbors by their scores as `Exact` has them; those whose value is NaN stay NaN, at the end."""
-    query, place = np.nonzero(~np.isnan(values))
-    values[query, place] = scores.exact(query, rows[query, place])
+    """ScaNN's neighbors in the order of their exact scores; NaN values stay NaN, at the end."""
+    query, column = np.nonzero(~np.isnan(values))
+    values[query, column] = scores.exact(query, rows[query, column])
     order = np.argsort(-values, axis=1, kind="stable")
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
 
@@ -287,19 +264,16 @@ def _is_count_or_none(value):
 
 
 def _method(method, count):
-    if method not in _METHODS:
-        raise ValueError(f"Received method={method!r}, expected one of {', '.join(map(repr, _METHODS))}.")
+    require_one_of(_METHODS, method=method)
     if method != "auto":
         return method
     return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
 
 
 def _leaves(method, leaves, leaves_to_search, count):
-    """Number of cells and of those to search; `(None, None)` where the method has no cells."""
-    leaves, leaves_to_search = (
-        _optional_whole(leaves, "leaves"),
-        _optional_whole(leaves_to_search, "leaves_to_search"),
-    )
+    """Number of cells, and number of cells to search; `(None, None)` if the method has no cells."""
+    leaves = _optional_whole(leaves, "leaves")
+    leaves_to_search = _optional_whole(leaves_to_search, "leaves_to_search")
     if method != "partitioned":
         if leaves or leaves_to_search:
             raise ValueError(f"Received leaves for method={method!r}, which has none. Pass method='partitioned'.")

@@ -2,8 +2,8 @@
 
 The score of a pair depends on its two vectors only: the float64 dot product of their float32 forms, or minus their
 float64 distance, rounded to float32. Small whole numbers have exact scores. Exact search, the retrieval metrics and
-offline mining rank by these scores and, where two are equal, by position. So results do not depend on memory, threads,
-batches, other vectors or the position of a row, and duplicates have the same score.
+the mining of whole sets rank by these scores and, where two are equal, by position. So results do not depend on memory,
+threads, batches, other vectors or the position of a row, and duplicates have the same score.
 
 A float32 matrix product is much faster, but its last bits depend on the processor, the shape of the block and the place
 in it. Its error is bounded for every order of summation, so it decides all clear cases; only items within the bound are
@@ -14,6 +14,8 @@ import copy
 
 import numpy as np
 
+from tfdml.search.blocks import slices
+
 _INF = np.float32(np.inf)
 _UNIT = 2.0**-24  # unit roundoff of float32
 _UNIT64 = 2.0**-53
@@ -23,8 +25,7 @@ _TILE = 2**17  # float64 scores computed at the same time
 
 def row_chunks(count, dim):
     """Slices that cover `count` rows of `dim` numbers, each small enough for the cache when it is float64."""
-    step = max(1, _CACHED_NUMBERS // dim)
-    return [slice(start, start + step) for start in range(0, count, step)]
+    return slices(count, max(1, _CACHED_NUMBERS // dim))
 
 
 def row_products(x, y):
@@ -33,12 +34,12 @@ def row_products(x, y):
     Each depends on its two rows alone. `np.einsum` and the BLAS add in an order that depends on the position of the
     row.
     """
-    found = np.empty(len(x))
-    for part in row_chunks(len(x), x.shape[1]):
-        products = x[part].astype(np.float64)
-        products *= y[part]
-        np.add.reduce(products, axis=1, out=found[part])
-    return found
+    sums = np.empty(len(x))
+    for rows in row_chunks(len(x), x.shape[1]):
+        products = x[rows].astype(np.float64)
+        products *= y[rows]
+        np.add.reduce(products, axis=1, out=sums[rows])
+    return sums
 
 
 def l2_normalize(vectors):
@@ -55,98 +56,94 @@ def center_of(vectors):
     """
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     restored = np.ones(len(mean), bool)
-    for part in row_chunks(len(vectors), len(mean)):
+    for rows in row_chunks(len(vectors), len(mean)):
         with np.errstate(over="ignore"):
-            restored &= ((vectors[part] - mean) + mean == vectors[part]).all(axis=0)
+            restored &= ((vectors[rows] - mean) + mean == vectors[rows]).all(axis=0)
     return np.where(restored, mean, np.float32(0))
 
 
 class Gallery:
-    """Vectors that queries are compared with, in a form whose matrix product ranks as the metric does.
+    """Vectors that queries are compared with, augmented so that matrix products rank as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: (g - c, -|g - c|^2 / 2), because with queries (q - c, 1) the product is
     |q - c|^2 / 2 - |q - g|^2 / 2 and the first term is the same for the whole gallery. The center c keeps the float32
     rounding of this product small where the vectors lie far from 0. Scores do not depend on it: the vectors are
-    restored from the form to the last bit, see `center_of`.
+    restored to the last bit, see `center_of`.
 
     Args:
         vectors: `(n, dim)` float32.
         metric: one of `METRICS`.
 
     Attributes:
-        form: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
+        augmented: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
         center: `(dim,)` float32, None unless the metric is euclidean.
         length: largest length of a row of `centered`.
         slack: largest length of the rounding error of a row of `centered`; 0 unless the metric is euclidean.
-        largest: largest absolute entry of `form`.
+        largest: largest absolute entry of `augmented`.
     """
 
     def __init__(self, vectors, metric):
-        center = center_of(vectors) if metric == "euclidean" else None
-        self._take(_form_of(vectors, metric, center), metric, center)
+        self.metric = metric
+        self.center = center_of(vectors) if metric == "euclidean" else None
+        self.augmented = _augmented(vectors, metric, self.center)
+        self._measure()
 
     @classmethod
-    def from_form(cls, form, metric, center):
-        """A gallery from its form."""
+    def from_augmented(cls, augmented, metric, center):
+        """The gallery with these attributes."""
         gallery = cls.__new__(cls)
-        gallery._take(form, metric, center)
+        gallery.augmented, gallery.metric, gallery.center = augmented, metric, center
+        gallery._measure()
         return gallery
 
     @classmethod
-    def from_centered(cls, vectors, metric, center):
-        """A gallery from the rows of `centered` of another one."""
-        form = vectors if center is None else _form_of(vectors, metric, np.zeros_like(center))
-        return cls.from_form(form, metric, center)
+    def joined(cls, galleries):
+        """One gallery of all rows: euclidean with a new center, others with the largest bounds."""
+        if galleries[0].metric == "euclidean":
+            return cls(np.concatenate([gallery.vectors for gallery in galleries]), "euclidean")
+        joined = copy.copy(galleries[0])
+        joined.augmented = np.concatenate([gallery.augmented for gallery in galleries])
+        joined.length = max(gallery.length for gallery in galleries)
+        joined.largest = max(gallery.largest for gallery in galleries)
+        return joined
 
-    def _take(self, form, metric, center):
-        self.form, self.metric, self.center = form, metric, center
+    def take(self, rows):
+        """A gallery of a copy of these rows, with the same bounds and scores."""
+        gallery = copy.copy(self)
+        gallery.augmented = self.augmented[rows]
+        return gallery
+
+    def _measure(self):
+        """Compute the bounds on the vectors."""
         self.length = np.sqrt(row_products(self.centered, self.centered).max(initial=0))
-        self.slack = np.sqrt(max(map(self._squared_slack, row_chunks(*form.shape)), default=0.0))
-        self.largest = _largest_entry(form)
+        self.slack = np.sqrt(max(map(self._squared_slack, row_chunks(*self.augmented.shape)), default=0.0))
+        self.largest = _largest_entry(self.augmented)
 
-    def _squared_slack(self, part):
+    def _squared_slack(self, rows):
         """The largest squared length of a rounding error of `centered` in a slice of the rows."""
         if not self.is_shifted:
             return 0.0
-        error = self.vectors_of(self.form[part]).astype(np.float64) - self.center - self.centered[part]
+        error = self.restored(self.augmented[rows]).astype(np.float64) - self.center - self.centered[rows]
         return (error * error).sum(axis=1).max()
 
     def __len__(self):
-        return len(self.form)
-
-    @classmethod
-    def joined(cls, forms, galleries):
-        """A gallery of rows of the forms of galleries: euclidean with a new center, others with the largest bounds."""
-        if galleries[0].metric == "euclidean":
-            parts = [part.vectors_of(form) for part, form in zip(galleries, forms, strict=True)]
-            return cls(np.concatenate(parts), "euclidean")
-        gallery = copy.copy(galleries[0])
-        gallery.form = np.concatenate(forms)
-        gallery.length = max(part.length for part in galleries)
-        gallery.largest = max(part.largest for part in galleries)
-        return gallery
-
-    def take(self, rows):
-        """A gallery of a copy of some rows, with the same bounds and scores."""
-        gallery = copy.copy(self)
-        gallery.form = self.form[rows]
-        return gallery
+        return len(self.augmented)
 
     @property
     def vectors(self):
         """`(n, dim)` float32: the vectors whose products or distances are the scores. A copy if `is_shifted`."""
-        return self.vectors_of(self.form)
+        return self.restored(self.augmented)
 
-    def vectors_of(self, form):
-        """The vectors of some rows of `form`."""
+    def restored(self, augmented):
+        """The vectors of rows of `augmented`."""
         if self.metric != "euclidean":
-            return form
-        return form[:, :-1] + self.center if self.is_shifted else form[:, :-1]
+            return augmented
+        return augmented[:, :-1] + self.center if self.is_shifted else augmented[:, :-1]
 
     @property
     def centered(self):
-        """`(n, dim)` float32: `vectors` minus the center, rounded; a view of `form`."""
-        return self.form[:, :-1] if self.metric == "euclidean" else self.form
+        """`(n, dim)` float32: `vectors` minus the center, rounded; a view of `augmented`."""
+        return self.augmented[:, :-1] if self.metric == "euclidean" else self.augmented
 
     @property
     def is_shifted(self):
@@ -157,12 +154,12 @@ class Gallery:
         """Queries minus the center, float32."""
         return queries - self.center if self.is_shifted else queries
 
-    def is_sound(self):
-        """Whether the form is consistent: vectors of length 1 or 0 for cosine, correct norms for euclidean."""
+    def is_valid(self):
+        """Whether vectors have length 1 or 0 for cosine, and `augmented` holds their norms for euclidean."""
         squares = row_products(self.centered, self.centered)
         if self.metric == "cosine":
             return bool(((np.abs(squares - 1) < 1e-5) | (squares == 0)).all())
-        return self.metric == "dot" or np.allclose(self.form[:, -1], -0.5 * squares, rtol=1e-6, atol=1e-37)
+        return self.metric == "dot" or np.allclose(self.augmented[:, -1], -0.5 * squares, rtol=1e-6, atol=1e-37)
 
     def scores(self, queries=None, farthest=False):
         """`Scores` of `(q, dim)` float32 queries, by default of the gallery's own vectors; see `Scores` for `farthest`.
@@ -177,16 +174,19 @@ class Gallery:
         return Scores(queries, self, farthest)
 
 
-def _form_of(vectors, metric, center):
+def _augmented(vectors, metric, center):
     if metric == "cosine":
         return l2_normalize(vectors)
-    if metric == "dot":
-        return vectors
-    form = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
-    np.subtract(vectors, center, out=form[:, :-1])
+    return vectors if metric == "dot" else append_half_squares(vectors, center)
+
+
+def append_half_squares(vectors, center=0.0):
+    """The augmented vectors for euclidean: (g - c, -|g - c|^2 / 2), `(n, dim + 1)` float32."""
+    augmented = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+    np.subtract(vectors, center, out=augmented[:, :-1])
     with np.errstate(over="ignore"):  # require_range raises, once there are queries
-        form[:, -1] = -0.5 * row_products(form[:, :-1], form[:, :-1])
-    return form
+        augmented[:, -1] = -0.5 * row_products(augmented[:, :-1], augmented[:, :-1])
+    return augmented
 
 
 class Scores:
@@ -206,7 +206,7 @@ class Scores:
         self._sign = -1 if farthest else 1
         centered = gallery.shift(queries)
         largest = max(_largest_entry(centered), gallery.metric == "euclidean")
-        require_range(largest, gallery.largest, gallery.form.shape[1])
+        require_range(largest, gallery.largest, gallery.augmented.shape[1])
         self._squares = row_products(centered, centered)
         self._bounds = self._rounding(_UNIT) + self._shifting() + 2 * queries.shape[1] * 2.0**-125  # underflow
 
@@ -216,47 +216,46 @@ class Scores:
     def approximate(self, rows, out, columns=slice(None)):
         """Float32 products of queries with a slice of the gallery, `(rows, n)`; see `around` for their accuracy.
 
-        They rank as the scores do. For euclidean they are minus half of the squared distances. So those of a gallery's
-        own vectors are symmetric, but for rounding.
+        They rank as the scores do. For euclidean they are minus half of the squared distances, so the products of a
+        gallery's own vectors are symmetric, but for rounding.
         """
         queries = self._sign * self.gallery.shift(self.queries[rows])
         if self.gallery.metric != "euclidean":
-            return product(queries, self.gallery.form[columns], out)
+            return product(queries, self.gallery.augmented[columns], out)
         ones = np.full((len(queries), 1), self._sign, np.float32)
-        found = product(np.concatenate([queries, ones], axis=1), self.gallery.form[columns], out)
-        found -= (self._sign * self._squares[rows] / 2).astype(np.float32)[:, None]
-        return found
+        products = product(np.concatenate([queries, ones], axis=1), self.gallery.augmented[columns], out)
+        products -= (self._sign * self._squares[rows] / 2).astype(np.float32)[:, None]
+        return products
 
     def exact(self, rows, columns):
         """The score of each query with a vector of the gallery, `(m,)` float32."""
-        found = np.empty(len(rows))
-        for part in row_chunks(len(rows), self.queries.shape[1]):
-            terms = self.queries[rows[part]].astype(np.float64)
-            others = self.gallery.vectors_of(self.gallery.form.take(columns[part], axis=0)).astype(np.float64)
+        sums = np.empty(len(rows))
+        for pairs in row_chunks(len(rows), self.queries.shape[1]):
+            terms = self.queries[rows[pairs]].astype(np.float64)
+            others = self.gallery.restored(self.gallery.augmented.take(columns[pairs], axis=0)).astype(np.float64)
             if self.gallery.metric == "euclidean":
                 terms -= others
                 terms *= terms
             else:
                 terms *= others
-            np.add.reduce(terms, axis=1, out=found[part])
-        return self._rounded(found)
+            np.add.reduce(terms, axis=1, out=sums[pairs])
+        return self._rounded(sums)
 
     def exact_block(self, rows, out):
         """The scores of queries with the whole gallery, `(rows, n)` float32.
 
-        They equal those of `exact` but come from float64 products. Two orders of summation round to the same float32,
-        except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
+        They equal the scores of `exact` but come from float64 products. Two orders of summation round to the same
+        float32, except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
-        bounds = self._rounding64()[rows, None]
-        queries, numbers = self._query_form64(rows, bounds), np.arange(len(self))[rows]
-        for start in range(0, len(self.gallery), width):
-            tile = slice(start, start + width)
-            found = product(queries, self._gallery_form64(tile))
-            high = self._rounded(found)
-            found -= 2 * bounds
-            row, column = np.divmod(np.flatnonzero(self._rounded(found) != high), high.shape[1])
-            high[row, column] = self.exact(numbers[row], start + column)
+        bounds = 8 * self._rounding(_UNIT64)[rows, None]  # of the float64 sums, squared for euclidean
+        queries, numbers = self._augmented_queries64(rows, bounds), np.arange(len(self))[rows]
+        for tile in slices(len(self.gallery), width):
+            sums = product(queries, self._augmented_gallery64(tile))
+            high = self._rounded(sums)
+            sums -= 2 * bounds
+            row, column = np.divmod(np.flatnonzero(self._rounded(sums) != high), high.shape[1])
+            high[row, column] = self.exact(numbers[row], tile.start + column)
             out[:, tile] = high
         return out
 
@@ -282,15 +281,11 @@ class Scores:
         return (2.001 * self._bounds[rows]).astype(np.float32)
 
     def below(self, rows, scores):
-        """`(m,)` float32: the approximate score of an item is at least this if its score is at least that of an item
-        approximated by `scores`.
+        """`(m,)` float32: an item whose score is at least that of an item with approximate score `scores` has at least
+        this approximate score.
         """
         low = scores.astype(np.float64) - 2 * self._bounds[rows]
         return np.nextafter(low.astype(np.float32), -_INF)
-
-    def _rounding64(self):
-        """Bound on the difference of the float64 sums of `exact_block` and of `exact`, squared for euclidean."""
-        return 8 * self._rounding(_UNIT64)
 
     def _rounding(self, u):
         """Bound on the rounding errors of a query's products and of its scores, `(q,)`, for a unit roundoff u.
@@ -298,7 +293,7 @@ class Scores:
         |fl(q . g) - q . g| <= d u / (1 - d u) |q| |g| for every order of summation (Higham, Accuracy and Stability of
         Numerical Algorithms, 2002, section 3.1); for euclidean the norms and the distance are rounded too.
         """
-        terms = self.gallery.form.shape[1] + 8
+        terms = self.gallery.augmented.shape[1] + 8
         product = np.sqrt(self._squares) * self.gallery.length
         if self.gallery.metric == "euclidean":
             product = (np.sqrt(self._squares) + self.gallery.length + self.gallery.slack) ** 2 / 2
@@ -316,8 +311,8 @@ class Scores:
         error = 1.001 * _UNIT * reach + self.gallery.slack
         return error * (reach + error)
 
-    def _query_form64(self, rows, bounds):
-        """With `_gallery_form64` the float64 products are the dot products, or the squared distances, plus `bounds`."""
+    def _augmented_queries64(self, rows, bounds):
+        """Factors whose product with `_augmented_gallery64` is the dot product or squared distance, plus `bounds`."""
         queries = self.queries[rows].astype(np.float64)
         if self.gallery.metric == "euclidean":
             queries -= self.gallery.center
@@ -325,19 +320,19 @@ class Scores:
             return np.concatenate([-2 * queries, squares + bounds, np.ones_like(bounds)], axis=1)
         return np.concatenate([queries, bounds], axis=1)
 
-    def _gallery_form64(self, tile):
-        vectors = self.gallery.vectors_of(self.gallery.form[tile]).astype(np.float64)
+    def _augmented_gallery64(self, tile):
+        vectors = self.gallery.restored(self.gallery.augmented[tile]).astype(np.float64)
         ones = np.ones((len(vectors), 1))
         if self.gallery.metric == "euclidean":
             vectors -= self.gallery.center
             return np.concatenate([vectors, ones, np.add.reduce(vectors * vectors, axis=1, keepdims=True)], axis=1)
         return np.concatenate([vectors, ones], axis=1)
 
-    def _rounded(self, found):
+    def _rounded(self, sums):
         """Float32 scores of float64 dot products or squared distances."""
         if self.gallery.metric == "euclidean":
-            found = -np.sqrt(np.maximum(found, 0))
-        scores = found.astype(np.float32)
+            sums = -np.sqrt(np.maximum(sums, 0))
+        scores = sums.astype(np.float32)
         return scores if self._sign > 0 else -scores
 
 
@@ -352,7 +347,7 @@ def _largest_entry(array):
 
 
 def require_range(query, vector, dim):
-    """Raises `ValueError` if a product of vectors with these largest entries could leave the range of float32."""
+    """Raise a ValueError if a product of vectors with these largest entries could leave the range of float32."""
     largest = float(query) * float(vector) * dim
     if largest > 1e38:
         raise ValueError(

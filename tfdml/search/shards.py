@@ -9,8 +9,11 @@ import numpy as np
 
 from tfdml._core.checks import as_vectors
 from tfdml._core.memory_maps import map_array
+from tfdml._core.optional import optional_import
+from tfdml.search.blocks import slices
+from tfdml.typing import FilePath
 
-Shards = Any | Sequence[Any | str | PathLike]
+Shards = np.ndarray | FilePath | Sequence[np.ndarray | FilePath]
 
 
 class Block(NamedTuple):
@@ -54,20 +57,20 @@ def blocks_of(shards: Shards, size: int) -> list[Block]:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file that is damaged or of another form; an array that is not `(n, dim)`; no rows at all.
     """
-    shards = shards if isinstance(shards, list | tuple) else [shards]
-    found: list[Block] = []
-    for number, shard in enumerate(shards):
-        for count, name, load in _parts(shard, number, size):
-            found.append(Block(found[-1].start + found[-1].length if found else 0, count, name, load))
-    if not found:
+    all_shards: list[Any] = list(shards) if isinstance(shards, list | tuple) else [shards]
+    blocks: list[Block] = []
+    for number, shard in enumerate(all_shards):
+        for length, name, load in _blocks_of_shard(shard, number, size):
+            blocks.append(Block(blocks[-1].start + blocks[-1].length if blocks else 0, length, name, load))
+    if not blocks:
         raise ValueError("Received shards without a vector, expected at least one.")
-    return found
+    return blocks
 
 
-def _parts(shard, number, size):
-    """Count, name and loading function of each part of a shard."""
+def _blocks_of_shard(shard, number, size):
+    """Length, name and loading function of each block of a shard."""
     if not isinstance(shard, str | PathLike):
-        return _parts_of_array(shard, f"shard {number}", size)
+        return _blocks_of_array(shard, f"shard {number}", size)
     path = Path(shard).expanduser()
     if path.suffix not in _READERS:
         raise ValueError(f"Received shard {str(path)!r}, expected an array, a .npy file or a .parquet file.")
@@ -76,30 +79,27 @@ def _parts(shard, number, size):
     return _READERS[path.suffix](path, size)
 
 
-def _parts_of_array(array, name, size):
+def _blocks_of_array(array, name, size):
     _require_matrix(array, name)
-    for rows in _slices(len(array), size):
+    for rows in slices(len(array), size):
         yield rows.stop - rows.start, name, lambda rows=rows: array[rows]
 
 
-def _parts_of_npy(path, size):
-    """Each part is mapped alone, so that what was read does not stay in memory."""
+def _blocks_of_npy(path, size):
+    """Blocks of a `.npy` file. Each is mapped alone, so that no earlier block stays in memory."""
     name = f"shard {str(path)!r}"
     try:
         array = map_array(path)
     except (OSError, ValueError) as error:
         raise _damaged(name, error) from error
     _require_matrix(array, name)
-    for rows in _slices(len(array), size):
+    for rows in slices(len(array), size):
         yield rows.stop - rows.start, name, lambda rows=rows: np.load(path, mmap_mode="r", allow_pickle=False)[rows]
 
 
-def _parts_of_parquet(path, size):
-    """Row groups of the column `embedding`; each is read at once."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError("A Parquet file is read by pyarrow: pip install tfdml[tables].") from error
+def _blocks_of_parquet(path, size):
+    """Blocks of the column `embedding`; the row group of a block is read in one piece."""
+    parquet = optional_import("pyarrow.parquet", feature="A Parquet file", extra="tables")
     name = f"shard {str(path)!r}"
     try:
         with path.open("rb") as content:  # Arrow opens names in UTF-8 only.
@@ -109,7 +109,7 @@ def _parts_of_parquet(path, size):
     except Exception as error:  # Each damage fails in its own way.
         raise _damaged(name, error) from error
     for group, count in enumerate(counts):
-        for rows in _slices(count, size):
+        for rows in slices(count, size):
             yield rows.stop - rows.start, name, lambda group=group, rows=rows: _read_group(path, group, rows)
 
 
@@ -127,12 +127,8 @@ def _require_matrix(array, name):
         raise ValueError(f"Received {name} of shape {np.shape(array)}, expected (n, dim).")
 
 
-def _slices(count, size):
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
 def _damaged(name, error):
     return ValueError(f"Received {name}, which cannot be read: {error}. Write it again, or leave it out.")
 
 
-_READERS = {".npy": _parts_of_npy, ".parquet": _parts_of_parquet}
+_READERS = {".npy": _blocks_of_npy, ".parquet": _blocks_of_parquet}

@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tfdml.export import ExactSearch, PartitionedSearch, ScannSearch
-from tfdml.export.graph_search import exact as graph_search
+from tfdml.export.graph_index import GraphIndex
+from tfdml.export.graph_search import exact, partitioned
 from tfdml.export.graph_search.cells import center_ranks, k_means
-from tfdml.export.graph_search.exact import Stored, as_search
-from tfdml.export.neighbors import Neighbors
+from tfdml.export.graph_search.quantized import StoredVectors
+from tfdml.export.graph_search.search import as_search
 
 METRICS = ["cosine", "dot", "euclidean"]
 
@@ -49,7 +50,7 @@ def assert_the_nearest(rows, scores, queries, vectors, metric, tolerance=1e-5):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("count", [5, 31, 200, 1000])
 def test_exact_search_finds_the_nearest_vectors(metric, count, monkeypatch):
-    monkeypatch.setattr(graph_search, "_BLOCK", 300)  # 1,000 vectors are four blocks
+    monkeypatch.setattr(exact, "_BLOCK", 300)  # 1,000 vectors are four blocks
     vectors, queries = points(count, center=3.0), points(7, seed=1, center=3.0)
     rows, scores = found_by(ExactSearch(k=5), vectors, queries, metric)
     assert rows.shape == scores.shape == (7, 5)
@@ -82,7 +83,7 @@ def test_a_zero_vector_has_cosine_zero_with_everything():
 @pytest.mark.parametrize("metric", METRICS)
 def test_rounded_vectors_take_less_space_and_are_searched_as_they_are(dtype, error, metric):
     vectors, queries = points(400), points(5, seed=1)
-    stored = Stored(vectors, dtype)
+    stored = StoredVectors(vectors, dtype)
     rounded = stored.take(tf.range(400)).numpy()
     assert stored.codes.dtype.size == {"bfloat16": 2, "int8": 1}[dtype]
     assert np.abs(rounded - vectors).max() <= error * np.abs(vectors).max() * 1.01
@@ -104,10 +105,10 @@ def test_queries_are_searched_in_parts_where_the_candidates_take_much_memory(mon
     vectors, queries = points(300), points(9, seed=1)
     search = PartitionedSearch(k=4, cells=12, probes=6)
     together = found_by(search, vectors, queries, "cosine")
-    monkeypatch.setattr(graph_search, "_CANDIDATE_BYTES", 4 * 150 * 6 * 2)  # of two queries
+    monkeypatch.setattr(partitioned, "_CANDIDATE_BYTES", 4 * 150 * 6 * 2)  # of two queries
     for a, b in zip(together, found_by(search, vectors, queries, "cosine"), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
-    assert search.searcher(vectors, "cosine")._step == 2
+    assert search.searcher(vectors, "cosine")._batch_size == 2
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -118,8 +119,8 @@ def test_the_probes_reach_the_wanted_recall_on_other_queries(metric):
     vectors, queries = everything[:2000], everything[2000:]
     searcher = PartitionedSearch(k=5, recall=0.9).searcher(vectors, metric)
     rows, _ = searcher(tf.constant(queries))
-    exact, _ = found_by(ExactSearch(k=5), vectors, queries, metric)
-    recall = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(rows.numpy(), exact, strict=True)])
+    nearest, _ = found_by(ExactSearch(k=5), vectors, queries, metric)
+    recall = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(rows.numpy(), nearest, strict=True)])
     assert searcher.settings["cells"] == 125  # a 16th of the vectors
     assert recall > 0.85
     assert searcher.settings["probes"] < 60
@@ -148,8 +149,9 @@ def test_without_k_a_small_index_returns_all_its_vectors(search):
     rows, _ = found_by(search, points(4), points(2, seed=1), "cosine")
     assert sorted(rows[0]) == [0, 1, 2, 3]
     index = SimpleNamespace(vectors=points(4), ids=np.arange(4), metric="cosine")
-    assert Neighbors(index, search, 6).about["k"] == 4
-    assert Neighbors(SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot"), search, 6).about["k"] == 10
+    assert GraphIndex(index, search, 6).description["k"] == 4
+    index = SimpleNamespace(vectors=points(40), ids=np.arange(40), metric="dot")
+    assert GraphIndex(index, search, 6).description["k"] == 10
 
 
 def test_k_means_keeps_every_row_once_in_the_cell_of_the_nearest_center():

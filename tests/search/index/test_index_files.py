@@ -68,5 +68,5 @@ def test_a_class_loads_while_another_version_takes_the_place(tmp_path, load, mon
             replaced.append(search.Exact(X[:2], IDS[:2]).save(tmp_path / "index"))
         return read(*arguments, **options)
 
-    monkeypatch.setattr("tfdml.search.index.saved.read_array", read_late)
+    monkeypatch.setattr("tfdml.search.index.segment_files.read_array", read_late)
     assert len(load(tmp_path / "index")) == 2

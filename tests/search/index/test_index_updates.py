@@ -12,7 +12,7 @@ import pytest
 from tests.search.test_search import METRICS, both, build, by_loops, clustered
 from tfdml import search
 from tfdml.search.index.items import Items
-from tfdml.search.index.saved import read_ids
+from tfdml.search.index.segment_files import read_ids
 
 X = clustered(600, seed=5)
 WORDS = np.array([f"item {i}" for i in range(600)])

@@ -55,5 +55,5 @@ def test_an_index_that_was_set_aside_when_its_writer_died_is_loaded(tmp_path):
 
 
 def test_a_folder_without_an_index_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nothing.*expected one with index\.json"):
+    with pytest.raises(FileNotFoundError, match=r"nothing.*expected a folder with index\.json"):
         search.load(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""Cells of vectors by k-means, to search a part of them."""
+"""k-means cells of vectors."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Cells(NamedTuple):
 
     Attributes:
         centers: `(cells, dim)` float32.
-        order: `(n,)` rows of the vectors, those of a cell next to each other and rising.
+        order: `(n,)` rows of the vectors, cell by cell, rising within a cell.
         starts: `(cells + 1,)`: cell c has `order[starts[c]:starts[c + 1]]`.
     """
 
@@ -74,7 +74,7 @@ def _nearest(vectors, centers):
 
 
 def center_ranks(queries: np.ndarray, cells: Cells, neighbors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The number of cells that a query visits before that of its neighbor: `(q, k)`.
+    """The number of cells that a query visits before the cell of its neighbor: `(q, k)`.
 
     Args:
         queries: `(q, dim)` float32.

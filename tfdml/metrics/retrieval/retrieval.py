@@ -228,7 +228,7 @@ def _scores(queries, items, sides, metric):
     """`Scores` of all queries; raises `ValueError` if all items are the same."""
     gallery = Gallery(items, metric)
     scores = gallery.scores(None if sides.leave_one_out and metric == "cosine" else queries)
-    require_varied(gallery.form if metric == "cosine" else items)
+    require_varied(gallery.augmented if metric == "cosine" else items)
     return scores
 
 

@@ -1,1 +1,1 @@
-"""The parts of an index: items, ids, segments, metadata, files."""
+"""Indexes: items in segments that are added, updated, removed, saved and loaded."""

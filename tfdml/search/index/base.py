@@ -1,23 +1,23 @@
-"""What `Exact` and `Scann` share: items that come and go, and a search over their segments."""
+"""Base class of indexes with add, update and remove."""
 
-from os import PathLike
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._core.atomic import read_whole
 from tfdml._core.checks import as_vectors, require, require_metric, require_whole
-from tfdml.search.index.files import write_index
+from tfdml.search.blocks import MEMORY
+from tfdml.search.index.files import read_manifest, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
 from tfdml.search.index.items import Items
-from tfdml.search.index.saved import write_items
+from tfdml.search.index.segment_files import read_items, read_settings, require_kind, write_items
 from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import as_rows_of, as_table
 from tfdml.search.nearest import merged
 from tfdml.search.scores import Gallery
-
-_NEW = "new ids. Pass these to update"
-_KEPT = "ids to keep at least one. Build a new index"
+from tfdml.typing import FilePath
 
 
 class Index:
@@ -29,10 +29,21 @@ class Index:
 
     kind: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ("metric", "dim")
-    metric: str
-    dim: int
-    memory: int
-    _items: Items
+
+    def __init__(
+        self,
+        vectors: npt.ArrayLike,
+        ids: npt.ArrayLike | None = None,
+        *,
+        metric: str = "cosine",
+        metadata: Any = None,
+        memory: int = MEMORY,
+    ):
+        require_metric(metric)
+        vectors = as_vectors(vectors, "vectors")
+        self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
+        item_ids = Ids(as_item_ids(ids, len(vectors)))
+        self._items = Items((Segment(self._gallery(vectors), item_ids, as_table(metadata, len(vectors))),))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -44,7 +55,7 @@ class Index:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32 in the order of `ids`: normalized for cosine, else as they were given.
+        """`(n, dim)` float32 in the order of `ids`: normalized for cosine, else as they were passed.
 
         A copy or a view: do not write into it.
         """
@@ -58,7 +69,7 @@ class Index:
     def rows(self, ids: npt.ArrayLike) -> np.ndarray:
         """The row of each id, its position in `ids`, `vectors` and `metadata`.
 
-            index.metadata.take(index.rows(found[0]))
+            index.metadata.take(index.rows(neighbors[0]))
 
         Args:
             ids: ids of the index, of any shape.
@@ -76,9 +87,9 @@ class Index:
         return self._items.mask(where)
 
     def add(self, vectors: npt.ArrayLike, ids: npt.ArrayLike, *, metadata: Any = None) -> None:
-        """Adds vectors at the end.
+        """Add vectors at the end.
 
-        It takes the time of the vectors that are added, not of those that are there.
+        The time depends on the number of vectors that are added, not on the size of the index.
 
         Args:
             vectors: `(m, dim)` floats, finite.
@@ -90,22 +101,23 @@ class Index:
                 kind; metadata with other columns or types.
         """
         matrix = self._as_vectors(vectors)
-        new = self._new_ids(ids, len(matrix))
-        table = as_rows_of(as_table(metadata, len(matrix)), self._columns)
-        self._items = self._items.add(Segment(self._gallery(matrix), new, table))
+        new_ids = self._as_new_ids(ids, len(matrix))
+        table = as_rows_of(as_table(metadata, len(matrix)), self._metadata_example)
+        self._items = self._items.add(Segment(self._gallery(matrix), new_ids, table))
 
     def remove(self, ids: npt.ArrayLike) -> None:
-        """Removes vectors by their ids.
+        """Remove vectors by their ids.
 
         Raises:
             ValueError: ids that repeat or are not in the index, or are all of its ids.
         """
-        gone = self._known(ids)
-        require(len(gone) < len(self), f"all {len(gone)} ids of the index", _KEPT)
-        self._items = self._items.remove(gone)
+        removed = self._as_existing_ids(ids)
+        expected = "ids to keep at least one. Build a new index"
+        require(len(removed) < len(self), f"all {len(removed)} ids of the index", expected)
+        self._items = self._items.remove(removed)
 
     def update(self, ids: npt.ArrayLike, vectors: npt.ArrayLike | None = None, *, metadata: Any = None) -> None:
-        """Replaces vectors, metadata or both of ids that are in the index. They move to its end.
+        """Replace vectors, metadata or both of ids that are in the index. They move to its end.
 
         Args:
             ids: `(m,)` ids of the index.
@@ -115,21 +127,21 @@ class Index:
         Raises:
             ValueError: ids that repeat or are not in the index; otherwise as `add`.
         """
-        known = self._known(ids)
-        if len(known):
-            old = self._items.take(known)
-            gallery = old.gallery if vectors is None else self._gallery(self._as_vectors(vectors, len(known)))
-            given = as_table(metadata, len(known))
-            table = old.metadata if given is None else as_rows_of(given, self._columns)
-            self._items = self._items.remove(known).add(Segment(gallery, old.ids, table))
+        updated = self._as_existing_ids(ids)
+        if len(updated):
+            old = self._items.take(updated)
+            gallery = old.gallery if vectors is None else self._gallery(self._as_vectors(vectors, len(updated)))
+            table = as_table(metadata, len(updated))
+            table = old.metadata if table is None else as_rows_of(table, self._metadata_example)
+            self._items = self._items.remove(updated).add(Segment(gallery, old.ids, table))
 
     def search(self, queries: npt.ArrayLike, k: int, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the `k` nearest vectors of every query, with `Scann` approximately.
+        """Find the `k` nearest vectors of every query, with `Scann` approximately.
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`.
-            where: the vectors that may be found: `(n,)` booleans in the order of `ids`, or an expression of metadata
+            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
 
         Returns:
@@ -143,8 +155,8 @@ class Index:
         """
         return self._search(self._neighbors, queries, k, where)
 
-    def save(self, folder: str | PathLike) -> None:
-        """Writes the index to a folder that `load` reads, atomically.
+    def save(self, path: FilePath) -> None:
+        """Write the index to a folder that `load` reads, atomically.
 
         Saving to the folder that the index was loaded from or saved to writes what has changed since, and links the
         other files. A crash leaves the old or the new version.
@@ -152,38 +164,61 @@ class Index:
         Raises:
             OSError: the folder cannot be written, or holds anything other than an index.
         """
-        about = {name: getattr(self, name) for name in self.settings}
-        write_index(folder, lambda files: {"kind": self.kind, **about, **write_items(files, self._items)})
+        settings = {name: getattr(self, name) for name in self.settings}
+        write_index(path, lambda files: {"kind": self.kind, **settings, **write_items(files, self._items)})
+
+    @classmethod
+    def load(cls, path: FilePath, *, memory: int = MEMORY) -> Self:
+        """Read an index that `save` wrote; it returns the same neighbors with the same scores.
+
+        Vectors are memory-mapped, after their checksum was verified.
+
+        Raises:
+            FileNotFoundError: the folder holds no index, or files are missing.
+            ImportError: it is a ScaNN index or has metadata, and ScaNN or pyarrow is not installed.
+            ValueError: the index is damaged or of another kind.
+        """
+        return read_whole(path, lambda folder: cls.read(folder, memory))
+
+    @classmethod
+    def read(cls, folder: Path, memory: int = MEMORY) -> Self:
+        """As `load`, from a folder that no other process writes to at the same time."""
+        manifest = read_manifest(folder)
+        require_kind(manifest, cls.kind, folder)
+        index = cls.__new__(cls)
+        index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
+        index._restore(folder, manifest)
+        return index
+
+    def _restore(self, folder, manifest):
+        """Read the items; subclasses also read their settings."""
+        self._items = read_items(folder, manifest)
 
     def _search(self, neighbors, queries, k, where=None):
-        """As `search`, where `neighbors(segment, allowed, queries, k)` finds those in a segment."""
+        """As `search`, with a function `neighbors(segment, allowed, queries, k)` that searches one segment."""
         items, queries = self._items, self._as_vectors(queries, name="queries")
-        parts = [part for part in zip(items.segments, items.allowed(where), strict=True) if _count(*part)]
-        require_whole("k", k, 1, sum(_count(*part) for part in parts))
-        found, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
-        for segment, allowed in parts:
-            rows, more = neighbors(segment, allowed, queries, min(int(k), _count(segment, allowed)))
-            found, values = merged(found, values, segment.ids.values[rows], more, k)
-        return found, -values if self.metric == "euclidean" else values
+        counts = [
+            (segment, allowed, len(segment.ids) if allowed is None else int(allowed.sum()))
+            for segment, allowed in zip(items.segments, items.allowed(where), strict=True)
+        ]
+        require_whole("k", k, 1, sum(count for _, _, count in counts))
+        ids, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+        for segment, allowed, count in counts:
+            if count:
+                rows, segment_values = neighbors(segment, allowed, queries, min(int(k), count))
+                ids, values = merged(ids, values, segment.ids.values[rows], segment_values, k)
+        return ids, -values if self.metric == "euclidean" else values
 
     def _neighbors(self, segment, allowed, queries, k):
-        """Rows of a segment `(q, k)` and their scores, of which larger ones are nearer."""
+        """Rows of a segment `(q, k)` and their values, of which larger ones are nearer."""
         raise NotImplementedError
-
-    def _start(self, vectors, ids, metric, metadata, memory):
-        """Takes the first items."""
-        require_metric(metric)
-        vectors = as_vectors(vectors, "vectors")
-        self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
-        ids = Ids(as_item_ids(ids, len(vectors)))
-        self._items = Items((Segment(self._gallery(vectors), ids, as_table(metadata, len(vectors))),))
 
     def _gallery(self, vectors):
         """A `Gallery` of new vectors."""
         return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric)
 
     @property
-    def _columns(self):
+    def _metadata_example(self):
         """A table with the columns of the metadata, or None."""
         return self._items.segments[0].metadata
 
@@ -194,22 +229,18 @@ class Index:
         require(count in (None, len(vectors)), f"{len(vectors)} vectors for {count} ids", "one per id")
         return vectors
 
-    def _known(self, ids):
-        """Distinct ids of the index."""
-        known = self._items.known(ids)
-        require(known.ndim == 1, f"ids of shape {known.shape}", "(m,)")
-        return Ids(known).values
+    def _as_existing_ids(self, ids):
+        """`(m,)` distinct ids of the index."""
+        existing = self._items.as_existing_ids(ids)
+        require(existing.ndim == 1, f"ids of shape {existing.shape}", "(m,)")
+        return Ids(existing).values
 
-    def _new_ids(self, ids, count):
-        """Ids of the kind of the index that are not in it."""
+    def _as_new_ids(self, ids, count):
+        """`Ids` of the kind of the index that are not in it."""
         require(ids is not None, "ids=None", "an id per vector")
         new, kind = Ids(as_item_ids(ids, count)), self._items.segments[0].ids.kind
         require(new.kind == kind, f"ids of kind {new.kind}", f"{kind} as in the index")
-        there = self._items.present(new.sorted)
-        require(not len(there), f"{len(there)} ids that are in the index, such as {there[:1].tolist()}", _NEW)
+        present = self._items.present(new.sorted)
+        received = f"{len(present)} ids that are in the index, such as {present[:1].tolist()}"
+        require(not len(present), received, "new ids. Pass these to update")
         return new
-
-
-def _count(segment, allowed):
-    """Number of vectors of a segment that may be found."""
-    return len(segment.ids) if allowed is None else int(allowed.sum())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checksums import is_listable
+from tfdml._core.checksums import is_listable, sha256_of
 from tfdml._core.json_files import parsed_json
 from tfdml._core.memory_maps import map_array
 
@@ -20,19 +20,19 @@ _ONE_CENTER = "tfdml.search/3"
 _ONE_SEGMENT = "tfdml.search/2"
 _WITHOUT_CHECKSUMS = "tfdml.search/1"
 _DIGITS = 16  # of the checksum in a name
-_PARTS = {"ids", "gallery", "scann", "metadata", "alive", "center"}  # of a segment
+_COMPONENTS = {"ids", "gallery", "scann", "metadata", "alive", "center"}  # of a segment
 
 
-class Part(NamedTuple):
+class SavedFile(NamedTuple):
     """A file of an index, or a folder of files, which never changes: its checksum is in its name.
 
     Attributes:
-        name: its name in the index folder.
-        files: size and sha256 of its files, by their path in the index folder.
+        name: name in the index folder.
+        entries: size and sha256 of every file, by its path in the index folder.
     """
 
     name: str
-    files: dict[str, Any]
+    entries: dict[str, Any]
 
 
 class Files:
@@ -40,65 +40,69 @@ class Files:
 
     Args:
         new: the folder to write to.
-        old: the folder of the index that will be replaced, whose files are linked where they stay.
+        old: the folder of the index that will be replaced; files that stay are linked.
+
+    Attributes:
+        entries: size and sha256 of every file so far, by its path in the index folder.
     """
 
     def __init__(self, new, old):
         self.entries = {}
         self._new, self._old = new, old
 
-    def put(self, part, name, write):
-        """A part of the index, linked where it is in the old folder, else written.
+    def put(self, file, name, write):
+        """Link a file from the old folder, or write it if it is not there.
 
         Args:
-            part: the `Part` if it was written before, else None.
+            file: the `SavedFile` if it was written before, else None.
             name: name without checksum, such as "ids.npy".
             write: function of the path of a file or folder to write.
 
         Returns:
-            the `Part`.
+            the `SavedFile`.
         """
-        if part is None or not self._linked(part):
-            part = self._written(Path(name), write)
-        self.entries |= part.files
-        return part
+        if file is None or not self._link(file):
+            file = self._write(Path(name), write)
+        self.entries |= file.entries
+        return file
 
-    def _linked(self, part):
+    def _link(self, file):
+        """Link a file; return False if it is missing or the file system has no links."""
         try:
-            for name in part.files:
+            for name in file.entries:
                 (self._new / name).parent.mkdir(exist_ok=True)
                 os.link(self._old / name, self._new / name)
-        except OSError:  # it is not there, or the file system has no links
-            _discard(self._new / part.name)
+        except OSError:
+            _discard(self._new / file.name)
             return False
         return True
 
-    def _written(self, name, write):
+    def _write(self, name, write):
         path = self._new / f"unnamed{name.suffix}"
         write(path)
-        files = _entries(path)
-        digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:_DIGITS]
-        named = f"{name.stem}-{digest}{name.suffix}"
-        os.replace(path, self._new / named)
-        return Part(named, {named + inner: entry for inner, entry in files.items()})
+        entries = _entries(path)
+        digest = hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:_DIGITS]
+        final_name = f"{name.stem}-{digest}{name.suffix}"
+        os.replace(path, self._new / final_name)
+        return SavedFile(final_name, {final_name + suffix: entry for suffix, entry in entries.items()})
 
 
-def write_index(folder, write):
-    """Writes an index folder: `index.json`, and the files that `write` puts there.
+def write_index(path, write):
+    """Write an index folder: `index.json`, and the files that `write` puts there.
 
     All files are written to a hidden folder beside the target, which is renamed at the end. A crash leaves the old
     index or no index, and possibly the hidden folder, but never a partial index.
 
     Args:
-        folder: target folder, or a link to it. An empty folder is replaced, and an index without other files in its
+        path: target folder, or a link to it. An empty folder is replaced, and an index without other files in its
             folder; anything else is left unchanged.
         write: function of `Files` that puts all files and returns the content of `index.json`; JSON types only.
 
     Raises:
-        FileExistsError: `folder` holds a file that is not part of an index; it is named.
-        OSError: `folder` cannot be written.
+        FileExistsError: the folder holds a file that is not part of an index; it is named.
+        OSError: the folder cannot be written.
     """
-    target = Path(folder).expanduser()
+    target = Path(path).expanduser()
     with atomic_write(target, _listed_files) as unfinished:
         unfinished.mkdir()
         files = Files(unfinished, target)
@@ -107,7 +111,7 @@ def write_index(folder, write):
 
 
 def read_manifest(folder):
-    """Reads `index.json` and checks that it and every file it names are unchanged since they were written.
+    """Read `index.json` and check that it and every file it names are unchanged since they were written.
 
     The files of an index that an older version wrote have no checksums; their sizes are checked.
 
@@ -120,7 +124,7 @@ def read_manifest(folder):
     """
     folder = Path(folder).expanduser()
     if not (folder / _MANIFEST).is_file():
-        raise FileNotFoundError(f"Received folder={str(folder)!r}, expected one with {_MANIFEST} that save() wrote.")
+        raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
     manifest = _parsed(folder)
     for name, expected in manifest["files"].items():
         _require_file(folder, name, expected)
@@ -132,22 +136,18 @@ def read_manifest(folder):
 
 
 def _has_segments(manifest):
-    """Whether a manifest has one or more segments, whose parts it lists."""
+    """Whether a manifest has one or more segments, and lists their files."""
     records, center = manifest.get("segments"), manifest.get("center")
-    if not (isinstance(records, list) and records and (center is None or _is_part(manifest, center))):
+    if not (isinstance(records, list) and records and (center is None or saved_file(manifest, center))):
         return False
     return all(isinstance(record, dict) and _is_segment(manifest, record) for record in records)
 
 
 def _is_segment(manifest, record):
-    is_known = record.keys() <= _PARTS and (manifest.get("kind") == "scann" or "scann" not in record)
-    is_whole = "ids" in record and ("gallery" in record) != ("scann" in record)
-    return is_known and is_whole and all(_is_part(manifest, name) for name in record.values())
-
-
-def _is_part(manifest, name):
-    """Whether a manifest lists a file of this name, or files in a folder of this name."""
-    return isinstance(name, str) and any(file == name or file.startswith(f"{name}/") for file in manifest["files"])
+    """Whether a record has the components of a segment, and the manifest lists their files."""
+    has_vectors = ("gallery" in record) != ("scann" in record) and (manifest["kind"] == "scann" or "gallery" in record)
+    has_components = "ids" in record and has_vectors and record.keys() <= _COMPONENTS
+    return has_components and all(saved_file(manifest, name) for name in record.values())
 
 
 def _parsed(folder):
@@ -157,21 +157,21 @@ def _parsed(folder):
         manifest = parsed_json(text, _MANIFEST)
     except ValueError as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
-    written = manifest.get("format")
-    if isinstance(written, str) and written not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+    version = manifest.get("format")
+    if isinstance(version, str) and version not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
         raise ValueError(
-            f"Received an index of format {written!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
+            f"Received an index of format {version!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
         )
     signed = manifest.pop("sha256", None) is not None
-    is_whole = signed == (written != _WITHOUT_CHECKSUMS) and (not signed or text == _signed(manifest).encode())
-    has_types = isinstance(written, str) and isinstance(manifest.get("kind"), str)
-    if not (has_types and is_whole and _are_entries(manifest.get("files"))):
+    is_unchanged = signed == (version != _WITHOUT_CHECKSUMS) and (not signed or text == _signed(manifest).encode())
+    has_types = isinstance(version, str) and isinstance(manifest.get("kind"), str)
+    if not (has_types and is_unchanged and _are_entries(manifest.get("files"))):
         raise ValueError(_damaged(folder, _MANIFEST))
     return manifest
 
 
 def _are_entries(files):
-    """Whether files are listed by names inside the folder, with their size, or size and sha256."""
+    """Whether all names are inside the folder and have a size, or a size and sha256."""
     return isinstance(files, dict) and all(is_listable(name) and _is_entry(entry) for name, entry in files.items())
 
 
@@ -198,15 +198,14 @@ def _upgraded(manifest):
     return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center, "files": {}}
 
 
-def part_of(manifest, name):
-    """The `Part` of this name, as its manifest states it; None if it does not."""
-    inside = f"{name}/"
-    files = {file: e for file, e in manifest["files"].items() if file == name or file.startswith(inside)}
-    return Part(name, files) if files else None
+def saved_file(manifest, name):
+    """The `SavedFile` of this name; None if the manifest lists neither such a file nor files in such a folder."""
+    entries = {file: entry for file, entry in manifest["files"].items() if f"{file}/".startswith(f"{name}/")}
+    return SavedFile(name, entries) if entries and isinstance(name, str) else None
 
 
 def read_array(folder, name, dtype, shape, *, mapped=False):
-    """Reads one array of an index folder.
+    """Read one array of an index folder.
 
     Args:
         folder: an index folder.
@@ -227,11 +226,11 @@ def read_array(folder, name, dtype, shape, *, mapped=False):
     if (
         array.dtype.type not in types
         or array.ndim != len(shape)
-        or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=False))
+        or any(size not in (None, length) for size, length in zip(shape, array.shape, strict=False))
     ):
         raise ValueError(
             f"{name} in {str(folder)!r} holds {array.dtype} of shape {array.shape}, expected "
-            f"{' or '.join(one.__name__ for one in types)} of shape {shape}. Save the index again."
+            f"{' or '.join(scalar_type.__name__ for scalar_type in types)} of shape {shape}. Save the index again."
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} in {str(folder)!r} holds a value that is not finite. Save the index again.")
@@ -253,12 +252,11 @@ def checked(folder, manifest, name, valid):
 
 
 def _require_file(folder, name, expected):
-    """Raises unless the file has the size, or the size and sha256, that its manifest states."""
+    """Raise unless the file has the size, or the size and sha256, that its manifest states."""
     path = folder / name
     if not path.is_file():
         raise FileNotFoundError(f"The index in {str(folder)!r} lacks {name}. Save it again.")
-    found = path.stat().st_size if isinstance(expected, int) else _entry(path)
-    if found != expected:
+    if expected != (path.stat().st_size if isinstance(expected, int) else _entry(path)):
         raise ValueError(_damaged(folder, name))
 
 
@@ -280,12 +278,11 @@ def _entries(path):
 
 
 def _entry(path):
-    """Size and sha256 of a file, as a manifest states them."""
-    with open(path, "rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    """Size and sha256 of a file, as in a manifest."""
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def _signed(manifest):
     """JSON text of a manifest with its sha256."""
-    own = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
-    return json.dumps({**manifest, "sha256": own}, indent=1)
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, "sha256": digest}, indent=1)

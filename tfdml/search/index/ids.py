@@ -1,7 +1,7 @@
 """Ids of the items of an index: int64 or text.
 
 NumPy text holds as many characters for every id as the longest one has, 4 bytes each. So ids are limited to `LONGEST`
-characters, and ids to look up stay Python texts until they are known to be short enough.
+characters, and ids to look up stay Python texts until their length was checked.
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ _SHOWN = 60  # characters of an id in an error message
 
 
 class Ids:
-    """Distinct ids, and where each of them is.
+    """Distinct ids, and the row of each.
 
     Args:
         values: `(n,)` int64 or text, see `as_item_ids`.
 
     Attributes:
-        values: `(n,)` as given.
-        sorted: the same in ascending order; sorted ids are found faster than others.
+        values: `(n,)`.
+        sorted: the same in ascending order; sorted ids are looked up faster than others.
 
     Raises:
         ValueError: ids that repeat.
@@ -33,9 +33,10 @@ class Ids:
         self.values = values
         self._order = np.argsort(values, kind="stable")
         self.sorted = values[self._order]
-        again = np.flatnonzero(self.sorted[1:] == self.sorted[:-1])
-        if len(again):
-            raise ValueError(f"Received ids that repeat, such as {shown(self.sorted[again[0]])}. Give each its own id.")
+        repeated = np.flatnonzero(self.sorted[1:] == self.sorted[:-1])
+        if len(repeated):
+            example = shown(self.sorted[repeated[0]])
+            raise ValueError(f"Received ids that repeat, such as {example}, expected distinct ids.")
 
     def __len__(self):
         return len(self.values)
@@ -51,17 +52,17 @@ class Ids:
         return self.values.dtype.itemsize // 4 if self.kind == "text" else 0
 
     def find(self, values):
-        """The row of each of some ids of the same kind, -1 for ids that are not there: `(m,)` int64."""
+        """The row of each of `(m,)` ids of the same kind, -1 for missing ids: `(m,)` int64."""
         rows = np.full(len(values), -1)
         fits = np.strings.str_len(values) <= self.width if self.kind == "text" else np.ones(len(values), bool)
         values = values[fits].astype(self.values.dtype)
-        place = np.minimum(np.searchsorted(self.sorted, values), len(self) - 1)
-        rows[fits] = np.where(self.sorted[place] == values, self._order[place], -1)
+        positions = np.minimum(np.searchsorted(self.sorted, values), len(self) - 1)
+        rows[fits] = np.where(self.sorted[positions] == values, self._order[positions], -1)
         return rows
 
 
 def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
-    """Checks the ids of `count` vectors: `(count,)` int64 or text, row numbers where `ids` is None.
+    """Check the ids of `count` vectors: `(count,)` int64 or text, row numbers if `ids` is None.
 
     Raises:
         ValueError: no vectors, ids that are neither integers nor texts or of another shape, or a text that is too long,
@@ -80,7 +81,7 @@ def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
     return array.astype("U")
 
 
-def as_known(ids: npt.ArrayLike, kind: str) -> np.ndarray:
+def as_lookup_ids(ids: npt.ArrayLike, kind: str) -> np.ndarray:
     """Ids to look up, of any shape and of the kind of the index: int64, or Python texts of any length.
 
     Raises:
@@ -95,15 +96,15 @@ def as_known(ids: npt.ArrayLike, kind: str) -> np.ndarray:
 
 
 def are_storable(ids: np.ndarray, width: int) -> np.ndarray:
-    """Which ids NumPy text of this width holds as they are, `(m,)` booleans; all of those that are int64."""
+    """Whether NumPy text of this width can hold each id, `(m,)` bool; True for int64."""
     if ids.dtype.kind != "O":
         return np.ones(len(ids), bool)
     return np.array([len(text) <= width and text[-1:] != "\0" for text in ids], bool)
 
 
-def shown(one: Any) -> str:
+def shown(item_id: Any) -> str:
     """An id for an error message: short, and of characters that can be printed."""
-    text = str(one)
+    text = str(item_id)
     start = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_SHOWN])
     return start if len(text) <= _SHOWN else f"{start}... of {len(text):,} characters"
 
@@ -120,7 +121,7 @@ def _as_entries(ids):
         require(array.dtype.kind in "iu" or not array.size, f"ids of dtype {array.dtype}", _EXPECTED)
         return array
     array = array.astype(object)
-    types = {_type_name(one) for one in set(map(type, array.flat))}
+    types = {_type_name(entry_type) for entry_type in set(map(type, array.flat))}
     require(len(types) < 2, f"ids of types {', '.join(sorted(types))}", _EXPECTED)
     require(types <= {"str", "int"}, f"ids of type {''.join(types)}", _EXPECTED)
     return _as_integers(array) if types == {"int"} else array
@@ -140,8 +141,8 @@ def _type_name(entry_type):
     """ "str", "int" for all integers, or the name of another type."""
     if issubclass(entry_type, str):
         return "str"
-    whole = issubclass(entry_type, int | np.integer) and entry_type is not bool
-    return "int" if whole else entry_type.__name__
+    is_integer = issubclass(entry_type, int | np.integer) and entry_type is not bool
+    return "int" if is_integer else entry_type.__name__
 
 
 def _as_integers(array):
@@ -154,7 +155,7 @@ def _as_integers(array):
 
 
 def _require_storable(texts):
-    """Raises `ValueError` unless an array of NumPy text and a file hold these texts as they are."""
+    """Raise a ValueError unless NumPy text and a file can hold these texts unchanged."""
     longest = max(texts, key=len)
     require(len(longest) <= LONGEST, f"the id {shown(longest)}", f"at most {LONGEST:,} characters. Shorten it")
     zero = next((text for text in texts if "\0" in text), None)

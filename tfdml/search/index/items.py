@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_unmasked
-from tfdml.search.index.ids import are_storable, as_known, shown
-from tfdml.search.index.segments import Segment, joined, metadata_of, tidy
+from tfdml.search.index.ids import are_storable, as_lookup_ids, shown
+from tfdml.search.index.segments import Segment, compacted, joined, metadata_of
 from tfdml.search.index.tables import is_expression, mask_of
 
 
@@ -34,12 +34,12 @@ class Items:
     @cached_property
     def ids(self) -> np.ndarray:
         """`(n,)` int64 or text."""
-        return _concatenated([segment.kept(segment.ids.values) for segment in self.segments])
+        return _concatenated([segment.alive_rows(segment.ids.values) for segment in self.segments])
 
     @property
     def vectors(self) -> np.ndarray:
         """`(n, dim)` float32, as they are compared."""
-        return _concatenated([segment.kept(segment.gallery.vectors) for segment in self.segments])
+        return _concatenated([segment.alive_rows(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property
     def metadata(self) -> Any:
@@ -48,23 +48,22 @@ class Items:
 
     def rows(self, ids: npt.ArrayLike) -> np.ndarray:
         """The row of each id, in the shape of the ids."""
-        wanted = self.known(ids)
-        numbers, places = self._located(wanted.ravel())
-        rows = np.empty(wanted.size, np.int64)
+        ids = self.as_existing_ids(ids)
+        numbers, segment_rows = self._locate(ids.ravel())
+        rows = np.empty(ids.size, np.int64)
         for number, segment in enumerate(self.segments):
             here = numbers == number
-            rank = places[here] if segment.alive is None else (np.cumsum(segment.alive) - 1)[places[here]]
-            rows[here] = self.starts[number] + rank
-        return rows.reshape(wanted.shape)
+            rows[here] = self.starts[number] + segment.rank(segment_rows[here])
+        return rows.reshape(ids.shape)
 
-    def known(self, ids: npt.ArrayLike) -> np.ndarray:
-        """Ids of the kind of the index, checked to be there.
+    def as_existing_ids(self, ids: npt.ArrayLike) -> np.ndarray:
+        """Ids of the index, of any shape.
 
         Raises:
             ValueError: ids of the other kind, or that are not in the index.
         """
-        ids = as_known(ids, self.segments[0].ids.kind)
-        missing = ids.ravel()[~self._are_there(ids.ravel())]
+        ids = as_lookup_ids(ids, self.segments[0].ids.kind)
+        missing = ids.ravel()[~self._are_present(ids.ravel())]
         if len(missing):
             raise ValueError(
                 f"Received {len(missing)} ids that are not in the index, such as {shown(missing[0])}. "
@@ -72,34 +71,33 @@ class Items:
             )
         return ids.astype("U") if ids.dtype.kind == "O" else ids
 
-    def _are_there(self, ids):
-        """Which ids are in the index; those that no array of its ids can hold are not, and are put into none."""
-        there = are_storable(ids, max(segment.ids.width for segment in self.segments))
-        there[there] = self._located(ids[there].astype("U") if ids.dtype.kind == "O" else ids)[0] >= 0
-        return there
+    def _are_present(self, ids):
+        """Whether each id is in the index; texts that no array of its ids can hold are not looked up."""
+        present = are_storable(ids, max(segment.ids.width for segment in self.segments))
+        present[present] = self._locate(ids[present].astype("U") if ids.dtype.kind == "O" else ids)[0] >= 0
+        return present
 
     def present(self, ids: np.ndarray) -> np.ndarray:
-        """Those of some ids that are in the index."""
-        return ids[self._located(ids)[0] >= 0]
+        """The ids that are in the index."""
+        return ids[self._locate(ids)[0] >= 0]
 
     def take(self, ids: np.ndarray) -> Segment:
-        """A segment of some ids, in their order."""
-        numbers, places = self._located(ids)
-        parts = [(segment, np.flatnonzero(numbers == number)) for number, segment in enumerate(self.segments)]
-        parts = [(segment.take(places[here]), here) for segment, here in parts if len(here)]
-        order = np.argsort(np.concatenate([here for _, here in parts]))
-        return joined([part for part, _ in parts]).take(order)
+        """A segment of these ids, in their order."""
+        numbers, rows = self._locate(ids)
+        positions = [np.flatnonzero(numbers == number) for number in range(len(self.segments))]
+        pieces = [segment.take(rows[here]) for segment, here in zip(self.segments, positions, strict=True) if len(here)]
+        return joined(pieces).take(np.argsort(np.concatenate(positions)))
 
     def add(self, segment: Segment) -> "Items":
-        """The items and those of a new segment."""
-        return Items(tidy([*self.segments, segment]))
+        """The items with a new segment at the end."""
+        return Items(compacted([*self.segments, segment]))
 
     def remove(self, ids: np.ndarray) -> "Items":
-        """The items without some ids."""
-        numbers, places = self._located(ids)
+        """The items without these ids."""
+        numbers, rows = self._locate(ids)
         return Items(
-            tidy(
-                segment.without(places[numbers == number]) if (numbers == number).any() else segment
+            compacted(
+                segment.without(rows[numbers == number]) if (numbers == number).any() else segment
                 for number, segment in enumerate(self.segments)
             )
         )
@@ -123,19 +121,20 @@ class Items:
         return mask
 
     def allowed(self, where: Any) -> list[np.ndarray | None]:
-        """The vectors of each segment that may be found, `(its length,)` bool; None for all."""
+        """Whether each vector of each segment may be returned, `(its length,)` bool; None for all."""
         if where is None:
             return [segment.alive for segment in self.segments]
-        parts = np.split(self.mask(where), self.starts[1:-1])
-        return [_spread(segment.alive, part) for segment, part in zip(self.segments, parts, strict=True)]
+        masks = np.split(self.mask(where), self.starts[1:-1])
+        return [segment.expand(mask) for segment, mask in zip(self.segments, masks, strict=True)]
 
-    def _located(self, ids):
-        """The number of the segment of each id, -1 for ids that are nowhere, and its row there."""
-        numbers, places = np.full(len(ids), -1), np.zeros(len(ids), np.int64)
+    def _locate(self, ids):
+        """The number of the segment of each id, -1 if it is in none, and its row there."""
+        numbers, rows = np.full(len(ids), -1), np.zeros(len(ids), np.int64)
         for number, segment in enumerate(self.segments):
-            rows = segment.find(ids)
-            numbers[rows >= 0], places[rows >= 0] = number, rows[rows >= 0]
-        return numbers, places
+            segment_rows = segment.find(ids)
+            is_here = segment_rows >= 0
+            numbers[is_here], rows[is_here] = number, segment_rows[is_here]
+        return numbers, rows
 
 
 def _as_array(where):
@@ -145,14 +144,5 @@ def _as_array(where):
         return np.asarray(where, object)
 
 
-def _concatenated(parts):
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _spread(alive, mask):
-    """A mask of the vectors that are not removed as one of all vectors of a segment."""
-    if alive is None:
-        return mask
-    allowed = np.zeros(len(alive), bool)
-    allowed[alive] = mask
-    return allowed
+def _concatenated(arrays):
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

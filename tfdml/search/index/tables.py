@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from tfdml._core.optional import optional_import
+from tfdml.typing import FilePath
+
 
 def as_table(metadata: Any, count: int) -> Any:
-    """Metadata as a `pyarrow.Table` of `count` rows; None stays None.
+    """Convert metadata to a `pyarrow.Table` of `count` rows; None stays None.
 
     Raises:
         ImportError: pyarrow is not installed.
@@ -31,24 +34,26 @@ def as_table(metadata: Any, count: int) -> Any:
     return table.replace_schema_metadata(None)
 
 
-def as_rows_of(table: Any, known: Any) -> Any:
-    """A table with the columns and types of the metadata `known`; None where the index has none.
+def as_rows_of(table: Any, metadata: Any) -> Any:
+    """A table with the columns and types of the metadata of an index; None if it has no metadata.
 
     Raises:
         ValueError: other columns, values that do not fit their types, or metadata on one side only.
     """
-    if (table is None) != (known is None):
-        given, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
-        raise ValueError(f"Received {given}, expected {expected}: every vector of an index has metadata, or no vector.")
+    if (table is None) != (metadata is None):
+        received, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
+        raise ValueError(
+            f"Received {received}, expected {expected}: every vector of an index has metadata, or no vector."
+        )
     if table is None:
         return None
-    pyarrow, names = _pyarrow(), known.column_names
+    pyarrow, names = _pyarrow(), metadata.column_names
     if sorted(table.column_names) != sorted(names):
         raise ValueError(f"Received metadata with columns {table.column_names}, expected {names} as in the index.")
     try:
-        return table.select(names).cast(known.schema)
+        return table.select(names).cast(metadata.schema)
     except (ValueError, pyarrow.ArrowException) as error:
-        types = ", ".join(f"{field.name}: {field.type}" for field in known.schema)
+        types = ", ".join(f"{field.name}: {field.type}" for field in metadata.schema)
         raise ValueError(
             f"Received metadata that does not fit the columns of the index: {error}; expected {types}. An index keeps "
             "the types of its first metadata: declare them in a pyarrow.Table where the first rows are null."
@@ -67,49 +72,38 @@ def mask_of(table: Any, expression: Any) -> np.ndarray:
     Raises:
         ValueError: the expression names a column that is not there, or has no truth value.
     """
-    pyarrow = _pyarrow()
-    from pyarrow import acero
-
+    pyarrow, acero = _pyarrow(), _pyarrow(".acero")
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["passes"]))
     try:
-        found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["passes"]
+        passes = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["passes"]
     except pyarrow.ArrowException as error:
         raise ValueError(
             f"Received where={expression}, expected an expression of the columns {table.column_names}: {error}."
         ) from error
-    if not pyarrow.types.is_boolean(found.type):
-        raise ValueError(f"Received where={expression} of type {found.type}, expected one that is true or false.")
-    return found.fill_null(False).to_numpy()
+    if not pyarrow.types.is_boolean(passes.type):
+        raise ValueError(f"Received where={expression} of type {passes.type}, expected one that is true or false.")
+    return passes.fill_null(False).to_numpy()
 
 
-def write_table(path: Any, table: Any) -> None:
-    """Writes a table as a Parquet file."""
-    _pyarrow()
-    from pyarrow import parquet
-
-    parquet.write_table(table, path)
+def write_table(path: FilePath, table: Any) -> None:
+    """Write a table as a Parquet file."""
+    _pyarrow(".parquet").write_table(table, path)
 
 
-def read_table(path: Any) -> Any:
-    """Reads a table that `write_table` wrote.
+def read_table(path: FilePath) -> Any:
+    """Read a table that `write_table` wrote.
 
     Raises:
         ImportError: pyarrow is not installed.
         ValueError: the file is no Parquet file, or has two columns of one name.
     """
-    _pyarrow()
-    from pyarrow import parquet
-
+    parquet = _pyarrow(".parquet")
     try:
         return parquet.read_table(path, partitioning=None)
     except Exception as error:  # Each damage fails in its own way.
         raise ValueError(f"{str(path)!r} is damaged: {error}. Save the index again.") from error
 
 
-def _pyarrow():
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError("Metadata of an index needs pyarrow: pip install tfdml[tables].") from error
-    return pyarrow
+def _pyarrow(module=""):
+    return optional_import(f"pyarrow{module}", feature="Metadata of an index", extra="tables")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml.metrics.retrieval.ranks.base import Ranks, descending, from_descending, order_of
-from tfdml.search.nearest import reached_by
+from tfdml.search.nearest import top_k_threshold
 
 _LOWEST = np.finfo(np.float32).min
 
@@ -43,7 +43,7 @@ def sort(scores, sides, depth, rows, block):
 
 def _ranking(sides, depth, rows, block, gaps):
     """`_Ranking` of the items that may be among the first `depth`, or share the best relevant score."""
-    floor = reached_by(block, depth[rows], spare=2)
+    floor = top_k_threshold(block, depth[rows], spare=2)
     ranking = _items_above(floor - gaps, sides, rows, block)
     later = np.flatnonzero((_best_relevant(ranking) < floor) & (sides.counts[rows] > 0))
     if not len(later):

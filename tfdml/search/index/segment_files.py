@@ -1,6 +1,7 @@
-"""The items and settings of an index in its folder."""
+"""Segments and settings of an index in its folder."""
 
 import sys
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import METRICS, require
-from tfdml.search.index.files import Files, checked, part_of, read_array
+from tfdml.search.index.files import Files, checked, read_array, saved_file
 from tfdml.search.index.ids import Ids
 from tfdml.search.index.items import Items
 from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import read_table, write_table
-from tfdml.search.scores import Gallery
+from tfdml.search.scores import Gallery, append_half_squares
 
 
 def write_items(files: Files, items: Items) -> dict[str, Any]:
-    """Writes all segments; returns what `index.json` says about them."""
+    """Write all segments; return the entries of `index.json` for them."""
     return {"segments": [_write_segment(files, segment) for segment in items.segments]}
 
 
 def _write_segment(files, segment):
-    """Writes those parts of a segment that are not in the folder yet; returns their names."""
+    """Write the components of a segment that are not in the folder yet; return the name of each file."""
     writers = {"ids.npy": _array(segment.ids.values)}
     if segment.searcher is None:
-        writers["gallery.npy"] = _array(segment.gallery.form)
+        writers["gallery.npy"] = _array(segment.gallery.augmented)
     else:
         writers["scann"] = lambda path: _write_searcher(path, segment.searcher)
     if segment.gallery.is_shifted:
@@ -34,10 +35,12 @@ def _write_segment(files, segment):
         writers["metadata.parquet"] = lambda path: write_table(path, segment.metadata)
     if segment.alive is not None:
         writers["alive.npy"] = _array(segment.alive)
+    names = {}
     for name, write in writers.items():
-        part = Path(name).stem
-        segment.written[part] = files.put(segment.written.get(part), name, write)
-    return {Path(name).stem: segment.written[Path(name).stem].name for name in writers}
+        component = Path(name).stem
+        file = files.put(segment.saved_files.get(component), name, write)
+        segment.saved_files[component], names[component] = file, file.name
+    return names
 
 
 def _array(array):
@@ -49,8 +52,8 @@ def _write_searcher(path, searcher):
     searcher.serialize(str(path), relative_path=True)
 
 
-def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None) -> Items:
-    """Reads all segments of an index folder, checked.
+def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Callable[[Path], Any] | None = None) -> Items:
+    """Read and check all segments of an index folder.
 
     Args:
         folder, manifest: see `tfdml.search.index.files.read_manifest`.
@@ -59,58 +62,57 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Any = None
     metric, dim = read_settings(folder, manifest)
     shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
     records = [{**shared, **record} for record in manifest["segments"]]
-    segments = tuple(_read_segment(folder, manifest, record, (metric, dim), load_searcher) for record in records)
+    segments = tuple(_read_segment(folder, manifest, record, metric, dim, load_searcher) for record in records)
     items = Items(segments)
-    _require_fit(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
+    _require_consistent(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
     return items
 
 
 def _are_alike(one, other):
     """Whether two segments have ids of one kind, and metadata of the same columns and types."""
-    first, second = (None if each.metadata is None else each.metadata.schema for each in (one, other))
-    return one.ids.kind == other.ids.kind and first == second
+    schemas = [None if segment.metadata is None else segment.metadata.schema for segment in (one, other)]
+    return one.ids.kind == other.ids.kind and schemas[0] == schemas[1]
 
 
-def _require_fit(fits, folder):
-    if not fits:
+def _require_consistent(is_consistent, folder):
+    if not is_consistent:
         raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
 
 
-def _read_segment(folder, manifest, record, about, load_searcher):
+def _read_segment(folder, manifest, record, metric, dim, load_searcher):
     ids = read_ids(folder, record["ids"])
     searcher = load_searcher(folder / record["scann"]) if "scann" in record else None
-    gallery = _read_gallery(folder, record, about, len(ids))
+    gallery = _read_gallery(folder, record, metric, dim, len(ids))
     metadata = read_table(folder / record["metadata"]) if "metadata" in record else None
     alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
-    sizes = {len(ids)} | {len(part) for part in (metadata,) if part is not None}
-    sizes |= {part.size() for part in (searcher,) if part is not None}
-    _require_fit(len(sizes) == 1, folder)
-    written = {part: part_of(manifest, name) for part, name in record.items()}
-    return Segment(gallery, ids, metadata, alive, searcher, written)
+    _require_consistent(metadata is None or len(metadata) == len(ids), folder)
+    _require_consistent(searcher is None or searcher.size() == len(ids), folder)
+    files = {component: saved_file(manifest, name) for component, name in record.items()}
+    return Segment(gallery, ids, metadata, alive, searcher, files)
 
 
-def _read_gallery(folder, record, about, count):
-    """The vectors of a segment, memory-mapped; those of a searcher are in its own files, centered for euclidean."""
-    metric, dim = about
+def _read_gallery(folder, record, metric, dim, count):
+    """The `count` vectors of a segment, memory-mapped. A searcher stores them centered, in its own files."""
     is_euclidean = metric == "euclidean"
-    if "scann" in record:
-        make, name, width = Gallery.from_centered, f"{record['scann']}/dataset.npy", dim
-    else:
-        make, name, width = Gallery.from_form, record["gallery"], dim + is_euclidean
+    name, width = record.get("gallery"), dim + is_euclidean
+    if name is None:
+        name, width = f"{record['scann']}/dataset.npy", dim
     rows = read_array(folder, name, np.float32, (count, width), mapped=True)  # before a center of a stated dim is made
-    gallery = make(rows, metric, _read_center(folder, record, dim) if is_euclidean else None)
-    if not gallery.is_sound():
+    center = _read_center(folder, record, dim) if is_euclidean else None
+    augmented = append_half_squares(rows) if "scann" in record and is_euclidean else rows
+    gallery = Gallery.from_augmented(augmented, metric, center)
+    if not gallery.is_valid():
         raise ValueError(f"The gallery in {str(folder)!r} is damaged: its lengths are wrong. Save the index again.")
     return gallery
 
 
 def _read_center(folder, record, dim):
-    """The center of a segment, 0 where none is stated."""
+    """The center of a segment; 0 if it has no file."""
     return read_array(folder, record["center"], np.float32, (dim,)) if "center" in record else np.zeros(dim, np.float32)
 
 
 def read_ids(folder: Path, name: str) -> Ids:
-    """Ids of a segment, checked: one or more, int64 or text."""
+    """Read and check the ids of a segment: one or more, int64 or text."""
     values = read_array(folder, name, (np.int64, np.str_), (None,))
     try:
         require(len(values) > 0 and _is_unicode(values), "ids that are no text, or none", "one per vector")
@@ -133,9 +135,9 @@ def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
 
 
 def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
-    """Raises `ValueError` unless the manifest is of this kind of index."""
+    """Raise a ValueError unless the manifest is of this kind of index."""
     if manifest.get("kind") != kind:
         raise ValueError(
-            f"Received folder={str(folder)!r} with an index of kind {manifest.get('kind')!r}, expected {kind!r}. "
+            f"Received path={str(folder)!r} with an index of kind {manifest.get('kind')!r}, expected {kind!r}. "
             "tfdml.search.load picks the right class."
         )

@@ -1,45 +1,64 @@
-"""An index inside a graph: from embeddings to the ids, scores and payload of their neighbors."""
+"""An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require
-from tfdml.export.graph_search.exact import Search, neighbor_count
+from tfdml.export.graph_search.base import neighbor_count
+from tfdml.export.graph_search.search import Search
 
 UNKNOWN = "unknown"
 
 
-class Neighbors(tf.Module):
-    """The neighbors of embeddings in an index, in TensorFlow operations.
+class VectorIndex(Protocol):
+    """An index whose vectors can be exported, such as `tfdml.search.Exact` and `tfdml.search.Scann`."""
+
+    @property
+    def vectors(self) -> npt.ArrayLike:
+        """`(n, dim)` floats. The optional attribute `metadata` is a `pyarrow.Table` of n rows."""
+        ...
+
+    @property
+    def ids(self) -> npt.ArrayLike:
+        """`(n,)` integers or text."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """One of "cosine", "dot" and "euclidean"."""
+        ...
+
+
+class GraphIndex(tf.Module):
+    """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:
-        index: an index of `tfdml.search`: its `vectors`, `ids`, `metric` and `metadata` are read.
+        index: an index of `tfdml.search`.
         search: how the graph searches.
         dim: dimension of the embeddings.
 
     Attributes:
-        about: what a server states of the search: JSON types.
+        description: JSON-serializable facts about the search, shown by the server.
 
     Raises:
         ValueError: an index of another dimension, or of fewer vectors than `search.k`.
     """
 
-    def __init__(self, index: Any, search: Search, dim: int):
+    def __init__(self, index: VectorIndex, search: Search, dim: int):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
-        require(
-            vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim}, that of the model's embeddings"
-        )
+        require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")
         k = neighbor_count(search.k, len(vectors))
         require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
         self._ids = tf.Variable(_as_ids(index.ids), trainable=False)
         metadata = getattr(index, "metadata", None)
         self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
-        self.about = {
+        self.description = {
             "search": type(search).__name__,
             "vectors": len(vectors),
             "dim": dim,
@@ -56,17 +75,17 @@ class Neighbors(tf.Module):
         return {"ids": tf.gather(self._ids, rows), "scores": scores, **payload}
 
     def match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
-        """`id` `(batch,)` strings, that of the nearest vector or "unknown", and its `score` `(batch,)` float32."""
+        """`id` `(batch,)` strings, the id of the nearest vector or "unknown", and its `score` `(batch,)` float32."""
         rows, scores = self._searcher(embeddings)
-        similarity = -scores[:, 0] if self.about["metric"] == "euclidean" else scores[:, 0]
+        similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
         nearest = tf.gather(self._ids, rows[:, 0])
         text = nearest if nearest.dtype == tf.string else tf.strings.as_string(nearest)
         return {"id": tf.where(similarity >= threshold, text, UNKNOWN), "score": scores[:, 0]}
 
     def require_no_unknown(self) -> None:
-        """Raise a ValueError if an id is the text that stands for no match."""
-        found = self._ids.dtype == tf.string and UNKNOWN.encode() in self._ids.numpy()
-        require(not found, f"the id {UNKNOWN!r}, which match returns for no match", "another id")
+        """Raise a ValueError if an id is the text "unknown"."""
+        is_used = self._ids.dtype == tf.string and UNKNOWN.encode() in self._ids.numpy()
+        require(not is_used, f"the id {UNKNOWN!r}, which match returns for no match", "another id")
 
 
 def _as_ids(ids):

@@ -1,0 +1,33 @@
+"""Vectors in float32, bfloat16 or int8."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+DTYPES = ("float32", "bfloat16", "int8")
+
+
+class StoredVectors(tf.Module):
+    """Vectors in a storage type: codes, and for int8 the step of each vector."""
+
+    def __init__(self, vectors: np.ndarray, dtype: str):
+        super().__init__()
+        self.steps = None
+        if dtype == "int8":
+            steps = np.abs(vectors).max(axis=1) / np.float32(127)
+            steps = np.where(steps > 0, steps, np.float32(1))
+            vectors = np.rint(vectors / steps[:, None])
+            self.steps = tf.Variable(steps, trainable=False)
+        self.codes = tf.Variable(tf.cast(vectors, dtype), trainable=False)
+
+    def take(self, rows: Any) -> Any:
+        """`(..., dim)` float32 vectors of these rows."""
+        # A gather from the variable itself would make every later read of it a copy.
+        vectors = tf.cast(tf.gather(tf.convert_to_tensor(self.codes), rows), tf.float32)
+        return vectors if self.steps is None else vectors * tf.gather(tf.convert_to_tensor(self.steps), rows)[..., None]
+
+    def products(self, queries: Any) -> Any:
+        """`(batch, n)` products of queries with all vectors."""
+        products = tf.matmul(queries, tf.cast(self.codes, tf.float32), transpose_b=True)
+        return products if self.steps is None else products * self.steps
