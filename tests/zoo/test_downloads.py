@@ -78,7 +78,9 @@ def test_an_entry_is_downloaded_once_and_then_needs_no_network(served, made, tmp
     np.testing.assert_array_equal(zoo.load("squares", root=url).predict_on_batch(IMAGES), expected)
     assert zoo.check("squares", root=url) == ()
     assert zoo.card("squares", root=url).seed == 3
-    np.testing.assert_array_equal(load_reference(EntryRef.parse(f"{url}/squares"))[0].predict_on_batch(IMAGES), expected)
+    np.testing.assert_array_equal(
+        load_reference(EntryRef.parse(f"{url}/squares"))[0].predict_on_batch(IMAGES), expected
+    )
     with pytest.raises(OSError, match="could not be loaded"):
         zoo.load("pair", root=url)
 
