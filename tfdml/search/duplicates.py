@@ -67,7 +67,8 @@ def _similar(scores, least, rows, block):
 def _unite(first, a, b):
     """Join the groups of the pairs `a[i], b[i]`; a group is a tree in `first` whose root is its first row.
 
-    scipy.sparse.csgraph.connected_components needs all pairs at once, up to n^2 / 2, and SciPy, which search does not.
+    `scipy.sparse.csgraph.connected_components` needs all pairs at the same time, up to n^2 / 2. Here a block is enough,
+    and SciPy is no requirement of `tfdml.search`.
     """
     while len(a):
         a, b = _roots(first, a), _roots(first, b)
