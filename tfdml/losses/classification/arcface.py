@@ -85,9 +85,21 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
 class ArcFaceLoss(ProxyLoss):
     """ArcFace loss: see `tfdml.losses.arcface` for the formula and its source.
 
+    Also called: additive angular margin softmax, AAM-softmax in speaker verification.
+
     Example:
 
-        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.ArcFaceLoss(pairing=proxies, margin=0.5, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        1.1317
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)
+
+    See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality, `CosFaceLoss` for
+    a margin of cosines.
 
     Args:
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
@@ -122,10 +134,22 @@ def require_angle(margin: Margin) -> None:
 class SubCenterArcFaceLoss(ProxyLoss):
     """Sub-center ArcFace loss: see `tfdml.losses.sub_center_arcface` for the formula and its source.
 
+    Also called: K sub-center ArcFace.
+
     Example:
 
-        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, per_class=2, initializer="ones")
+        >>> loss = tfdml.losses.SubCenterArcFaceLoss(pairing=proxies, per_class=2, margin=0.0, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log 2: all centers are equal
+        0.6931
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)
         noise = tfdml.analysis.label_noise(loss, embeddings, train.labels)
+
+    See also: `tfdml.analysis.label_noise` lists the examples far from the dominant center of their class;
+    `ArcFaceLoss` has one center per class.
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.

@@ -38,9 +38,20 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
 class CosFaceLoss(ProxyLoss):
     """CosFace loss: see `tfdml.losses.cosface` for the formula and its source.
 
+    Also called: AM-softmax (additive margin softmax), large margin cosine loss (LMCL).
+
     Example:
 
-        loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.CosFaceLoss(pairing=proxies, margin=0.35, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        1.0375
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)
+
+    See also: `ArcFaceLoss` has the margin in angles; `NormalizedSoftmaxLoss` has none.
 
     Args:
         margin: difference of cosines, 0 or more; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.

@@ -46,9 +46,16 @@ def _norms(x, pairs):
 class LargeMarginSoftmaxLoss(ProxyLoss):
     """Large-margin softmax loss: see `tfdml.losses.large_margin_softmax` for the formula and its source.
 
+    Also called: L-softmax.
+
     Example:
 
-        loss = tfdml.losses.LargeMarginSoftmaxLoss(classes=870, margin=2)  # for embeddings that are not normalized
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.LargeMarginSoftmaxLoss(pairing=proxies, margin=2)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.8659
+
+    See also: `SphereFaceLoss` is the same on normalized embeddings.
 
     Args:
         margin: the whole number that multiplies the angle, 1 or more.

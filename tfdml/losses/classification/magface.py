@@ -60,9 +60,16 @@ def magface(
 class MagFaceLoss(ProxyLoss):
     """MagFace loss: see `tfdml.losses.magface` for the formula and its source.
 
+    Also called: magnitude-aware ArcFace.
+
     Example:
 
-        loss = tfdml.losses.MagFaceLoss(classes=870)  # for a model without normalization at its end
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.MagFaceLoss(pairing=proxies, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        4.5424
+
+    See also: `ArcFaceLoss`, whose margin is the same for all norms.
 
     Args:
         norms: lower and upper bound of the norms of embeddings, above 0.

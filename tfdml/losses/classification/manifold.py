@@ -71,9 +71,20 @@ def _violations(similarity, pairs, margin):
 class ManifoldLoss(ProxyLoss):
     """Manifold loss: see `tfdml.losses.manifold` for the formula and its source.
 
+    Also called: manifold proxy loss.
+
     Example:
 
-        loss = tfdml.losses.ManifoldLoss(classes=50)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.ManifoldLoss(pairing=proxies)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.0
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.ManifoldLoss(classes=50)
+
+    See also: `ProxyAnchorLoss` compares similarities with proxies directly, without random walks over the batch.
 
     Args:
         alpha: share of similarity that a node passes on to its neighbors, in (0, 1).

@@ -45,9 +45,21 @@ def margins_of(margin, pairs):
 class NormalizedSoftmaxLoss(ProxyLoss):
     """Normalized softmax loss: see `tfdml.losses.normalized_softmax` for the formula and its source.
 
+    Also called: NormFace; NormalizedSoftmaxLoss in pytorch-metric-learning.
+
     Example:
 
-        loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.NormalizedSoftmaxLoss(pairing=proxies, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.3711
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)
+
+    See also: `CosFaceLoss` and `ArcFaceLoss` add a margin; `NTXentLoss` is the softmax over a batch, without
+    proxies.
 
     Args:
         scale: sharpness of the softmax, above 0.

@@ -37,9 +37,20 @@ def p2s_grad(pairs: Pairs) -> Tensor:
 class P2SGradLoss(ProxyLoss):
     """P2SGrad loss: see `tfdml.losses.p2s_grad` for the formula and its source.
 
+    Also called: probability-to-similarity gradient.
+
     Example:
 
-        loss = tfdml.losses.P2SGradLoss(classes=870)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.P2SGradLoss(pairing=proxies)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.2
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.P2SGradLoss(classes=870)
+
+    See also: `NormalizedSoftmaxLoss`, whose scale has to be chosen; P2SGrad has no hyperparameter.
 
     Args:
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.

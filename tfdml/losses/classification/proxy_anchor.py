@@ -56,9 +56,21 @@ def _mean_where(chosen, values):
 class ProxyAnchorLoss(ProxyLoss):
     """Proxy anchor loss: see `tfdml.losses.proxy_anchor` for the formula and its source.
 
+    Also called: Proxy-Anchor.
+
     Example:
 
-        loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.ProxyAnchorLoss(pairing=proxies, alpha=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        2.9181
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.ProxyAnchorLoss(classes=870)
+
+    See also: `ProxyNCALoss`, whose anchors are the examples; `MultiSimilarityLoss` has the same soft maxima over a
+    batch.
 
     Args:
         margin: slack of both sums, 0 or more.

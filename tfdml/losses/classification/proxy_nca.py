@@ -48,9 +48,16 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
 class ProxyNCALoss(ProxyLoss):
     """ProxyNCA loss: see `tfdml.losses.proxy_nca` for the formula and its source.
 
+    Also called: Proxy-NCA; Proxy-NCA++ with `positive_in_denominator=True` and a larger `scale`.
+
     Example:
 
-        loss = tfdml.losses.ProxyNCALoss(classes=870, scale=9.0, positive_in_denominator=True)
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.ProxyNCALoss(pairing=proxies, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        -1.6
+
+    See also: `ProxyAnchorLoss` takes proxies as anchors; `NCALoss` is the same over a batch.
 
     Args:
         scale: sharpness of the softmax, above 0.

@@ -75,9 +75,20 @@ def _spread(references, centers):
 class SoftTripleLoss(ProxyLoss):
     """SoftTriple loss: see `tfdml.losses.soft_triple` for the formula and its source.
 
+    Also called: SoftTriple, softmax with several centers per class.
+
     Example:
 
-        loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.SoftTripleLoss(pairing=proxies, per_class=1, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.3837
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)
+
+    See also: `NormalizedSoftmaxLoss` has one center per class; `SubCenterArcFaceLoss` takes the nearest center.
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.

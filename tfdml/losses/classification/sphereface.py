@@ -49,9 +49,20 @@ def psi(cosines, margin):
 class SphereFaceLoss(ProxyLoss):
     """SphereFace loss: see `tfdml.losses.sphereface` for the formula and its source.
 
+    Also called: A-softmax (angular softmax).
+
     Example:
 
-        loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)  # trained with an EmbeddingModel
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.SphereFaceLoss(pairing=proxies, margin=2, scale=4.0)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        1.5253
+
+    With proxies that `EmbeddingModel` trains:
+
+        loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)
+
+    See also: `ArcFaceLoss` and `CosFaceLoss`, whose additive margins are easier to train.
 
     Args:
         margin: the whole number that multiplies the angle, 1 or more.

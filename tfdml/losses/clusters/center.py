@@ -36,9 +36,16 @@ def center(pairs: Pairs) -> Tensor:
 class CenterLoss(ProxyLoss):
     """Center loss: see `tfdml.losses.center` for the formula and its source.
 
+    Also called: center loss of Wen et al.
+
     Example:
 
-        loss = tfdml.losses.CenterLoss(classes=870)  # beside a loss that keeps classes apart
+        >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
+        >>> loss = tfdml.losses.CenterLoss(pairing=proxies)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        0.2
+
+    See also: Add it to a softmax loss by `WeightedSumLoss`; alone it collapses the embeddings.
 
     Args:
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.

@@ -144,9 +144,17 @@ def _class_score(d, same_class):
 class ClusteringLoss(PairLoss):
     """Clustering loss by facility location: see `tfdml.losses.clustering` for the formula and its source.
 
+    Also called: facility location loss, structured clustering loss.
+
     Example:
 
-        loss = tfdml.losses.ClusteringLoss(margin=1.0)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.ClusteringLoss()
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        1.004
+
+    See also: `PrototypicalLoss` compares with means of the classes; `metrics.clustering` measures the NMI that is
+    the margin here.
 
     Args:
         margin: the margin of a clustering that shares no information with the classes, 0 or more.

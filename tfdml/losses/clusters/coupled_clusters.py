@@ -48,9 +48,16 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
 class CoupledClustersLoss(PairLoss):
     """Coupled clusters loss: see `tfdml.losses.coupled_clusters` for the formula and its source.
 
+    Also called: CCL.
+
     Example:
 
-        loss = tfdml.losses.CoupledClustersLoss(margin=0.2)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.CoupledClustersLoss(margin=0.5)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.13
+
+    See also: `CenterLoss` has learned centers; `TripletLoss` compares with single examples.
 
     Args:
         margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.

@@ -55,9 +55,16 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
 class PrototypicalLoss(PairLoss):
     """Prototypical loss: see `tfdml.losses.prototypical` for the formula and its source.
 
+    Also called: prototypical networks, ProtoNet.
+
     Example:
 
-        loss = tfdml.losses.PrototypicalLoss(shots=5)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.PrototypicalLoss()
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.513
+
+    See also: `samplers.EpisodeSampler` draws its batches; `metrics.few_shot` measures it.
 
     Args:
         shots: support examples of each class in the batch, at least 1.

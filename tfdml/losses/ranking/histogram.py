@@ -106,9 +106,16 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
 class HistogramLoss(PairLoss):
     """Histogram loss: see `tfdml.losses.histogram` for the formula and its source.
 
+    Also called: histogram loss of Ustinova and Lempitsky.
+
     Example:
 
-        loss = tfdml.losses.HistogramLoss(bins=200)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.HistogramLoss(bins=10)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.25
+
+    See also: `FastAPLoss`, whose histograms are per anchor.
 
     Args:
         bins: number of intervals between cosine similarities -1 and 1, at least 1.
@@ -124,9 +131,16 @@ class HistogramLoss(PairLoss):
 class FastAPLoss(PairLoss):
     """FastAP: see `tfdml.losses.fast_ap` for the formula and its source.
 
+    Also called: FastAP.
+
     Example:
 
-        loss = tfdml.losses.FastAPLoss(bins=10)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.FastAPLoss()
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.25
+
+    See also: `SmoothAPLoss` is exact up to its temperature; `HistogramLoss` has one histogram per batch.
 
     Args:
         bins: number of intervals between squared distances 0 and 4, at least 1.

@@ -83,9 +83,16 @@ def _penalties(alpha, b):
 class PNPLoss(PairLoss):
     """Loss of the negatives before a positive (PNP): see `tfdml.losses.pnp` for the formula and its source.
 
+    Also called: PNP-O, PNP-D and PNP-I by `variant`.
+
     Example:
 
-        loss = tfdml.losses.PNPLoss(variant="decreasing_power", alpha=2.0)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.PNPLoss(temperature=0.1)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.5354
+
+    See also: `SmoothAPLoss`, which also orders the positives among each other.
 
     Args:
         variant: "original", "decreasing_log", "decreasing_power", "increasing_unbounded" or "increasing_bounded".

@@ -65,9 +65,16 @@ def _mean_of_violations(violation, scale, weights):
 class RankedListLoss(PairLoss):
     """Ranked list loss: see `tfdml.losses.ranked_list` for the formula and its source.
 
+    Also called: RLL.
+
     Example:
 
-        loss = tfdml.losses.RankedListLoss(margin=0.4, boundary=1.2, scale=10.0)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.RankedListLoss()
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.3053
+
+    See also: `ContrastiveLoss` has the same two hinges with equal weights.
 
     Args:
         margin: width between positives and negatives, from 0 to `boundary`.

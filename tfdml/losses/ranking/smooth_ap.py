@@ -57,9 +57,16 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 class SmoothAPLoss(PairLoss):
     """Smooth average precision: see `tfdml.losses.smooth_ap` for the formula and its source.
 
+    Also called: Smooth-AP.
+
     Example:
 
-        loss = tfdml.losses.SmoothAPLoss(temperature=0.01)
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.SmoothAPLoss(temperature=0.1)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.2971
+
+    See also: `PNPLoss` ignores the order of positives; `FastAPLoss` takes histograms in place of pairs of scores.
 
     Args:
         temperature: above 0.
