@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -152,6 +153,14 @@ def test_completion_shows_what_is_public_and_nothing_else(room):
         assert not name.startswith("_")
         assert inspect.ismodule(thing) == (f"{room}.{name}" == "losses.uncertainty")
         assert getattr(thing, "__module__", "tfdml.").startswith("tfdml.")
+
+
+def test_the_folders_of_losses_are_the_families_of_the_docs():
+    page = (PACKAGE.parent / "docs" / "losses.md").read_text()
+    sections = page[: page.index("[Beside other libraries]")].split("\n**`")[1:]
+    listed = {name: family.partition("`")[0] for family in sections for name in re.findall(r"`(\w+Loss)`", family)}
+    names = {name for name in tfdml.losses.__all__ if name.endswith("Loss")} - {"PairLoss"}
+    assert listed == {name: getattr(tfdml.losses, name).__module__.split(".")[2] for name in names}
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 The file is written once, in blocks, and kept for the next run if `--file` names it. The matrix product alone, of the
 same blocks in memory, is a lower bound of every exact search. The peak counts the pages of the file that were mapped.
 
-    python benchmarks/scan.py            # 10,000,000 x 64 float16, 1.2 GiB on disk, 1,000 queries
-    python benchmarks/scan.py --quick    # 100,000 vectors
+    python benchmarks/search_on_disk.py            # 10,000,000 x 64 float16, 1.2 GiB on disk, 1,000 queries
+    python benchmarks/search_on_disk.py --quick    # 100,000 vectors
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--file", type=Path, help="where the vectors are kept; a temporary folder by default")
-    parser.add_argument("--output", default=RESULTS / "scan.csv")
+    parser.add_argument("--output", default=RESULTS / "search_on_disk.csv")
     options = parser.parse_args()
     rows = 100_000 if options.quick else options.rows
     with tempfile.TemporaryDirectory() as folder:
