@@ -1,11 +1,13 @@
-"""The few forms of arguments that many functions of tfdml take."""
+"""The forms of arguments that many functions of tfdml take."""
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+__all__ = ["Data", "Embedder", "Examples", "FilePath", "Index", "Labels", "VectorIndex"]
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Labels: TypeAlias = npt.ArrayLike
@@ -13,18 +15,41 @@ Labels: TypeAlias = npt.ArrayLike
 
 @runtime_checkable
 class Data(Protocol):
-    """A labeled set, such as those of `tfdml.datasets`: labels, and examples that are read in batches.
+    """A labeled set, such as the sets of `tfdml.datasets`: labels, and examples that are read in batches."""
 
-    Attributes:
-        labels: `(examples,)` integer class ids.
-    """
+    @property
+    def labels(self) -> np.ndarray:
+        """`(examples,)` integers, indices into `class_names`."""
+        ...
 
-    labels: np.ndarray
+    @property
+    def class_names(self) -> Sequence[str]:
+        """Names of the classes."""
+        ...
+
+    @property
+    def images(self) -> Any:
+        """Examples in memory, or None."""
+        ...
+
+    @property
+    def load(self) -> Any:
+        """Function that makes an example of a file, an image or a record; None for examples as they are."""
+        ...
+
+    @property
+    def protocol(self) -> str | None:
+        """Id of the benchmark protocol, or None."""
+        ...
 
     def __len__(self) -> int: ...
 
-    def batches(self, batch_size: int = 256) -> Iterable[tuple[Any, Any]]:
-        """All examples once, in order, as batches of `(examples, labels)`."""
+    def take(self, rows: Any) -> Self:
+        """The set of some rows."""
+        ...
+
+    def batches(self, batch_size: int = 256) -> Any:
+        """All examples once, in order: an iterable of batches `(examples, labels)`."""
         ...
 
 
@@ -46,4 +71,24 @@ class Embedder(Protocol):
         ...
 
 
-__all__: Sequence[str] = ["Data", "Embedder", "FilePath", "Index", "Labels"]
+class VectorIndex(Protocol):
+    """An index whose vectors can be exported, such as `tfdml.search.Exact` and `tfdml.search.Scann`."""
+
+    @property
+    def vectors(self) -> npt.ArrayLike:
+        """`(n, dim)` floats. The optional attribute `metadata` is a `pyarrow.Table` of n rows."""
+        ...
+
+    @property
+    def ids(self) -> npt.ArrayLike:
+        """`(n,)` integers or text."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """One of "cosine", "dot" and "euclidean"."""
+        ...
+
+
+Examples: TypeAlias = Data | np.ndarray | Sequence[Any]
+"""A labeled set, or an array or another sequence of examples."""

@@ -6,10 +6,12 @@
 import inspect
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
+
+from tfdml.typing import Data
 
 METRICS = ("cosine", "dot", "euclidean")
 INT64 = np.iinfo(np.int64)
@@ -232,12 +234,12 @@ def _from_one_hot(name, array):
     return f" {how_to_number(name, array.dtype.name, array.shape)}" if array.ndim == 2 else ""
 
 
-def is_labeled_set(data: Any) -> bool:
+def is_labeled_set(data: Any) -> TypeGuard[Data]:
     """Whether `data` is a labeled set of `tfdml.datasets`: it has labels, and reads its examples in batches."""
     return hasattr(data, "labels") and hasattr(data, "batches")
 
 
-def labels_of(data: Any, labels: Any) -> Any:
+def labels_of(data: Any, labels: npt.ArrayLike | None) -> Any:
     """`labels`, or where they are None those of a labeled set; raises a ValueError for other data without labels."""
     if labels is None and not is_labeled_set(data):
         raise ValueError(

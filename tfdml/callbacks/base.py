@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml.typing import Data
 
 
 class Callback(keras.callbacks.Callback):
@@ -21,7 +22,7 @@ class Callback(keras.callbacks.Callback):
         return copy.copy(self)
 
 
-def sample_of_set(data: Any, examples: int) -> np.ndarray:
+def sample_of_set(data: Data, examples: int) -> np.ndarray:
     """Ascending row numbers of all examples of a set, or of `examples` of them, drawn at random with a fixed seed.
 
     Raises:

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from tfdml._core.checksums import SUMS, require_checksums, write_checksums
 from tfdml._core.json_files import parsed_json
 from tfdml._core.memory_maps import map_array
 from tfdml.embedding.in_memory import Problem
+from tfdml.typing import FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
 
@@ -48,7 +48,7 @@ class Embeddings:
         return len(self.rows)
 
 
-def read_embeddings(path: str | os.PathLike) -> Embeddings:
+def read_embeddings(path: FilePath) -> Embeddings:
     """Read what `write_embeddings` wrote.
 
     Raises:
@@ -64,7 +64,7 @@ def read_embeddings(path: str | os.PathLike) -> Embeddings:
     return read_whole(path, _read_folder)
 
 
-def as_target(path: str | os.PathLike) -> Path:
+def as_target(path: FilePath) -> Path:
     """A place where embeddings can be written without loss of other files.
 
     Raises:

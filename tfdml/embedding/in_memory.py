@@ -10,13 +10,14 @@ import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml._core.terminal import show_progress
+from tfdml.typing import Embedder, Examples
 
 _BATCHES_PER_BLOCK = 16
 
 Problem = tuple[int, str, str]
 
 
-def embed(model: keras.Model, data: Any, *, batch_size: int = 256) -> np.ndarray:
+def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarray:
     """Embeddings of all examples of a set.
 
     Args:
@@ -34,7 +35,7 @@ def embed(model: keras.Model, data: Any, *, batch_size: int = 256) -> np.ndarray
     return embedder(data, batch_size)(model)
 
 
-def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[keras.Model], np.ndarray]:
+def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[Embedder], np.ndarray]:
     """Function of a model that embeds the same rows of a set each time.
 
     The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
@@ -59,7 +60,7 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
 
 
 def embed_blocks(
-    model: keras.Model, data: Any, batch_size: int, start: int = 0
+    model: Embedder, data: Any, batch_size: int, start: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Embed a set, and leave out the rows of a labeled set that cannot be loaded. Progress is shown on a terminal.
 
@@ -81,9 +82,7 @@ def embed_blocks(
         yield np.asarray(embeddings, np.float32), rows
 
 
-def embed_loadable(
-    model: keras.Model, data: Any, batch_size: int
-) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
+def embed_loadable(model: Embedder, data: Any, batch_size: int) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
     """Embeddings `(n, dim)` and rows `(n,)` of the examples that can be loaded, and the others with reasons."""
     blocks = list(embed_blocks(model, data, batch_size))
     rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
@@ -132,7 +131,7 @@ def _require_finite(embeddings, rows):
         )
 
 
-def embed_batches(model: keras.Model, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
+def embed_batches(model: Embedder, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
     """Embed a set, one batch at a time.
 
     Args:

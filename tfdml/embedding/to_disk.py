@@ -3,13 +3,10 @@
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import keras
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
@@ -17,13 +14,12 @@ from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.embedding import files as embedding_files
 from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
+from tfdml.typing import Embedder, Examples, FilePath
 
 _RUN = "run.json"
 
 
-def write_embeddings(
-    model: keras.Model, data: Any, path: str | os.PathLike, *, batch_size: int = 256
-) -> tuple[Problem, ...]:
+def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_size: int = 256) -> tuple[Problem, ...]:
     """Embed a set of any size to disk.
 
         skipped = write_embeddings(model, photos, "photos.parquet")

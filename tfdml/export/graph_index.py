@@ -1,36 +1,17 @@
 """An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
 import json
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search import Search
+from tfdml.typing import VectorIndex
 
 UNKNOWN = "unknown"
-
-
-class VectorIndex(Protocol):
-    """An index whose vectors can be exported, such as `tfdml.search.Exact` and `tfdml.search.Scann`."""
-
-    @property
-    def vectors(self) -> npt.ArrayLike:
-        """`(n, dim)` floats. The optional attribute `metadata` is a `pyarrow.Table` of n rows."""
-        ...
-
-    @property
-    def ids(self) -> npt.ArrayLike:
-        """`(n,)` integers or text."""
-        ...
-
-    @property
-    def metric(self) -> str:
-        """One of "cosine", "dot" and "euclidean"."""
-        ...
 
 
 class GraphIndex(tf.Module):

@@ -14,12 +14,12 @@ from tfdml._core.checks import require, require_one_of
 from tfdml._core.checksums import is_listable, listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.export.graph_index import GraphIndex, VectorIndex
+from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search.search import Search, as_search
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import archive_of
 from tfdml.export.warm_up import write_warm_up
-from tfdml.typing import FilePath
+from tfdml.typing import FilePath, VectorIndex
 
 CHECKSUMS = "assets.extra/SHA256SUMS"
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")

@@ -10,6 +10,7 @@ from tfdml._core.checks import require
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
 from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, signatures_of
+from tfdml.typing import Embedder as ImageModel
 
 _NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
 
@@ -32,7 +33,7 @@ class Embedder:
         ValueError: a preprocessing with boxes, or a model that does not embed its images.
     """
 
-    def __init__(self, model: Any, preprocessing: Preprocessing, limits: Limits):
+    def __init__(self, model: ImageModel, preprocessing: Preprocessing, limits: Limits):
         require(
             not preprocessing.boxes, "a model that cuts boxes", "one of whole images. Cut them before they are sent"
         )

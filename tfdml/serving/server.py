@@ -22,6 +22,7 @@ from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.middleware import LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
+from tfdml.typing import Embedder as ImageModel
 
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
@@ -34,7 +35,7 @@ _PAGE = {
 
 
 def application(
-    model: Any,
+    model: ImageModel,
     preprocessing: Preprocessing,
     *,
     name: str = "model",

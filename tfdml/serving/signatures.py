@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfdml.typing import Embedder
+
 PIXELS, FILES = "serving_default", "serve_bytes"
 INPUT, EMBEDDING, ERROR = "images", "embedding", "error"
 _PIXELS_OF = {FILES: PIXELS, "search_bytes": "search", "match_bytes": "match"}
@@ -39,7 +41,7 @@ class Signature:
         return {**{name: _blank(*output) for name, output in self.outputs.items()}, ERROR: result}
 
 
-def signatures_of(model: Any, dim: int) -> dict[str, Signature]:
+def signatures_of(model: Embedder, dim: int) -> dict[str, Signature]:
     """The signatures of images by name; a model without signatures embeds pixels and files."""
     exported = getattr(model, "signatures", None)
     if exported is not None:
@@ -49,7 +51,7 @@ def signatures_of(model: Any, dim: int) -> dict[str, Signature]:
     return {PIXELS: pixels, FILES: Signature(pixels=PIXELS, dtype="string", outputs=outputs)}
 
 
-def functions_of(model: Any) -> dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]]:
+def functions_of(model: Embedder) -> dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]]:
     """The functions of pixels by the name of their signature: from a batch to its outputs."""
     exported = {name: _as_function(function) for name, function in getattr(model, "signatures", {}).items()}
     embeddings = {PIXELS: lambda pixels: {EMBEDDING: np.asarray(model.predict_on_batch(pixels), np.float32)}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
 from tfdml._core.optional import new_figure
 from tfdml.search import Exact
+from tfdml.typing import Examples
 from tfdml.visualize.colors import FRAMES, labels_and_names
 from tfdml.visualize.pictures import pictures, require_pictures
 
@@ -25,11 +26,11 @@ _LETTERS = 15  # of a class name
 
 def retrieval_grid(
     embeddings: npt.ArrayLike,
-    data: Any,
+    data: Examples,
     labels: npt.ArrayLike | None = None,
     *,
     gallery_embeddings: npt.ArrayLike | None = None,
-    gallery: Any = None,
+    gallery: Examples | None = None,
     gallery_labels: npt.ArrayLike | None = None,
     queries: int | npt.ArrayLike = 8,
     k: int | None = None,
@@ -96,7 +97,7 @@ class _Examples(NamedTuple):
     vectors: np.ndarray
     labels: np.ndarray
     name: Callable[[int], str]
-    data: Any
+    data: Examples
 
     def captions(self, rows, names):
         """Class names of rows, cut to the width of an image; empty unless `names`."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_varied, require_whole
 from tfdml._core.optional import new_figure
+from tfdml.typing import Examples
 from tfdml.visualize.colors import MANY, class_styles, labels_and_names
 from tfdml.visualize.coordinates import tsne
 from tfdml.visualize.pictures import pictures, shows_images
@@ -23,7 +24,7 @@ _FILLED = 0.9  # share of the side of a cell that a thumbnail takes
 
 def embedding_map(
     embeddings: npt.ArrayLike,
-    data: Any = None,
+    data: Examples | None = None,
     labels: npt.ArrayLike | None = None,
     *,
     method: Callable[[np.ndarray], npt.ArrayLike] = tsne,

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import as_vectors, is_labeled_set, require, require_whole
 from tfdml._core.optional import new_figure
+from tfdml.typing import Examples
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.maps import draw_points, finish
 
@@ -21,7 +21,7 @@ _INCH = 100  # pixels
 def animation(
     path: str | os.PathLike[str],
     frames: Sequence[npt.ArrayLike],
-    data: Any = None,
+    data: Examples | None = None,
     *,
     captions: Sequence[str] | None = None,
     title: str | None = None,

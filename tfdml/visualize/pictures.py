@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require
+from tfdml.typing import Examples
 
 
 def examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarray]:
@@ -16,7 +17,7 @@ def examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarray
     return (np.asarray(images[row]) for row in rows)
 
 
-def shows_images(data: Any) -> bool:
+def shows_images(data: Examples | None) -> bool:
     """Whether the first example is an image: `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels.
 
     False without data.
@@ -24,7 +25,7 @@ def shows_images(data: Any) -> bool:
     return data is not None and len(data) > 0 and _is_image(next(iter(examples(data, [0]))))
 
 
-def pictures(data: Any, rows: Sequence[int] | np.ndarray, side: int) -> list[np.ndarray]:
+def pictures(data: Examples, rows: Sequence[int] | np.ndarray, side: int) -> list[np.ndarray]:
     """Some examples as RGB pixels.
 
     Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger than that, the largest value of all
@@ -52,7 +53,7 @@ def pictures(data: Any, rows: Sequence[int] | np.ndarray, side: int) -> list[np.
     return [_as_bytes(_reduced(_as_rgb(image), side), low, high) for image in levels]
 
 
-def require_pictures(data: Any) -> None:
+def require_pictures(data: Examples | None) -> None:
     """Raise a ValueError unless the first example is an image."""
     require(shows_images(data), "data that are not images", "a labeled set of images, or (n, height, width, channels)")
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import as_writable_path, atomic_write
 from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml.typing import Examples
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.pictures import pictures, shows_images
 
@@ -21,7 +22,7 @@ SPRITE_SIDE = 8192  # pixels, the largest image that browsers draw
 def projector(
     path: str | os.PathLike[str],
     embeddings: npt.ArrayLike | Mapping[str, npt.ArrayLike],
-    data: Any = None,
+    data: Examples | None = None,
     labels: npt.ArrayLike | None = None,
     *,
     thumbnail: int = 32,

@@ -1,6 +1,5 @@
 """Models and cards of entries, read after their checksums."""
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +9,14 @@ from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
 from tfdml._core.checksums import problems
 from tfdml.datasets import Preprocessing
+from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card
 from tfdml.zoo.paths import folder_of, folders_named, is_url, roots_of, undamaged_folder_of
 
 MODEL = "model.keras"
 
 
-def load(name: str, *, root: str | os.PathLike | None = None) -> keras.Model:
+def load(name: str, *, root: FilePath | None = None) -> keras.Model:
     """A model of the zoo, to call or to fine-tune.
 
         model = tfdml.zoo.load("glyphs-nt-xent")
@@ -44,12 +44,12 @@ def load(name: str, *, root: str | os.PathLike | None = None) -> keras.Model:
     return opened(undamaged_folder_of(name, root))[0]
 
 
-def card(name: str, *, root: str | os.PathLike | None = None) -> Card:
+def card(name: str, *, root: FilePath | None = None) -> Card:
     """The `Card` of a model; arguments and errors as for `load`."""
     return _read(undamaged_folder_of(name, root), read_card)
 
 
-def check(name: str, *, root: str | os.PathLike | None = None) -> tuple[str, ...]:
+def check(name: str, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Files of an entry that are changed, missing or not listed in its `SHA256SUMS`.
 
     Checksums find damage. They do not say who wrote an entry.

@@ -1,6 +1,5 @@
 """The entries of folders and installed packages, and the tables of them."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml._core.terminal import visible
+from tfdml.typing import FilePath
 from tfdml.zoo.card import SHOWN_METRICS, Card, read_card, table
 from tfdml.zoo.paths import NO_ENTRIES, entry_folders, is_url, require_one, root_of, roots_of
 
@@ -61,7 +61,7 @@ class Listing:
         return _PAGE + table(_HEAD, [_row(card) for card in self.cards], num_numeric=5) + "\n"
 
 
-def list_models(root: str | os.PathLike | None = None) -> Listing:
+def list_models(root: FilePath | None = None) -> Listing:
     """Entries of a folder, or of all places. Only cards are read; `verify` compares the files with their checksums.
 
     Args:
@@ -84,7 +84,7 @@ def list_models(root: str | os.PathLike | None = None) -> Listing:
     return Listing(cards, tuple(each for each in entries if not isinstance(each, Card)))
 
 
-def write_table(root: str | os.PathLike | None = None) -> Path:
+def write_table(root: FilePath | None = None) -> Path:
     """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
 
     Args:

@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import importlib.metadata
 import importlib.util
-import os
 import re
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from tfdml._core.atomic import atomic_write, read_whole, recovered
 from tfdml._core.checks import require
 from tfdml._core.checksums import SUMS, parsed, problems
 from tfdml.datasets.array_cache import cache_folder
+from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE
 
 ROOT = "savedmodels"
@@ -33,17 +33,17 @@ def require_name(name: str) -> None:
     require(is_name, f"name={name!r}", "letters, digits, '-', '_' and '.', such as 'products-v2'")
 
 
-def is_url(root: str | os.PathLike | None) -> bool:
+def is_url(root: FilePath | None) -> bool:
     """Whether entries are downloaded."""
     return isinstance(root, str) and "://" in root
 
 
-def root_of(root: str | os.PathLike | None) -> Path:
+def root_of(root: FilePath | None) -> Path:
     """The folder of entries, by default `savedmodels` in the current folder."""
     return Path(ROOT if root is None else root).expanduser()
 
 
-def roots_of(root: str | os.PathLike | None) -> list[Path]:
+def roots_of(root: FilePath | None) -> list[Path]:
     """Folders of entries: `root`; for None `savedmodels` in the current folder, then those of installed packages."""
     return [root_of(root), *(_package_folders() if root is None else [])]
 
@@ -93,7 +93,7 @@ def require_one(name: str, folders: list[Path]) -> None:
     )
 
 
-def folder_of(name: str, root: str | os.PathLike | None) -> Path:
+def folder_of(name: str, root: FilePath | None) -> Path:
     """The folder of an entry; one at a URL is downloaded unless the cache has it.
 
     Raises:
@@ -116,7 +116,7 @@ def _names_text(roots):
     return "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
 
 
-def undamaged_folder_of(name: str, root: str | os.PathLike | None) -> Path:
+def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
     """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
     folder = folder_of(name, root)
     damage = read_whole(folder, problems) if is_url(root) else ()

@@ -1,6 +1,5 @@
 """Entries from trained models."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tfdml.evaluation.report.measurement import protocol_of
 from tfdml.evaluation.report.records import Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
+from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.index import write_table
@@ -28,20 +28,20 @@ _DIGITS = 5  # of the numbers of a card
 def save(
     model: keras.Model,
     name: str,
-    data: Any,
+    data: Data,
     *,
     summary: str,
     recipe: str,
     command: str,
     seed: int,
     license: str,
-    gallery: Any = None,
+    gallery: Data | None = None,
     metric: str = "cosine",
     training: Mapping[str, Any] | None = None,
     selection: str = "",
     limitations: str = "",
     preprocessing: Preprocessing | None = None,
-    root: str | os.PathLike | None = None,
+    root: FilePath | None = None,
 ) -> Path:
     """Measure a trained model and write it as an entry, with its card and checksums.
 

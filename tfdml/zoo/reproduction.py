@@ -1,6 +1,5 @@
 """The numbers of a card, measured again."""
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tfdml.evaluation.report.measurement import measured, protocol_of, values_pe
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
 from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
 from tfdml.zoo.paths import undamaged_folder_of
@@ -89,7 +89,12 @@ class Reproduction:
 
 
 def evaluate(
-    name: str, *, root: str | os.PathLike | None = None, data: Any = None, gallery: Any = None, batch_size: int = 256
+    name: str,
+    *,
+    root: FilePath | None = None,
+    data: Data | None = None,
+    gallery: Data | None = None,
+    batch_size: int = 256,
 ) -> Reproduction:
     """Measure a model of the zoo again, to compare with its card.
 
@@ -118,7 +123,7 @@ def evaluate(
     model, card = opened(undamaged_folder_of(name, root))
     has_data = data is not None or card.data in _SETS
     require(has_data, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
-    queries, items = _SETS[card.data]() if data is None else (data, gallery)
+    queries, items = (data, gallery) if data is not None else _SETS[card.data]()
     protocol = protocol_of(queries, has_gallery=items is not None)
     expected = f"{card.data!r}, the protocol of the card"
     require(protocol == card.data, f"data with the protocol {protocol!r}", expected)
@@ -127,7 +132,7 @@ def evaluate(
     return Reproduction(card, {name: metrics[name] for name in card.metrics})
 
 
-def measure(model: keras.Model, data: Any, gallery: Any, metric: str, batch_size: int = 256) -> Measurement:
+def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, batch_size: int = 256) -> Measurement:
     """Retrieval metrics of a model, with intervals."""
     require_metric(metric)
     queries, items = queries_and_gallery(model, data, gallery, None, batch_size)

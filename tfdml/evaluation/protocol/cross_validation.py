@@ -1,7 +1,6 @@
 """Search over settings on class-disjoint folds of the training classes."""
 
 import json
-import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from tfdml._core.optional import optional_import
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
 from tfdml.evaluation.protocol.folds import class_folds, derived_seed, train_seeded
 from tfdml.evaluation.protocol.trials import Trial, read_trials, write_json, write_trial
+from tfdml.typing import Data, FilePath
 
 METRICS = ("recall@1", "precision@1", "r_precision", "map@r", "mrr")
 _SHOWN = 10  # trials in the table
@@ -42,7 +42,7 @@ class CrossValidation:
     folds: tuple[tuple[Any, Any], ...]
     seed: int
     train: Callable[[dict[str, Any], Any, int], keras.Model] = field(repr=False)
-    data: Any = field(repr=False)
+    data: Data = field(repr=False)
 
     @property
     def ranked(self) -> list[Trial]:
@@ -59,7 +59,7 @@ class CrossValidation:
         """The chosen settings, those of the best trial."""
         return dict(self.best.settings)
 
-    def open_test(self, test: Any, *, runs: int = 1, k: Any = None) -> TestResult:
+    def open_test(self, test: Data, *, runs: int = 1, k: Any = None) -> TestResult:
         """Train with the chosen settings, and measure on the test classes, which counts as an opening.
 
         1. For each run and fold, a model is trained on the training part of the fold, with its own seed. Models are
@@ -101,9 +101,9 @@ class CrossValidation:
 
 def cross_validate(
     train: Callable[[dict[str, Any], Any, int], keras.Model],
-    data: Any,
+    data: Data,
     space: Callable[[Any], dict[str, Any]],
-    folder: str | os.PathLike,
+    folder: FilePath,
     *,
     folds: int = 4,
     trials: int = 50,
@@ -163,8 +163,9 @@ def cross_validate(
             write_trial(folder, trial)
         study.tell(suggestion, trial.value)
     finished = tuple(trial for trial in read_trials(folder) if trial.value is not None)
-    options = {"metric": metric, "seed": seed, "train": train, "data": data}
-    return CrossValidation(folder=folder, trials=finished, folds=class_splits, **options)
+    return CrossValidation(
+        folder=folder, trials=finished, metric=metric, folds=class_splits, seed=seed, train=train, data=data
+    )
 
 
 def _begin_trial(study, number, space, folder, seed):

@@ -20,6 +20,7 @@ from tfdml.evaluation.report.measurement import evaluate, measured, values_per_q
 from tfdml.evaluation.report.queries_and_gallery import embedded_set
 from tfdml.evaluation.report.records import Evaluation, Measured, plain
 from tfdml.search.scores import l2_normalize
+from tfdml.typing import Data
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +84,7 @@ class TestResult:
         return {**values, "evaluation": self.evaluation.as_dict()}
 
 
-def open_test(search: Any, test: Any, runs: int, k: Any) -> TestResult:
+def open_test(search: Any, test: Data, runs: int, k: Any) -> TestResult:
     """See `CrossValidation.open_test`."""
     require_whole("runs", runs, 1)
     require_disjoint(search.data, test)

@@ -7,9 +7,10 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_seed, require_whole
+from tfdml.typing import Data
 
 
-def class_folds(data: Any, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any, Any], ...]:
+def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any, Any], ...]:
     """Training and validation sets of each fold: every class is in the validation set of one fold.
 
     The classes are shuffled and dealt to the folds, whose numbers of classes differ by at most 1. Examples of one class
@@ -49,7 +50,7 @@ def derived_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence([number % 2**64 for number in numbers]).generate_state(1)[0])
 
 
-def train_seeded(train: Callable[..., keras.Model], settings: Mapping[str, Any], data: Any, seed: int) -> keras.Model:
+def train_seeded(train: Callable[..., keras.Model], settings: Mapping[str, Any], data: Data, seed: int) -> keras.Model:
     """Train a model by `train(settings, data, seed)`, with Keras, NumPy and Python seeded."""
     keras.utils.set_random_seed(seed)
     return train(dict(settings), data, seed)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdml import metrics
 from tfdml._core.checks import require, require_seed, require_whole
@@ -19,13 +20,14 @@ from tfdml.evaluation.report.error_analysis import (
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Evaluation, Measured
 from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.typing import Data, Embedder, Labels
 
 
 def evaluate(
-    model: Any,
-    data: Any,
+    model: Embedder | npt.ArrayLike,
+    data: Data | Labels,
     *,
-    gallery: Any = None,
+    gallery: Data | Labels | None = None,
     gallery_embeddings: Any = None,
     k: int | Sequence[int] | None = None,
     shown: int = 20,

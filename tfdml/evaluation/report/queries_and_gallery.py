@@ -3,10 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdml import models
 from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, require
 from tfdml.search.scores import l2_normalize
+from tfdml.typing import Data, Embedder, Labels
 
 
 class EmbeddedSet(NamedTuple):
@@ -22,7 +24,7 @@ class EmbeddedSet(NamedTuple):
     vectors: np.ndarray
     unit: np.ndarray
     labels: np.ndarray
-    data: Any
+    data: Data | None
 
     def class_name(self, label):
         """The name of a class; its id as text without a labeled set."""
@@ -34,7 +36,11 @@ class EmbeddedSet(NamedTuple):
 
 
 def queries_and_gallery(
-    model: Any, data: Any, gallery: Any, gallery_embeddings: Any, batch_size: int
+    model: Embedder | npt.ArrayLike,
+    data: Data | Labels,
+    gallery: Data | Labels | None,
+    gallery_embeddings: npt.ArrayLike | None,
+    batch_size: int,
 ) -> tuple[EmbeddedSet, EmbeddedSet]:
     """The two `EmbeddedSet`s of an evaluation, twice the same one without a gallery; see `tfdml.evaluate`."""
     if not hasattr(model, "predict_on_batch"):
@@ -53,7 +59,7 @@ def queries_and_gallery(
     return _with_gallery(queries, gallery, _embeddings(gallery_model, gallery, batch_size))
 
 
-def embedded_set(embeddings: Any, data: Any, name: str) -> EmbeddedSet:
+def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet:
     """An `EmbeddedSet` of embeddings, and of a labeled set or an array of labels."""
     vectors = as_vectors(embeddings, name)
     is_labeled = is_labeled_set(data)
