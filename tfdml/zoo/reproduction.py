@@ -1,7 +1,7 @@
 """The numbers of a card, measured again."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ TOLERANCE = 0.001
 _SEED = 0  # of the bootstrap
 _TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
 _GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
-_SETS = {
+_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     _GLYPHS: lambda: (datasets.glyphs()[1], None),
     f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
     "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(splits=("test",)), None),
