@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml.metrics.reranking import KReciprocalReranking
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
 

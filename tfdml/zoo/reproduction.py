@@ -16,7 +16,7 @@ from tfdml._core.terminal import visible
 from tfdml.evaluation.report.measurement import measured, values_per_query
 from tfdml.evaluation.report.queries_and_gallery import sides_of
 from tfdml.evaluation.report.records import Measured, plain
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
 from tfdml.zoo.paths import undamaged_folder_of

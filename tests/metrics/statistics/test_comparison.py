@@ -132,7 +132,7 @@ def test_a_comparison_that_many_others_stand_beside_claims_less():
         ([[1], [2]], [[1], [2]], [0, 1], {}, r"expected \(queries,\)"),
         ([1, 2], [1, 2], [0, 1], {"confidence": 1}, "0 < confidence < 1"),
         ([1, 2], [1, 2], [0, 1], {"samples": 0}, "samples=0"),
-        ([1, 2], [1, 2], [0, 1], {"average": "all"}, "'micro' or 'macro'"),
+        ([1, 2], [1, 2], [0, 1], {"average": "all"}, "one of 'micro', 'macro'"),
     ],
 )
 def test_wrong_values_are_refused_with_advice(a, b, labels, options, message):

@@ -3,8 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, require
+from tfdml._core.checks import as_ids, require, require_one_of
 
+AVERAGES = ("micro", "macro")
 _DRAWS = 1000  # Samples drawn at the same time.
 
 
@@ -116,7 +117,7 @@ def weighted_sums(values, labels, average):
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
     labels = as_ids(labels, "labels", len(values))
-    require_average(average)
+    require_one_of(AVERAGES, average=average)
     sums, counts = class_sums(values, labels)
     if len(sums) < 2:
         raise ValueError(f"Received values of {len(sums)} classes, expected at least 2, because classes are resampled.")
@@ -145,9 +146,3 @@ def class_sums(values, labels):
     kept = ~np.isnan(values)
     _, classes = np.unique(labels[kept], return_inverse=True)
     return np.bincount(classes, weights=values[kept]), np.bincount(classes)
-
-
-def require_average(average):
-    """Raises `ValueError` unless `average` is "micro" or "macro"."""
-    if average not in ("micro", "macro"):
-        raise ValueError(f"Received average={average!r}, expected 'micro' or 'macro'.")
