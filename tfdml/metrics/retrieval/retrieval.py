@@ -70,6 +70,13 @@ def retrieval(
     The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
     threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
 
+    Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
+
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> numbers = tfdml.metrics.retrieval(x, [0, 0, 1, 1], k=(1, 2))
+        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
+        (0.5, 1.0, 0.75)
+
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
@@ -162,6 +169,14 @@ def retrieval_from_neighbors(
         largest = numpy.unique(labels, return_counts=True)[1].max()
         neighbors, _ = tfdml.search.Scann(embeddings).search(embeddings, max(largest, 9))
         numbers = retrieval_from_neighbors(neighbors, labels)
+
+    Example: without the query itself, the lists are 1 2, 2 0, 3 1 and 1 2. The second and the fourth begin with an item
+    of the other class.
+
+        >>> neighbors = [[0, 1, 2], [1, 2, 0], [2, 3, 1], [3, 1, 2]]
+        >>> numbers = tfdml.metrics.retrieval_from_neighbors(neighbors, [0, 0, 1, 1], k=(1, 2))
+        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
+        (0.5, 1.0, 0.75)
 
     Args:
         neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 where the search found
