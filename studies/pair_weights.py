@@ -24,7 +24,7 @@ def batch():
     """12 classes of 4 vectors of norm 1, scattered around their centers, with overlaps."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(12), 4)
-    return labels, rng.standard_normal((12, 16))[labels] + 0.9 * rng.standard_normal((48, 16))
+    return rng.standard_normal((12, 16))[labels] + 0.9 * rng.standard_normal((48, 16)), labels
 
 
 def draw(path):

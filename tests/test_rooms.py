@@ -45,7 +45,7 @@ def addons(trained):
 
 def analysis(trained):
     x = trained.model.predict(IMAGES, verbose=0)
-    weights = tfdml.analysis.pair_weights(tfdml.losses.BinomialDevianceLoss(), LABELS, x)
+    weights = tfdml.analysis.pair_weights(tfdml.losses.BinomialDevianceLoss(), x, LABELS)
     np.testing.assert_allclose(weights, weights.T)
     assert (weights[~np.eye(24, dtype=bool)] > 0).all()
 

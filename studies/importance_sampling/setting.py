@@ -123,7 +123,7 @@ class _Watch(keras.callbacks.Callback):
         self.rows = []
 
     def on_epoch_end(self, epoch, logs=None):
-        full = tfdml.analysis.full_loss(self.loss, self.labels, characters.embedded(self.model, self.images))
+        full = tfdml.analysis.full_loss(self.loss, characters.embedded(self.model, self.images), self.labels)
         found = _retrieval(self.model, *self.test)
         self.rows.append({"step": self.model.steps, "full_loss": full, **found})
 

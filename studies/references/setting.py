@@ -172,5 +172,6 @@ def rows_of(results):
 
 
 def interval(values):
-    """`tfdml.metrics.seed_interval`; of one value, that of a quick run, the value and 0."""
-    return tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], 0.0)
+    """The mean, and half of the width of its interval over seeds: 0 for one value, of a quick run."""
+    low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
+    return float(np.mean(values)), (high - low) / 2

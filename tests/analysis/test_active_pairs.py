@@ -29,7 +29,7 @@ def distances(x):
 @pytest.mark.parametrize("normalize", fewer_on_jax(["active", "all"]))
 def test_the_margin_loss_acts_on_pairs_on_the_wrong_side_of_its_boundary(spread, normalize):
     x = CENTERS + spread * NOISE
-    found = analysis.active_pairs(losses.MarginLoss(normalize=normalize), LABELS, x)
+    found = analysis.active_pairs(losses.MarginLoss(normalize=normalize), x, LABELS)
     d = distances(x)
     assert found.positive == (d[POSITIVE] > 1.0).mean()
     assert found.negative == (d[NEGATIVE] < 1.4).mean()
@@ -43,7 +43,7 @@ def test_triplets_that_stand_well_are_of_inactive_pairs():
             for n in np.flatnonzero(NEGATIVE[a]):
                 if d[a, p] - d[a, n] + 0.2 > 0:
                     positive[a, p] = negative[a, n] = True
-    found = analysis.active_pairs(losses.TripletLoss(), LABELS, x)
+    found = analysis.active_pairs(losses.TripletLoss(), x, LABELS)
     assert found.positive == pytest.approx((positive | positive.T)[POSITIVE].mean())
     assert found.negative == pytest.approx((negative | negative.T)[NEGATIVE].mean())
     assert 0 < found.negative < 1
@@ -56,7 +56,7 @@ def test_a_miner_that_keeps_one_pair_leaves_one_active():
         one[0, [1, 40]] = 1
         return pairs.scale(positive=one, negative=one)
 
-    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0, miner=keep), LABELS, CENTERS + NOISE)
+    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0, miner=keep), CENTERS + NOISE, LABELS)
     assert found == (2 / POSITIVE.sum(), 2 / NEGATIVE.sum())
 
 
@@ -71,49 +71,49 @@ def test_a_miner_that_keeps_one_pair_leaves_one_active():
 def test_what_goes_by_the_dimension_sees_that_of_the_embeddings(monkeypatch, make):
     seen = []
     monkeypatch.setattr(miners.distance_weighted, "require_dimension", seen.append)
-    assert 0 < analysis.active_pairs(make(), LABELS, CENTERS + NOISE).negative < 1
+    assert 0 < analysis.active_pairs(make(), CENTERS + NOISE, LABELS).negative < 1
     assert set(seen) == {16}
 
 
 def test_pairs_that_a_list_of_pairs_passes_over_are_not_active():
     loss = losses.CosineContrastiveLoss(threshold=-1.0, pairing=consecutive_pairs)
-    assert analysis.active_pairs(loss, LABELS, CENTERS + NOISE) == (24 * 2 / POSITIVE.sum(), 0.0)
+    assert analysis.active_pairs(loss, CENTERS + NOISE, LABELS) == (24 * 2 / POSITIVE.sum(), 0.0)
 
 
 @on_every_backend
 def test_a_match_says_what_is_positive():
     loss = losses.MarginLoss(match=lambda a, b: a[:, None] // 10 == b // 10)
-    found = analysis.active_pairs(loss, 10 * LABELS + np.arange(48) % 10, CENTERS + NOISE)
-    assert found == analysis.active_pairs(losses.MarginLoss(), LABELS, CENTERS + NOISE)
+    found = analysis.active_pairs(loss, CENTERS + NOISE, 10 * LABELS + np.arange(48) % 10)
+    assert found == analysis.active_pairs(losses.MarginLoss(), CENTERS + NOISE, LABELS)
 
 
 def test_the_scale_of_a_loss_does_not_matter():
     def tiny(labels, x):
         return 1e-12 * losses.MarginLoss()(labels, x)
 
-    assert analysis.active_pairs(tiny, LABELS, CENTERS + NOISE) == analysis.active_pairs(
-        losses.MarginLoss(), LABELS, CENTERS + NOISE
+    assert analysis.active_pairs(tiny, CENTERS + NOISE, LABELS) == analysis.active_pairs(
+        losses.MarginLoss(), CENTERS + NOISE, LABELS
     )
 
 
 @pytest.mark.parametrize("labels", [np.zeros(6, int), np.arange(6), np.zeros(1, int)])
 def test_where_there_are_no_such_pairs_the_share_is_0(labels):
-    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0), labels, NOISE[: len(labels)])
+    found = analysis.active_pairs(losses.CosineContrastiveLoss(threshold=-1.0), NOISE[: len(labels)], labels)
     assert found.positive == (len(set(labels)) < len(labels))
     assert found.negative == (len(set(labels)) > 1)
 
 
 def test_a_loss_of_nothing_has_no_active_pairs():
     loss = losses.CosineContrastiveLoss(miner=lambda p: p.scale(positive=0.0, negative=0.0))
-    assert analysis.active_pairs(loss, LABELS, NOISE) == (0.0, 0.0)
+    assert analysis.active_pairs(loss, NOISE, LABELS) == (0.0, 0.0)
 
 
 def test_labels_in_the_place_of_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(48,\), expected .* The order is loss, labels, embeddings"):
-        analysis.active_pairs(losses.MarginLoss(), NOISE, LABELS)
+    with pytest.raises(ValueError, match=r"shape \(48,\), expected .* The order is loss, embeddings, labels"):
+        analysis.active_pairs(losses.MarginLoss(), LABELS, NOISE)
 
 
 @on_every_backend
 def test_an_embedding_without_a_direction_is_refused():
     with pytest.raises(ValueError, match="embedding of norm 0, NaN or infinity"):
-        analysis.active_pairs(losses.MarginLoss(), np.arange(4), keras.ops.zeros((4, 3)))
+        analysis.active_pairs(losses.MarginLoss(), keras.ops.zeros((4, 3)), np.arange(4))

@@ -34,7 +34,7 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
     monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", cells)
     loss = losses.BalancedContrastiveLoss(class_counts=COUNTS, negatives_per_positive=6.0, margin=3.0)
     expected = by_hand(lambda d: d**2, lambda d: max(0, 3 - d) ** 2, lambda a, n: 6 / 2 * (COUNTS[a] - 1) / COUNTS[n])
-    assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-5)
+    assert full_loss(loss, EMBEDDINGS, LABELS) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_it_is_the_mean_over_ordered_pairs_in_chunks_of_any_size(monkeypatch, ce
 )
 def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
     monkeypatch.setattr(MODULE, "_PAIRS_PER_CHUNK", 60)
-    assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(float(loss(LABELS, EMBEDDINGS)), rel=1e-5)
+    assert full_loss(loss, EMBEDDINGS, LABELS) == pytest.approx(float(loss(LABELS, EMBEDDINGS)), rel=1e-5)
 
 
 def test_importance_weights_are_left_out_as_the_set_is_no_sample():
@@ -50,27 +50,27 @@ def test_importance_weights_are_left_out_as_the_set_is_no_sample():
         importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
     )
     plain, weighted = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
-    assert full_loss(weighted, LABELS, EMBEDDINGS) == full_loss(plain, LABELS, EMBEDDINGS)
+    assert full_loss(weighted, EMBEDDINGS, LABELS) == full_loss(plain, EMBEDDINGS, LABELS)
 
 
 @on_every_backend
 def test_match_says_what_is_positive():
     loss = losses.ContrastiveLoss(match=lambda a, b: a[:, None] % 2 == b % 2)
-    expected = full_loss(losses.ContrastiveLoss(), LABELS % 2, EMBEDDINGS)
-    assert full_loss(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-6)
+    expected = full_loss(losses.ContrastiveLoss(), EMBEDDINGS, LABELS % 2)
+    assert full_loss(loss, EMBEDDINGS, LABELS) == pytest.approx(expected, rel=1e-6)
 
 
 @on_every_backend
 def test_one_example_has_no_pairs():
-    assert full_loss(losses.ContrastiveLoss(), LABELS[:1], EMBEDDINGS[:1]) == 0.0
+    assert full_loss(losses.ContrastiveLoss(), EMBEDDINGS[:1], LABELS[:1]) == 0.0
 
 
 def test_labels_in_the_place_of_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(13,\), expected .* The order is loss, labels, embeddings"):
-        full_loss(losses.ContrastiveLoss(), EMBEDDINGS, LABELS)
+    with pytest.raises(ValueError, match=r"shape \(13,\), expected .* The order is loss, embeddings, labels"):
+        full_loss(losses.ContrastiveLoss(), LABELS, EMBEDDINGS)
 
 
 def test_a_miner_is_refused():
     loss = losses.MultiSimilarityLoss(miner=miners.ValidTriplets())
     with pytest.raises(ValueError, match=r"Received a loss with miner=.*, expected one of all pairs"):
-        full_loss(loss, LABELS, EMBEDDINGS)
+        full_loss(loss, EMBEDDINGS, LABELS)

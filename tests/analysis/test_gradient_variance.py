@@ -72,8 +72,8 @@ def test_the_shape_is_that_of_noise_and_distances():
         (np.nan, {}, "Received distances=nan"),
         (1.0, dict(noise=0.0), r"Received noise=0\.0, expected standard deviations above 0"),
         (1.0, dict(noise=[0.1, np.inf]), "Received noise="),
-        (1.0, dict(dim=2), "Received dim=2 and draws=10000, expected dim of 3 or more"),
-        (1.0, dict(draws=0), "draws=0, expected dim of 3 or more and draws of 1 or more"),
+        (1.0, dict(dim=2), "Received dim=2, expected a whole number of at least 3"),
+        (1.0, dict(draws=0), "draws=0, expected a whole number of at least 1"),
     ],
 )
 def test_what_is_not_on_the_sphere_is_refused(distances, options, message):

@@ -149,7 +149,7 @@ def test_without_positives_there_is_one_panel():
 
 
 def test_what_cannot_be_counted_is_refused():
-    with pytest.raises(ValueError, match="Received bins=0, expected at least 1"):
+    with pytest.raises(ValueError, match="Received bins=0, expected a whole number of at least 1"):
         analysis.pair_histogram(X, LABELS, bins=0)
     with pytest.raises(ValueError, match="embedding of norm 0, NaN or infinity"):
         analysis.pair_histogram(np.where(np.arange(13)[:, None] == 2, np.nan, X), LABELS)

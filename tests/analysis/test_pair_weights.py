@@ -41,7 +41,7 @@ SOME = OTHERS if BACKEND == "tensorflow" else {name: DEFAULTS[name].loss for nam
 @on_every_backend
 @pytest.mark.parametrize("loss", SOME.values(), ids=SOME)
 def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
-    weights = analysis.pair_weights(loss, LABELS, X)
+    weights = analysis.pair_weights(loss, X, LABELS)
     np.testing.assert_allclose(weights, weights.T)
     with float64():
         expected = gradient(lambda v: loss(LABELS, unit(v)), X)
@@ -52,19 +52,19 @@ def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
 @pytest.mark.parametrize("loss", OF_COLUMNS.values(), ids=OF_COLUMNS)
 def test_a_loss_that_is_no_function_of_inner_products_is_refused(loss):
     with pytest.raises(ValueError, match=r"same inner products|of dimension 8"):
-        analysis.pair_weights(loss, LABELS, X)
+        analysis.pair_weights(loss, X, LABELS)
 
 
 @on_every_backend
 def test_contrastive_weights_are_steps():
-    weights = analysis.pair_weights(losses.CosineContrastiveLoss(threshold=0.1, reduction="sum"), LABELS, X)
+    weights = analysis.pair_weights(losses.CosineContrastiveLoss(threshold=0.1, reduction="sum"), X, LABELS)
     expected = np.where(POSITIVE | (COSINES > 0.1), 1 / 7, 0.0) * (1 - np.eye(8))
     np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
 @on_every_backend
 def test_binomial_deviance_weights_are_those_of_its_equations():
-    weights = analysis.pair_weights(losses.BinomialDevianceLoss(alpha=2.0, beta=5.0, reduction="sum"), LABELS, X)
+    weights = analysis.pair_weights(losses.BinomialDevianceLoss(alpha=2.0, beta=5.0, reduction="sum"), X, LABELS)
     positives, negatives = POSITIVE.sum(1, keepdims=True), 8 - 1 - POSITIVE.sum(1, keepdims=True)
     of_positives = 2.0 / (1 + np.exp(-2.0 * (0.5 - COSINES))) / positives
     of_negatives = 5.0 / (1 + np.exp(-5.0 * (COSINES - 0.5))) / negatives
@@ -75,27 +75,27 @@ def test_binomial_deviance_weights_are_those_of_its_equations():
 def test_the_scale_of_embeddings_does_not_matter():
     loss = losses.ContrastiveLoss()
     np.testing.assert_allclose(
-        analysis.pair_weights(loss, LABELS, 10 * X), analysis.pair_weights(loss, LABELS, X), atol=1e-9
+        analysis.pair_weights(loss, 10 * X, LABELS), analysis.pair_weights(loss, X, LABELS), atol=1e-9
     )
 
 
 @on_every_backend
 def test_a_match_says_which_weights_are_of_positives():
     loss = losses.CosineContrastiveLoss(match=lambda a, b: a[:, None] // 10 == b // 10)
-    expected = analysis.pair_weights(losses.CosineContrastiveLoss(), LABELS, X)
-    np.testing.assert_allclose(analysis.pair_weights(loss, 10 * LABELS + np.arange(8), X), expected)
+    expected = analysis.pair_weights(losses.CosineContrastiveLoss(), X, LABELS)
+    np.testing.assert_allclose(analysis.pair_weights(loss, X, 10 * LABELS + np.arange(8)), expected)
 
 
 def test_a_list_of_pairs_weighs_its_pairs_only():
     loss = losses.CosineContrastiveLoss(threshold=-1.0, pairing=pairs.consecutive_pairs)
-    weights = analysis.pair_weights(loss, LABELS, X)
+    weights = analysis.pair_weights(loss, X, LABELS)
     assert np.argwhere(weights > 1e-6).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2], [4, 5], [5, 4], [6, 7], [7, 6]]
 
 
 @on_every_backend
 def test_any_function_of_labels_and_embeddings_has_weights():
     weights = analysis.pair_weights(
-        lambda labels, x: keras.ops.sum(keras.ops.matmul(x, keras.ops.transpose(x))), LABELS, X
+        lambda labels, x: keras.ops.sum(keras.ops.matmul(x, keras.ops.transpose(x))), X, LABELS
     )
     np.testing.assert_allclose(weights, np.where(POSITIVE, -1.0, 1.0) * (1 - np.eye(8)), atol=2e-6)
 
@@ -105,19 +105,19 @@ def test_an_embedding_without_a_direction_is_refused():
         x = X.copy()
         x[2] = bad
         with pytest.raises(ValueError, match="embedding of norm 0, NaN or infinity"):
-            analysis.pair_weights(losses.ContrastiveLoss(), LABELS, x)
+            analysis.pair_weights(losses.ContrastiveLoss(), x, LABELS)
 
 
 def test_labels_in_the_place_of_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(8,\), expected .* The order is loss, labels, embeddings"):
-        analysis.pair_weights(losses.ContrastiveLoss(), X, LABELS)
-    with pytest.raises(ValueError, match=r"shape \(8,\), expected .* The order is losses, labels, embeddings"):
-        analysis.plot_pair_weights({"contrastive": losses.ContrastiveLoss()}, X, LABELS)
+    with pytest.raises(ValueError, match=r"shape \(8,\), expected .* The order is loss, embeddings, labels"):
+        analysis.pair_weights(losses.ContrastiveLoss(), LABELS, X)
+    with pytest.raises(ValueError, match=r"shape \(8,\), expected .* The order is losses, embeddings, labels"):
+        analysis.plot_pair_weights({"contrastive": losses.ContrastiveLoss()}, LABELS, X)
 
 
 def test_the_plot_has_a_panel_for_each_loss_with_both_kinds_of_pairs(tmp_path):
     shown = {"contrastive": losses.CosineContrastiveLoss(), "triplet": losses.TripletLoss(), "RAW": losses.RAWLoss()}
-    figure = analysis.plot_pair_weights(shown, LABELS, X)
+    figure = analysis.plot_pair_weights(shown, X, LABELS)
     assert [axes.get_title() for axes in figure.axes] == list(shown)
     positive, negative = figure.axes[0].lines
     assert len(positive.get_xdata()) == POSITIVE.sum() // 2
@@ -125,4 +125,4 @@ def test_the_plot_has_a_panel_for_each_loss_with_both_kinds_of_pairs(tmp_path):
     np.testing.assert_allclose(positive.get_ydata(), 1.0, atol=1e-5)
     figure.savefig(tmp_path / "weights.png")
     with pytest.raises(ValueError, match="Received no losses"):
-        analysis.plot_pair_weights({}, LABELS, X)
+        analysis.plot_pair_weights({}, X, LABELS)

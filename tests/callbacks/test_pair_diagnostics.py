@@ -45,7 +45,7 @@ def by_loops(model, loss):
         for j in range(40):
             if i != j:
                 d[bool(LABELS[i] == LABELS[j])].append(np.linalg.norm(x[i] - x[j]))
-    active = analysis.active_pairs(loss, LABELS, x)
+    active = analysis.active_pairs(loss, x, LABELS)
     return {
         "active_positives": active.positive,
         "active_negatives": active.negative,
@@ -129,7 +129,7 @@ def test_a_loss_that_is_given_says_what_is_active_and_positive(tmp_path):
     model = make()
     fit(model, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, loss=match), epochs=1)
     x = model.predict(X, verbose=0)
-    expected = analysis.active_pairs(losses.MarginLoss(boundary=0.5), LABELS // 2, x)
+    expected = analysis.active_pairs(losses.MarginLoss(boundary=0.5), x, LABELS // 2)
     assert written(tmp_path, "active_positives")[1] == pytest.approx(expected.positive)
     coarse = analysis.pair_histogram(x, LABELS // 2, bins=1)
     assert written(tmp_path, "positive_distances")[1][:, 2].sum() == coarse.positive.sum()

@@ -134,8 +134,8 @@ def test_fit_writes_every_batch_once_and_evaluation_writes_nothing(jit_compile):
     before = state(model)
     model.evaluate(X, LABELS, batch_size=8, verbose=0)
     embeddings = model.predict(X[:8], verbose=0)
-    analysis.active_pairs(model.loss, LABELS[:8], embeddings)
-    analysis.pair_weights(model.loss, LABELS[:8], embeddings)
+    analysis.active_pairs(model.loss, embeddings, LABELS[:8])
+    analysis.pair_weights(model.loss, embeddings, LABELS[:8])
     for one, other in zip(state(model), before, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -218,7 +218,7 @@ def test_a_threshold_needs_one_rate_between_0_and_1(wanted):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": np.where(SAME, np.nan, 1)}, r"not finite \(first at place \[0\]\)"),
+        ({"scores": np.where(SAME, np.nan, 1)}, r"not finite \(first for pair \[0\]\)"),
         ({"scores": np.ones(7)}, "scores that are all the same"),
         ({"scores": SCORES[:6]}, r"scores of shape \(6,\) and same of shape \(7,\)"),
         ({"same": np.ones(7, bool)}, "7 matched and 0 mismatched pairs"),

@@ -92,7 +92,7 @@ def test_the_loss_of_a_method_has_a_finite_gradient(method):
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4)
     loss = settings.loss(sampler, labels)
     x = np.random.default_rng(0).normal(size=(32, 8)).astype("float32")
-    weights = tfdml.analysis.pair_weights(loss, labels, x / np.linalg.norm(x, axis=1, keepdims=True))
+    weights = tfdml.analysis.pair_weights(loss, x / np.linalg.norm(x, axis=1, keepdims=True), labels)
     assert np.isfinite(weights).all()
     assert np.abs(weights).sum() > 0
 

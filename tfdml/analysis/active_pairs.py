@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml.analysis.pair_weights import pair_weights, positives_of
+from tfdml.typing import Labels
 
 # Relative to the largest weight. Rounding of distances gives pairs without a gradient up to 1e-6 of that weight.
 _TOLERANCE = 1e-5
@@ -19,7 +20,7 @@ class ActivePairs(NamedTuple):
     negative: float
 
 
-def active_pairs(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> ActivePairs:
+def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: Labels) -> ActivePairs:
     """Shares of the positive and of the negative pairs of a batch with a nonzero weight under a loss.
 
     #{ij positive: w_ij != 0} / #{ij positive}, and the same for negatives, with the weights w of `pair_weights`
@@ -28,7 +29,7 @@ def active_pairs(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
     skips, or that satisfy the margin of a hinge are not active.
 
     Args:
-        loss, labels, embeddings: as in `pair_weights`; embeddings are scaled to norm 1. A loss that samples at
+        loss, embeddings, labels: as in `pair_weights`; embeddings are scaled to norm 1. A loss that samples at
             random draws once, as in a training step.
 
     Returns:
@@ -37,9 +38,9 @@ def active_pairs(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
     Raises:
         ValueError: as `pair_weights`.
     """
-    weights = np.abs(pair_weights(loss, labels, embeddings))
+    weights = np.abs(pair_weights(loss, embeddings, labels))
     active = weights > _TOLERANCE * weights.max(initial=0.0)
-    positive = positives_of(loss, labels, embeddings)
+    positive = positives_of(loss, embeddings, labels)
     negative = ~positive & ~np.eye(len(weights), dtype=bool)
     return ActivePairs(_share(active, positive), _share(active, negative))
 

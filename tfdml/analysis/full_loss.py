@@ -7,13 +7,16 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from tfdml.analysis._batch import require_matrix
+from tfdml._core.checks import require
+from tfdml.analysis._embeddings import require_matrix
+from tfdml.losses import PairLoss
 from tfdml.pairs import Pairs, pairs_with
+from tfdml.typing import Labels
 
 _PAIRS_PER_CHUNK = 2**23  # A few matrices of 32 MiB at the same time.
 
 
-def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> float:
+def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> float:
     """The mean of a loss over all anchors of a set, each against all other examples of the set.
 
     For the contrastive losses that is the mean over all ordered pairs,
@@ -26,8 +29,8 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
             multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not
             means over anchors. Its `importance` is ignored, because the set is not a sample. It must not have a miner.
-        labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
         embeddings: `(examples, dim)` array.
+        labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
 
     Returns:
         A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not,
@@ -38,26 +41,23 @@ def full_loss(loss: Any, labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> fl
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (10) as the mean of eq. (23).
     """
-    if loss.miner is not None:
-        raise ValueError(
-            f"Received a loss with miner={loss.miner!r}, expected one of all pairs: pass it without miner."
-        )
-    labels, embeddings = np.asarray(labels), np.asarray(embeddings)
-    require_matrix(embeddings, "loss, labels, embeddings")
+    require(loss.miner is None, f"a loss with miner={loss.miner!r}", "one of all pairs: pass it without miner")
+    embeddings, labels = np.asarray(embeddings), np.asarray(labels)
+    require_matrix(embeddings, "loss, embeddings, labels")
     total = 0.0
-    for pairs in pairs_in_chunks(labels, embeddings, loss.match):
+    for pairs in pairs_in_chunks(embeddings, labels, loss.match):
         total += np.sum(ops.convert_to_numpy(loss.values(pairs)), dtype="float64")
     return float(total / len(labels))
 
 
 def pairs_in_chunks(
-    labels: np.ndarray, embeddings: np.ndarray, match: Callable[..., Any] | None = None
+    embeddings: np.ndarray, labels: np.ndarray, match: Callable[..., Any] | None = None
 ) -> Iterator[Pairs]:
-    """All ordered pairs of a set of arrays, as `Pairs` of a chunk of anchors against the whole set."""
+    """All ordered pairs of a set, as `Pairs` of one chunk of anchors at a time against all examples."""
     chunk = max(1, _PAIRS_PER_CHUNK // max(1, len(labels)))
     for start in range(0, len(labels), chunk):
         rows = slice(start, start + chunk)
         pairs = pairs_with(labels[rows], embeddings[rows], labels, embeddings, match=match)
-        others = np.ones(tuple(pairs.positive.shape), dtype="float32")
-        np.fill_diagonal(others[:, start:], 0.0)
-        yield pairs.scale(positive=others, negative=others)
+        is_other = np.ones(tuple(pairs.positive.shape), dtype="float32")
+        np.fill_diagonal(is_other[:, start:], 0.0)
+        yield pairs.scale(positive=is_other, negative=is_other)

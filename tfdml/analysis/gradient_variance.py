@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import new_figure
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def gradient_variance(
     itself, or noise on both embeddings, would have variance 1 at distance 0 for all noise.
     """
     distances, noise = np.asarray(distances, dtype="float64"), np.asarray(noise, dtype="float64")
-    _check(distances, noise, dim, draws)
+    _require_settings(distances, noise, dim, draws)
     generator = np.random.default_rng(seed)
     z = np.stack([*generator.standard_normal((2, draws)), np.sqrt(generator.chisquare(dim - 2, draws))])
     results = [_variance(d, sigma * z) for sigma in noise.flat for d in distances.flat]
@@ -94,10 +95,9 @@ def _variance(d, z):
     return 1.0 - mean @ mean
 
 
-def _check(distances, noise, dim, draws):
-    if not ((distances >= 0) & (distances <= 2)).all():
-        raise ValueError(f"Received distances={distances}, expected distances on the unit sphere, in [0, 2].")
-    if not ((noise > 0) & np.isfinite(noise)).all():
-        raise ValueError(f"Received noise={noise}, expected standard deviations above 0.")
-    if dim < 3 or draws < 1:
-        raise ValueError(f"Received dim={dim} and draws={draws}, expected dim of 3 or more and draws of 1 or more.")
+def _require_settings(distances, noise, dim, draws):
+    is_on_sphere = bool(((distances >= 0) & (distances <= 2)).all())
+    require(is_on_sphere, f"distances={distances}", "distances on the unit sphere, in [0, 2]")
+    require(bool(((noise > 0) & np.isfinite(noise)).all()), f"noise={noise}", "standard deviations above 0")
+    require_whole("dim", dim, 3)
+    require_whole("draws", draws, 1)

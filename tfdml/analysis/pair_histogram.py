@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import new_figure
-from tfdml.analysis._batch import l2_normalize, require_matrix
+from tfdml.analysis._embeddings import l2_normalize, require_matrix
 from tfdml.analysis.full_loss import pairs_in_chunks
 from tfdml.miners import log_sphere_density
 from tfdml.pairs import Pairs, all_pairs, euclidean
+from tfdml.typing import Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +40,7 @@ class PairHistogram(NamedTuple):
 
 def pair_histogram(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     bins: int = 50,
     miner: Callable[[Pairs], Pairs] | None = None,
@@ -64,11 +66,10 @@ def pair_histogram(
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 7, and
     figure 3b with a miner.
     """
-    if bins < 1:
-        raise ValueError(f"Received bins={bins}, expected at least 1.")
+    require_whole("bins", bins, 1)
     require_matrix(embeddings, "embeddings, labels")
-    labels, x = np.asarray(labels), l2_normalize(embeddings).astype("float32")
-    chunks = pairs_in_chunks(labels, x, match) if miner is None else [miner(all_pairs(labels, x, match=match))]
+    x, labels = l2_normalize(embeddings).astype("float32"), np.asarray(labels)
+    chunks = pairs_in_chunks(x, labels, match) if miner is None else [miner(all_pairs(labels, x, match=match))]
     positive, negative = np.zeros(bins), np.zeros(bins)
     for pairs in chunks:
         d = ops.convert_to_numpy(euclidean(pairs))
@@ -95,8 +96,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
     """
-    if not histograms:
-        raise ValueError("Received no histograms, expected a dict of title to PairHistogram.")
+    require(bool(histograms), "no histograms", "a dict of title to PairHistogram")
     kinds = ["negative"] + ["positive"] * any(h.positive.any() for h in histograms.values())
     figure = new_figure("plot_pair_histogram", figsize=(4.8 * len(kinds), 3.4))
     panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.optional import new_figure
-from tfdml.analysis._batch import l2_normalize, require_matrix
+from tfdml.analysis._embeddings import l2_normalize, require_matrix
 from tfdml.layers.base import References, unchanged
 from tfdml.pairs import all_pairs
+from tfdml.typing import Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _JITTER = 1e-6
 
 
-def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> np.ndarray:
+def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: Labels) -> np.ndarray:
     """The weight that a loss gives to each pair of a batch.
 
     For fixed weights w, the loss
@@ -38,12 +40,12 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
             `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
             of its embeddings, float64. A loss over proxies or a memory is taken over the batch itself.
-        labels: labels of the form that the loss takes. A `match` of the loss decides which pairs are positive.
         embeddings: `(batch, dim)` array, scaled to norm 1 here, so that similarities are cosines.
+        labels: labels of the form that the loss takes. A `match` of the loss decides which pairs are positive.
 
     Returns:
-        `(batch, batch)` float64 array, symmetric, 0 on the diagonal. Weights of positives that are pulled and of
-        negatives that are pushed are above 0.
+        `(batch, batch)` float64 array, symmetric, 0 on the diagonal. A weight above 0 pulls a positive and pushes a
+        negative.
 
     Raises:
         ValueError: embeddings that are not a matrix, an embedding of norm 0 or not finite, a loss that is not a
@@ -56,27 +58,25 @@ def pair_weights(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: np
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, theorem 3.1.
     """
-    require_matrix(embeddings, "loss, labels, embeddings")
+    require_matrix(embeddings, "loss, embeddings, labels")
     x = l2_normalize(embeddings)
     factor = _cholesky_factor(x @ x.T)
     with _float64():
-        function = _with_fixed_choice(loss, labels, x)
+        function = _with_fixed_selection(loss, x, labels)
         _require_inner_products(loss, function, x, factor)
         gradient = _gradient(function, factor)
     # The gradient by embeddings V is (D + D^T) V, with D the derivatives by s = V V^T.
     derivatives = np.linalg.solve(factor.T, gradient.T)
     np.fill_diagonal(derivatives, 0.0)
-    return np.where(positives_of(loss, labels, x), -1.0, 1.0) * (derivatives + derivatives.T) / 4
+    return np.where(positives_of(loss, x, labels), -1.0, 1.0) * (derivatives + derivatives.T) / 4
 
 
-def plot_pair_weights(
-    losses: Mapping[str, Callable[..., Any]], labels: npt.ArrayLike, embeddings: npt.ArrayLike
-) -> Figure:
+def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.ArrayLike, labels: Labels) -> Figure:
     """Draw the weight of each pair over its cosine similarity, one panel per loss.
 
     Args:
         losses: dict of title to loss.
-        labels, embeddings: a batch, as in `pair_weights`.
+        embeddings, labels: a batch, as in `pair_weights`.
 
     Returns:
         A matplotlib figure; `figure.savefig("weights.png")` writes it. Weights are shown as shares of the largest.
@@ -87,16 +87,15 @@ def plot_pair_weights(
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, figure 1.
     """
-    if not losses:
-        raise ValueError("Received no losses, expected a dict of title to loss.")
-    require_matrix(embeddings, "losses, labels, embeddings")
+    require(bool(losses), "no losses", "a dict of title to loss")
+    require_matrix(embeddings, "losses, embeddings, labels")
     x = l2_normalize(embeddings)
     columns = min(len(losses), 4)
     rows = -(-len(losses) // columns)
     figure = new_figure("plot_pair_weights", figsize=(3.2 * columns, 2.8 * rows))
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, (title, loss) in zip(panels, losses.items(), strict=False):
-        _plot_weights(panel, loss, labels, x)
+        _plot_weights(panel, loss, x, labels)
         panel.set_title(title, fontsize=10)
     for panel in panels[len(losses) :]:
         panel.remove()
@@ -106,19 +105,19 @@ def plot_pair_weights(
     return figure
 
 
-def positives_of(loss: Callable[..., Any], labels: npt.ArrayLike, embeddings: npt.ArrayLike) -> np.ndarray:
-    """Which pairs of a batch are positive by the labels and a `match` of the loss: `(batch, batch)` booleans."""
+def positives_of(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: Labels) -> np.ndarray:
+    """Whether each pair of a batch is positive by the labels and the `match` of the loss: `(batch, batch)` booleans."""
     with _float64():
         pairs = all_pairs(labels, embeddings, match=getattr(loss, "match", None))
         return ops.convert_to_numpy(pairs.positive) > 0
 
 
-def _plot_weights(panel, loss, labels, x):
+def _plot_weights(panel, loss, x, labels):
     """Draw the weight of each unordered pair of unit vectors as a share of the largest."""
-    weights = pair_weights(loss, labels, x)
+    weights = pair_weights(loss, x, labels)
     upper = np.triu_indices(len(x), k=1)
     share = weights[upper] / max(np.abs(weights).max(), 1e-300)
-    similarity, positive = (x @ x.T)[upper], positives_of(loss, labels, x)[upper]
+    similarity, positive = (x @ x.T)[upper], positives_of(loss, x, labels)[upper]
     for kind, members, marker, color in (
         ("positive", positive, "o", "tab:green"),
         ("negative", ~positive, "x", "tab:blue"),
@@ -139,25 +138,25 @@ def _require_inner_products(loss, function, x, factor):
         )
 
 
-def _with_fixed_choice(loss, labels, embeddings):
+def _with_fixed_selection(loss, embeddings, labels):
     """The loss as a function of embeddings v, with the pairs and negatives that it selects at `embeddings`."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
     pair, settings = _pairing_of(loss), loss.settings
-    chosen = loss.reweight(pair(labels, embeddings))
+    selected = loss.reweight(pair(labels, embeddings))
     if settings.get("negatives") is not None:
         select = settings["negatives"]
-        settings = {**settings, "negatives": lambda pairs, d: select(_with_embeddings(chosen, pairs), d)}
+        settings = {**settings, "negatives": lambda pairs, d: select(_with_embeddings(selected, pairs), d)}
 
     def value(v):
-        pairs = _with_embeddings(pair(labels, v), chosen)
+        pairs = _with_embeddings(pair(labels, v), selected)
         return loss.reduce(loss.function(pairs, **settings))
 
     return value
 
 
 def _pairing_of(loss):
-    """How the loss pairs a batch; with learned or remembered references, the batch against itself."""
+    """The pairing of the loss; of a loss with proxies or a memory, all pairs of the batch."""
     has_references = any(isinstance(layer, References) for layer in loss.layers)
     return functools.partial(all_pairs, match=loss.match) if has_references else loss.pair
 
@@ -196,4 +195,4 @@ def _gradient(function, x):
             tape.watch(x)
             value = function(x)
         return tape.gradient(value, x).numpy()
-    raise ValueError(f"Received the Keras backend {backend!r}, expected tensorflow or jax: a gradient is needed.")
+    raise ValueError(f"Received the Keras backend {backend!r}, expected tensorflow or jax, which compute gradients.")

@@ -115,7 +115,7 @@ class PairDiagnostics(Callback):
         embeddings = self._embed(model).astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
-            active = active_pairs(loss, self.labels, embeddings)
+            active = active_pairs(loss, embeddings, self.labels)
         return _scalars(active, **distances), distances
 
 

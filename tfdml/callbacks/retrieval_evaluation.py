@@ -13,7 +13,7 @@ from tfdml import metrics, search
 from tfdml._core.checks import as_ids, is_labeled_set, require, require_whole
 from tfdml.callbacks.base import Scheduled, trouble_with
 from tfdml.embedding.in_memory import embed_batches
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.search.builders import IndexBuilder, index_builder
 
 

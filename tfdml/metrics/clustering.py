@@ -8,7 +8,7 @@ With N examples, n_ij of them of class i in cluster j, a_i = sum_j n_ij and b_j 
     ami = (I - E[I]) / ((H(a) + H(b)) / 2 - E[I])            E[I]: mean of I over all permutations of one labeling
     f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2))
 
-f1 is that of pairs of examples: a pair is predicted to have the same class if it is in one cluster.
+f1 counts pairs of examples: a pair is predicted to have the same class if it is in one cluster.
 """
 
 import itertools
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_varied, require_whole
-from tfdml.metrics.packages import evaluation_package
+from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
+from tfdml._core.optional import optional_import
 from tfdml.search.scores import l2_normalize
 
 _MINI_BATCH_ABOVE = 2_000_000_000  # Examples times clusters.
@@ -38,6 +38,13 @@ def clustering(
 ) -> dict[str, Any]:
     """`clustering_scores` of k-means with as many clusters as classes.
 
+    Example: k-means finds rows 0, 1 and rows 2, 3, which are the classes.
+
+        >>> x = np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0], [0.28, 0.96]])
+        >>> numbers = tfdml.metrics.clustering(x, [0, 0, 1, 1])
+        >>> round(numbers["nmi"], 6), numbers["f1"], numbers["clusters"]
+        (1.0, 1.0, 2)
+
     Args:
         embeddings: `(n, dim)` floats.
         labels: `(n,)` integer class ids, any int64.
@@ -48,8 +55,8 @@ def clustering(
         metric: "cosine", which normalizes the embeddings, or "euclidean".
 
     Returns:
-        dict of `nmi`, `ami` and `f1`, floats, and of what they were measured with: `clusters`, `seed` and `restarts`,
-        integers, and `algorithm`, "k-means" or "mini-batch k-means".
+        dict of floats `nmi`, `ami` and `f1`, and of the settings: integers `clusters`, `seed` and `restarts`, and
+        `algorithm`, "k-means" or "mini-batch k-means".
 
     Raises:
         ValueError: labels that are not integers, or of another length; one class only, or no two examples of one class;
@@ -58,7 +65,7 @@ def clustering(
 
     Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
     """
-    require(metric in ("cosine", "euclidean"), f"metric={metric!r}", "'cosine' or 'euclidean'")
+    require_one_of(("cosine", "euclidean"), metric=metric)
     require_whole("seed", seed, 0, 2**32 - 1)
     require_whole("restarts", restarts, 1)
     x = as_vectors(embeddings, "embeddings")
@@ -74,9 +81,9 @@ def clustering(
     algorithm = _mini_batch_k_means if mini_batch else _k_means
     with threadpool_limits(1, "blas"):  # The start makes many small products, between which BLAS threads would wait.
         x = l2_normalize(x) if metric == "cosine" else x
-        found = algorithm(x, clusters, n_init=restarts, random_state=seed)
+        cluster_ids = algorithm(x, clusters, n_init=restarts, random_state=seed)
     return {
-        **clustering_scores(labels, found),
+        **clustering_scores(labels, cluster_ids),
         "clusters": clusters,
         "seed": seed,
         "restarts": restarts,
@@ -85,12 +92,16 @@ def clustering(
 
 
 def _k_means(x, clusters, **options):
-    return evaluation_package("sklearn.cluster").KMeans(clusters, **options).fit_predict(x)
+    return _sklearn_cluster().KMeans(clusters, **options).fit_predict(x)
 
 
 def _mini_batch_k_means(x, clusters, **options):
     options["batch_size"] = max(_BATCH, clusters)
-    return evaluation_package("sklearn.cluster").MiniBatchKMeans(clusters, **options).fit_predict(x)
+    return _sklearn_cluster().MiniBatchKMeans(clusters, **options).fit_predict(x)
+
+
+def _sklearn_cluster():
+    return optional_import("sklearn.cluster", feature="clustering", extra="evaluation")
 
 
 def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:
@@ -101,6 +112,11 @@ def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[st
     is 0, does not.
 
     Time and memory grow with the number of examples; there is no matrix of classes and clusters.
+
+    Example: the classes have 1 + 1 pairs, the clusters 3 + 0, and one pair is in both: f1 is 2 / (2 + 3).
+
+        >>> tfdml.metrics.clustering_scores([0, 0, 1, 1], [0, 0, 0, 1])["f1"]
+        0.4
 
     Args:
         labels: `(n,)` integer class ids, any int64.
@@ -133,11 +149,11 @@ def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[st
 
 
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
-    """E[I] of two labelings with the given class sizes, over all permutations of one of them.
+    """E[I] of two labelings with these class sizes, over all permutations of one of them.
 
         E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)),  P(n) hypergeometric
 
-    Equal sizes are counted together, so the sum has at most 2N terms in i and j, in place of classes x clusters.
+    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters.
 
     Args:
         a, b: `(classes,)` and `(clusters,)` sizes, at least 1, of the same sum N.
@@ -146,7 +162,8 @@ def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
         a float, in nats.
     """
     total = int(np.sum(a))
-    log_factorial = evaluation_package("scipy.special").gammaln(np.arange(1, total + 2))
+    special = optional_import("scipy.special", feature="clustering_scores", extra="evaluation")
+    log_factorial = special.gammaln(np.arange(1, total + 2))
     pairs = itertools.product(_distinct(a), _distinct(b))
     return sum(m * n * _expected_of_sizes(size, other, total, log_factorial) for (size, m), (other, n) in pairs)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_varied, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
 from tfdml.search.scores import l2_normalize
 
 _NUMBERS = 2**22  # Random keys and coordinates of the episodes that are measured at the same time.
@@ -34,6 +34,12 @@ def few_shot(
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
 
+    Example: every query is nearest to the other example of its class.
+
+        >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
+        >>> tfdml.metrics.few_shot(x, [0, 0, 1, 1], ways=2, shots=1, queries=1)
+        {'accuracy': 1.0, 'interval': 0.0}
+
     Args:
         embeddings: `(n, dim)` floats.
         labels: `(n,)` integer class ids, any int64.
@@ -46,7 +52,8 @@ def few_shot(
             the direction of the prototype.
 
     Returns:
-        dict of floats: `accuracy`, and `interval`, half of the width of its 95% confidence interval.
+        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks can log
+        both.
 
     Raises:
         ValueError: fewer classes than `ways`; a class with fewer than K + Q examples; embeddings that are not finite or
@@ -58,21 +65,17 @@ def few_shot(
         require_whole(name, value, least)
     require_whole("episodes", episodes, 2)
     require_whole("seed", seed, 0)
-    require(metric in ("euclidean", "cosine"), f"metric={metric!r}", "'euclidean' or 'cosine'")
+    require_one_of(("euclidean", "cosine"), metric=metric)
     x = as_vectors(embeddings, "embeddings")
     members = _members(as_ids(labels, "labels", len(x)), ways, shots, queries)
     require_varied(x)
     x = l2_normalize(x) if metric == "cosine" else x
     rng = np.random.default_rng(seed)
-    parts = [
-        _accuracies(x[_episode_rows(members, rng, number, ways, shots, queries)], shots, metric)
-        for number in _numbers(episodes, members, x.shape[1], ways, shots + queries)
-    ]
-    found = np.concatenate(parts)
-    return {
-        "accuracy": float(found.mean()),
-        "interval": float(1.96 * found.std(ddof=1) / np.sqrt(episodes)),
-    }
+    steps = _episodes_per_step(episodes, members, x.shape[1], ways, shots + queries)
+    rows = (_episode_rows(members, rng, count, ways, shots, queries) for count in steps)
+    accuracies = np.concatenate([_accuracies(x[chunk], shots, metric) for chunk in rows])
+    interval = 1.96 * accuracies.std(ddof=1) / np.sqrt(episodes)
+    return {"accuracy": float(accuracies.mean()), "interval": float(interval)}
 
 
 def _members(labels, ways, shots, queries):
@@ -94,16 +97,16 @@ def _members(labels, ways, shots, queries):
     return members
 
 
-def _numbers(episodes, members, dim, ways, examples):
-    """Numbers of episodes that are measured at the same time, which sum to `episodes`."""
+def _episodes_per_step(episodes, members, dim, ways, examples):
+    """Numbers of episodes that are measured at the same time; their sum is `episodes`."""
     classes, largest = members.shape
     step = max(1, _NUMBERS // (classes + ways * (largest + examples * dim)))
     return [min(step, episodes - start) for start in range(0, episodes, step)]
 
 
-def _episode_rows(members, rng, number, ways, shots, queries):
-    """Rows of random episodes, `(number, ways, shots + queries)`, the support of each class first."""
-    classes = rng.random((number, len(members))).argpartition(ways - 1, axis=1)[:, :ways]
+def _episode_rows(members, rng, count, ways, shots, queries):
+    """Rows of random episodes, `(count, ways, shots + queries)`, the support of each class first."""
+    classes = rng.random((count, len(members))).argpartition(ways - 1, axis=1)[:, :ways]
     rows = members[classes]
     keys = np.where(rows >= 0, rng.random(rows.shape), 2)
     drawn = keys.argpartition([shots - 1, shots + queries - 1], axis=2)[..., : shots + queries]
@@ -111,15 +114,15 @@ def _episode_rows(members, rng, number, ways, shots, queries):
 
 
 def _accuracies(episodes, shots, metric):
-    """Accuracy of each episode: `(number,)`, from embeddings `(number, ways, shots + queries, dim)`."""
-    number, ways, _, dim = episodes.shape
+    """Accuracy of each episode: `(count,)`, from embeddings `(count, ways, shots + queries, dim)`."""
+    count, ways, _, dim = episodes.shape
     prototypes = episodes[:, :, :shots].mean(axis=2, dtype=np.float64)
-    asked = episodes[:, :, shots:].astype(np.float64).reshape(number, -1, dim)
+    queries = episodes[:, :, shots:].astype(np.float64).reshape(count, -1, dim)
     squares = np.square(prototypes).sum(axis=2)[:, None]
-    scores = asked @ prototypes.transpose(0, 2, 1)
+    scores = queries @ prototypes.transpose(0, 2, 1)
     if metric == "cosine":
         scores /= np.sqrt(np.where(squares > 0, squares, 1))
     else:
         scores -= squares / 2
-    own = np.repeat(np.arange(ways), asked.shape[1] // ways)
-    return (scores.argmax(axis=2) == own).mean(axis=1)
+    labels = np.repeat(np.arange(ways), queries.shape[1] // ways)
+    return (scores.argmax(axis=2) == labels).mean(axis=1)

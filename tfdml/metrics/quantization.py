@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml.metrics.retrieval.retrieval import retrieval
 
-_LARGEST = 127  # Of an int8, so that the range is symmetric.
+_LARGEST = 127  # The largest int8 of a symmetric range.
 PRECISIONS = ("float32", "int8", "binary")
 
 
@@ -36,8 +36,8 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
         scale = int8_scales(x.T)[:, None]
     else:
         scale = np.asarray(scales, np.float32)
-        right = scale.shape == x.shape[1:] and bool((scale > 0).all())
-        require(right, f"scales of shape {scale.shape}", f"{x.shape[1:]}, numbers above 0, one per dimension")
+        is_valid = scale.shape == x.shape[1:] and bool((scale > 0).all())
+        require(is_valid, f"scales of shape {scale.shape}", f"{x.shape[1:]}, numbers above 0, one per dimension")
     return np.clip(np.rint(x / scale), -_LARGEST, _LARGEST).astype(np.int8)
 
 
@@ -45,7 +45,7 @@ def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
     """Scales of the dimensions for `int8_codes`: the largest absolute value of each column, divided by 127.
 
     Args:
-        embeddings: `(n, dim)` floats, a sample of those to come. Values beyond its range are clipped.
+        embeddings: `(n, dim)` floats, a sample of the embeddings to encode. Values beyond its range are clipped.
 
     Returns:
         `(dim,)` float32, 1 for a column of zeros.
@@ -84,8 +84,8 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
     """
     codes = np.asarray(codes)
     require_whole("dim", dim, 1)
-    right = codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == -(-dim // 8)
-    require(right, f"codes of shape {codes.shape}, {codes.dtype}", f"(n, {-(-dim // 8)}) uint8 for dim={dim}")
+    is_valid = codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == -(-dim // 8)
+    require(is_valid, f"codes of shape {codes.shape}, {codes.dtype}", f"(n, {-(-dim // 8)}) uint8 for dim={dim}")
     return np.unpackbits(codes, axis=1, count=dim).astype(np.float32) * 2 - 1
 
 
@@ -118,8 +118,8 @@ def quantized_retrieval(
         **options: as in `retrieval`, but for `metric` and `ties`.
 
     Returns:
-        A list of dicts: "dim", "precision", "bytes" of an embedding, and the metrics of `retrieval`. Bytes are those of
-        the codes: the cosine of int8 codes needs no scale.
+        A list of dicts: "dim", "precision", "bytes" of an embedding, and the metrics of `retrieval`. Bytes count
+        the codes alone: the cosine of int8 codes needs no scale.
 
     Raises:
         ValueError: an unknown precision, a number of dimensions that the embeddings do not have, and the errors of

@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_whole
 from tfdml.metrics.reranking import KReciprocalReranking
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
-
-_RULES = ("same_identity_and_camera", "same_group")
 
 
 def reidentification(
@@ -33,12 +31,18 @@ def reidentification(
 ) -> dict[str, Any]:
     """Cumulative match characteristic and mean average precision of re-identification.
 
-    The gallery of a query has no item of the same identity and the same camera. Items of other identities stay, also
-    those of the query's camera, and so do distractors, whose identity is that of no query. Gallery items and queries
-    with a junk id are removed. Queries without a relevant item are excluded from the means and counted.
+    A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
+    camera, nor distractors, items whose identity no query has. Gallery items and queries with a junk id are removed.
+    Queries without a relevant item are excluded from the means and counted.
 
     * cmc@k: share of queries with a relevant item among the first k.
     * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
+
+    Example: the query ignores its identity in its own camera 0, and finds it in camera 1 at rank 2.
+
+        >>> gallery = {"gallery": [[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]], "gallery_labels": [1, 2, 1]}
+        >>> tfdml.metrics.reidentification([[1.0, 0.0]], [1], [0], **gallery, gallery_cameras=[0, 1, 1], k=(1, 2))
+        {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
@@ -47,7 +51,7 @@ def reidentification(
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`.
         k: ranks of cmc@k, an integer or several; None: those of 1, 5 and 10 that a query has candidates for.
-        exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of whatever
+        exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of any
             identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
         rerank: None, or `KReciprocalReranking()` for distances re-ranked by their neighbors.
@@ -71,18 +75,18 @@ def reidentification(
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
     program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
     """
-    require(exclude in _RULES, f"exclude={exclude!r}", f"one of {', '.join(map(repr, _RULES))}")
+    require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
     _require_all_or_none(gallery, gallery_labels, gallery_cameras)
-    queries = _side(embeddings, labels, cameras, junk)
-    items = queries if gallery is None else _side(gallery, gallery_labels, gallery_cameras, junk, "gallery")
+    queries = _without_junk(embeddings, labels, cameras, junk)
+    items = queries if gallery is None else _without_junk(gallery, gallery_labels, gallery_cameras, junk, "gallery")
     groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
     k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
     if rerank is None:
-        found = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
+        values = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
     else:
-        found = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
-    found = {name: _with_junk(values, queries.kept) for name, values in found.items()}
-    return found if per_query else _means(found)
+        values = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
+    values = {name: _with_junk(array, queries.is_used) for name, array in values.items()}
+    return values if per_query else _means(values)
 
 
 def random_gallery(
@@ -133,46 +137,46 @@ def random_gallery(
     rng = np.random.default_rng(seed)
     k = default_ranks(identities, (1, 5)) if k is None else k
     options = {"k": k, "metric": metric, "memory": memory}
-    found = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
-    means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+    results = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
+    means = {name: float(np.mean([result[name] for result in results])) for name in results[0]}
     return {**means, "queries": len(labels) - identities, "gallery": identities, "repeats": repeats}
 
 
 def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
-    parts = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
-    given = [name for name, part in parts.items() if part is not None]
-    require(
-        len(given) in (0, 3), " and ".join(given) + " alone", "gallery, gallery_labels and gallery_cameras, or none"
-    )
+    arrays = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
+    names = [name for name, array in arrays.items() if array is not None]
+    require(len(names) in (0, 3), f"{' and '.join(names)} alone", f"{', '.join(arrays)}, or none")
 
 
-class _Side(NamedTuple):
-    """Queries or gallery items without junk, and which of the rows given these are."""
+class _Images(NamedTuple):
+    """Queries or gallery items without junk.
+
+    Attributes:
+        vectors, labels, cameras: `(images, dim)` and `(images,)`.
+        is_used: `(images and junk,)` whether each row of the arguments is not junk.
+    """
 
     vectors: np.ndarray
     labels: np.ndarray
     cameras: np.ndarray
-    kept: np.ndarray
+    is_used: np.ndarray
 
 
-def _side(vectors, labels, cameras, junk, name=None):
-    """Checked `_Side` without junk."""
+def _without_junk(vectors, labels, cameras, junk, name=None):
+    """Checked `_Images`."""
     prefix = f"{name}_" if name else ""
     vectors = as_vectors(vectors, name or "embeddings")
     labels = as_ids(labels, f"{prefix}labels", len(vectors))
     cameras = as_ids(cameras, f"{prefix}cameras", len(vectors))
-    kept = ~np.isin(labels, junk)
-    require(
-        kept.any(),
-        f"{len(kept)} {name or 'queries'}, of which none is left without junk={junk!r}",
-        "at least one other identity",
-    )
-    return _Side(vectors[kept], labels[kept], cameras[kept], kept)
+    is_used = ~np.isin(labels, junk)
+    received = f"{len(is_used)} {name or 'queries'}, of which none is left without junk={junk!r}"
+    require(is_used.any(), received, "at least one other identity")
+    return _Images(vectors[is_used], labels[is_used], cameras[is_used], is_used)
 
 
 def _groups(queries, items):
     """Ids of identity and camera, of queries and of gallery items."""
-    pairs = np.concatenate([np.stack([side.labels, side.cameras], axis=1) for side in (queries, items)])
+    pairs = np.concatenate([np.stack([images.labels, images.cameras], axis=1) for images in (queries, items)])
     codes = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     return np.split(codes, [len(queries.labels)])
 
@@ -181,7 +185,7 @@ def _exact(queries, items, groups, item_groups, **options):
     """Values per query by the ranking of `retrieval`."""
     if items is not queries:
         options |= {"gallery": items.vectors, "gallery_labels": items.labels, "gallery_groups": item_groups}
-    return _renamed(retrieval(queries.vectors, queries.labels, groups=groups, per_query=True, **options))
+    return _cmc_and_map(retrieval(queries.vectors, queries.labels, groups=groups, per_query=True, **options))
 
 
 def _reranked(queries, items, groups, item_groups, *, k, metric, memory, rerank):
@@ -190,13 +194,13 @@ def _reranked(queries, items, groups, item_groups, *, k, metric, memory, rerank)
     for rank in ks:
         require_whole("k", rank, 1, len(items.labels) - (items is queries))
     gallery = None if items is queries else items.vectors
-    parts = []
+    blocks = []
     for rows, d in rerank.distances(queries.vectors, gallery, metric=metric, memory=memory):
-        removed = groups[rows, None] == item_groups
-        d[removed] = np.inf
-        relevant = (queries.labels[rows, None] == items.labels) & ~removed
-        parts.append(_values(np.take_along_axis(relevant, np.argsort(d, axis=1, kind="stable"), axis=1), ks))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        is_excluded = groups[rows, None] == item_groups
+        d[is_excluded] = np.inf
+        is_relevant = (queries.labels[rows, None] == items.labels) & ~is_excluded
+        blocks.append(_values(np.take_along_axis(is_relevant, np.argsort(d, axis=1, kind="stable"), axis=1), ks))
+    return {name: np.concatenate([values[name] for values in blocks]) for name in blocks[0]}
 
 
 def _values(hits, ks):
@@ -208,22 +212,22 @@ def _values(hits, ks):
     return {name: np.where(total > 0, value, np.nan) for name, value in values.items()}
 
 
-def _with_junk(values, kept):
+def _with_junk(values, is_used):
     """Values of all queries, NaN for junk."""
-    found = np.full(len(kept), np.nan)
-    found[kept] = values
-    return found
+    values_of_all = np.full(len(is_used), np.nan)
+    values_of_all[is_used] = values
+    return values_of_all
 
 
 def _means(values):
-    used = ~np.isnan(values["map"])
+    is_used = ~np.isnan(values["map"])
     require(
-        used.any(),
-        f"{len(used)} queries, none of which has an item of its identity in another camera or group",
+        is_used.any(),
+        f"{len(is_used)} queries, none of which has an item of its identity in another camera or group",
         "one at least. Check that labels and cameras of queries and gallery are the same ids",
     )
-    means = {name: float(value[used].mean()) for name, value in values.items()}
-    return {**means, "queries": int(used.sum()), "skipped": int((~used).sum())}
+    means = {name: float(array[is_used].mean()) for name, array in values.items()}
+    return {**means, "queries": int(is_used.sum()), "skipped": int((~is_used).sum())}
 
 
 def _one_per_identity(labels, rng):
@@ -233,14 +237,14 @@ def _one_per_identity(labels, rng):
 
 
 def _with_gallery(x, labels, rows, options):
-    """cmc and map of all other rows with a gallery of some rows."""
+    """cmc and map of all other rows with the gallery `rows`."""
     is_query = np.ones(len(labels), bool)
     is_query[rows] = False
     options = {"gallery": x[rows], "gallery_labels": labels[rows], **options}
-    return _renamed(retrieval(x[is_query], labels[is_query], **options))
+    return _cmc_and_map(retrieval(x[is_query], labels[is_query], **options))
 
 
-def _renamed(found):
+def _cmc_and_map(values):
     """recall@k of `retrieval` as cmc@k, and map."""
-    cmc = {name.replace("recall", "cmc"): value for name, value in found.items() if name.startswith("recall@")}
-    return {**cmc, "map": found["map"]}
+    cmc = {name.replace("recall", "cmc"): value for name, value in values.items() if name.startswith("recall@")}
+    return {**cmc, "map": values["map"]}

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_whole
-from tfdml.metrics.packages import evaluation_package
+from tfdml._core.optional import optional_import
 from tfdml.search import Exact
 from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.nearest import nearest
@@ -31,8 +31,8 @@ class KReciprocalReranking:
         d_J(i, j) = 1 - sum min(V(i), V(j)) / sum max(V(i), V(j))
         distance = (1 - weight) d_J + weight d
 
-    No labels are used. But each distance depends on all queries and the whole gallery, so it is another protocol:
-    report it as "with re-ranking".
+    No labels are used. But each distance depends on all queries and all gallery items, so report the result as another
+    protocol, "with re-ranking".
 
     Args:
         k1: number of neighbors, at least 1; k1 / 2 is rounded to the nearest integer, halves to the even one.
@@ -40,8 +40,7 @@ class KReciprocalReranking:
         weight: weight of the original distance, from 0 to 1.
 
     Source: Zhong, Zheng, Cao, Li, Re-ranking Person Re-identification with k-reciprocal Encoding, CVPR 2017. Square,
-    division by the largest distance, and > in place of >= are those of the authors' program, whose numbers others
-    compare with.
+    division by the largest distance, and > in place of >= follow the authors' code, whose numbers others compare with.
     """
 
     k1: int = 20
@@ -107,30 +106,29 @@ def _joined(queries, gallery, metric):
 
 def _largest_distances(x, memory):
     """The largest squared distance of each row to any other: `(n,)` float64."""
-    scores, found = Gallery(x, "euclidean").scores(farthest=True), np.empty(len(x))
+    scores, largest = Gallery(x, "euclidean").scores(farthest=True), np.empty(len(x))
 
     def search(rows, block):
-        found[rows] = nearest(scores, 1, rows, block)[1][:, 0]
+        largest[rows] = nearest(scores, 1, rows, block)[1][:, 0]
 
     for _ in for_blocks(search, len(x), len(x), memory=memory, row_bytes=8 * len(x), thread_bytes=20 * len(x)):
         pass
-    require(found.max() > 0, "embeddings that are all the same", "embeddings that differ")
-    return found**2
+    require(largest.max() > 0, "embeddings that are all the same", "embeddings that differ")
+    return largest**2
 
 
 def _encoded(x, neighbors, largest, k1):
     """v, the k-reciprocal encodings: a sparse matrix `(n, n)` whose rows sum to 1."""
-    sparse = evaluation_package("scipy.sparse")
     near, half = _reciprocal(neighbors, k1), _reciprocal(neighbors, round(k1 / 2))
     scores = Gallery(x, "euclidean").scores()
-    parts = []
+    blocks, sparse = [], _scipy_sparse()
     for rows in _slices(len(x), _ROWS):
         row, column = _expanded(near[rows], half).nonzero()
         d = np.square(scores.exact(rows.start + row, column), dtype=np.float64) / largest[rows.start + row]
         values = np.exp(-d)
         values /= np.bincount(row, values)[row]
-        parts.append(sparse.csr_array((values, (row, column)), shape=(rows.stop - rows.start, len(x))))
-    return sparse.vstack(parts).tocsr()
+        blocks.append(sparse.csr_array((values, (row, column)), shape=(rows.stop - rows.start, len(x))))
+    return sparse.vstack(blocks).tocsr()
 
 
 def _reciprocal(neighbors, k):
@@ -154,9 +152,12 @@ def _averaged(encoded, neighbors):
 def _members(neighbors):
     """Lists of neighbors as a sparse matrix `(n, n)` of ones."""
     starts = np.arange(0, neighbors.size + 1, neighbors.shape[1])
-    ones = np.ones(neighbors.size)
-    sparse = evaluation_package("scipy.sparse")
-    return sparse.csr_array((ones, neighbors.reshape(-1), starts), shape=(len(neighbors), len(neighbors)))
+    ones, shape = np.ones(neighbors.size), (len(neighbors), len(neighbors))
+    return _scipy_sparse().csr_array((ones, neighbors.reshape(-1), starts), shape=shape)
+
+
+def _scipy_sparse():
+    return optional_import("scipy.sparse", feature="KReciprocalReranking", extra="evaluation")
 
 
 def _jaccard(encoded, items):
@@ -164,9 +165,9 @@ def _jaccard(encoded, items):
     rows = np.repeat(np.arange(encoded.shape[0]), np.diff(encoded.indptr))
     starts = items.indptr[encoded.indices]
     lengths = items.indptr[encoded.indices + 1] - starts
-    place = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    smaller = np.minimum(np.repeat(encoded.data, lengths), items.data[place])
-    cell = np.repeat(rows, lengths) * items.shape[0] + items.indices[place]
+    index = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    smaller = np.minimum(np.repeat(encoded.data, lengths), items.data[index])
+    cell = np.repeat(rows, lengths) * items.shape[0] + items.indices[index]
     shared = np.bincount(cell, smaller, minlength=encoded.shape[0] * items.shape[0])
     return 1 - (shared / (2 - shared)).reshape(encoded.shape[0], -1)
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
-from tfdml.metrics.packages import evaluation_package
+from tfdml._core.optional import optional_import
 from tfdml.search.scores import Gallery
 
 _FOLDS = 10
-_FEWEST = 10  # Pairs that decide a rate, at least.
+_MIN_PAIRS = 10  # Fewer pairs do not decide a rate.
 _ROUNDING = 1e-12  # Of a rate, which is a quotient of two counts.
 
 
@@ -50,8 +50,16 @@ def verification(
 ) -> dict[str, float]:
     """Verification metrics of pairs of embeddings: `verification_from_scores` of their `pair_scores`.
 
-    With the pairs of Labeled Faces in the Wild, whose ten folds `tfdml.datasets.lfw_pairs` reads, `accuracy` and
-    `accuracy_se` are those of its View 2.
+    With the pairs and ten folds of Labeled Faces in the Wild (`tfdml.datasets.lfw_pairs`), `accuracy` and `accuracy_se`
+    follow its View 2.
+
+    Example: of two matched pairs with cosines 1 and 0.6, and two mismatched ones with 0.8 and 0, three of four
+    comparisons are won.
+
+        >>> a, b = np.array([[1.0, 0.0]] * 4), np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
+        >>> numbers = tfdml.metrics.verification(a, b, [1, 1, 0, 0], far=())
+        >>> numbers["auc"], numbers["eer"]
+        (0.75, 0.5)
 
     Args:
         a, b: `(pairs, dim)` floats; pair i is row i of both. They need not be normalized.
@@ -79,7 +87,7 @@ def verification_from_scores(
     *,
     far: float | Sequence[float] = 0.01,
 ) -> dict[str, float]:
-    """Verification metrics of pairs whose scores are known, from any model.
+    """Verification metrics from the scores of pairs, by any model.
 
     * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
       other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
@@ -112,10 +120,10 @@ def verification_from_scores(
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
     values, is_same = _as_pairs(scores, same)
-    numbers = _as_folds(folds, is_same)
+    fold_of_pair = _as_folds(folds, is_same)
     rates = _as_rates(far)
     curve = _roc(values, is_same)
-    correct = [_fold_accuracy(values, is_same, numbers == fold) for fold in np.unique(numbers)]
+    correct = [_fold_accuracy(values, is_same, fold_of_pair == fold) for fold in np.unique(fold_of_pair)]
     return {
         "accuracy": float(np.mean(correct)),
         "accuracy_se": float(np.std(correct, ddof=1) / np.sqrt(len(correct))),
@@ -172,10 +180,10 @@ def calibrated_threshold(
     far: float | None = None,
     frr: float | None = None,
 ) -> float:
-    """The threshold on scores that reaches a wanted rate on validation pairs. Two examples match from this score on.
+    """The threshold that reaches a rate on validation pairs. Two examples match if their score is at least this.
 
     * precision: the lowest threshold from which at least this share of the accepted pairs are matched. It depends on
-      the share of matched pairs, which must be that of the use.
+      the share of matched pairs, which must be the same in use.
     * far: the lowest threshold that accepts at most this share of the mismatched pairs.
     * frr: the highest threshold that rejects at most this share of the matched pairs.
 
@@ -194,45 +202,46 @@ def calibrated_threshold(
             accepted, matched pairs rejected, or pairs accepted); a precision that no threshold reaches; pairs as in
             `verification_from_scores`.
     """
-    wanted = {"precision": precision, "far": far, "frr": frr}
-    given = {name: rate for name, rate in wanted.items() if rate is not None}
-    require(len(given) == 1, f"{given or 'no rate'}", "exactly one of precision, far and frr")
-    ((name, rate),) = given.items()
+    rates = {"precision": precision, "far": far, "frr": frr}
+    chosen = {name: rate for name, rate in rates.items() if rate is not None}
+    require(len(chosen) == 1, f"{chosen or 'no rate'}", "exactly one of precision, far and frr")
+    ((name, rate),) = chosen.items()
     _as_rates(rate, name)
     values, is_same = _as_pairs(scores, same)
-    curve = _roc(values, is_same)
-    place = _PLACES[name](curve, rate, is_same.sum(), (~is_same).sum())
+    curve, num_matched, num_mismatched = _roc(values, is_same), is_same.sum(), (~is_same).sum()
+    if name == "precision":
+        index = _index_of_precision(curve, rate, num_matched, num_mismatched)
+    elif name == "far":
+        _require_deciding("far", rate, num_mismatched, "mismatched")
+        index = _index_of_far(curve, rate)
+    else:
+        _require_deciding("frr", rate, num_matched, "matched")
+        index = np.searchsorted(curve.tar, 1 - rate - _ROUNDING)
     require(
-        0 < place < len(curve.thresholds),
+        0 < index < len(curve.thresholds),
         f"{name}={rate}, which no threshold reaches on these {len(values)} pairs",
         "a rate within reach: plot tfdml.metrics.roc(scores, same)",
     )
-    return float(curve.thresholds[place])
+    return float(curve.thresholds[index])
 
 
-def _place_of_precision(curve, rate, matched, mismatched):
-    accepted = curve.tar * matched + curve.far * mismatched
-    enough = (curve.tar * matched >= (rate - _ROUNDING) * accepted) & (accepted > _FEWEST - 0.5)
-    return np.flatnonzero(enough).max(initial=0)
+def _index_of_precision(curve, rate, num_matched, num_mismatched):
+    """Index of the lowest threshold with this precision and enough accepted pairs; 0 for none."""
+    matched = curve.tar * num_matched
+    accepted = matched + curve.far * num_mismatched
+    is_enough = (matched >= (rate - _ROUNDING) * accepted) & (accepted > _MIN_PAIRS - 0.5)
+    return np.flatnonzero(is_enough).max(initial=0)
 
 
-def _place_of_far(curve, rate, matched, mismatched):
-    _require_deciding("far", rate, mismatched, "mismatched")
+def _index_of_far(curve, rate):
+    """Index of the lowest threshold with at most this false accept rate."""
     return np.searchsorted(curve.far, rate + _ROUNDING, "right") - 1
-
-
-def _place_of_frr(curve, rate, matched, mismatched):
-    _require_deciding("frr", rate, matched, "matched")
-    return np.searchsorted(curve.tar, 1 - rate - _ROUNDING)
-
-
-_PLACES = {"precision": _place_of_precision, "far": _place_of_far, "frr": _place_of_frr}
 
 
 def _roc(scores, same):
     """`Roc` of checked pairs."""
-    roc_curve = evaluation_package("sklearn.metrics").roc_curve
-    far, tar, lowest = roc_curve(same, scores, drop_intermediate=False)
+    metrics = optional_import("sklearn.metrics", feature="verification", extra="evaluation")
+    far, tar, lowest = metrics.roc_curve(same, scores, drop_intermediate=False)
     below = np.append(lowest[2:], lowest[-1])
     middle = below + (lowest[1:] - below) / 2
     return Roc(far, tar, np.append(np.inf, np.where(middle > below, middle, lowest[1:])))
@@ -260,26 +269,27 @@ def _best_threshold(curve, matched, mismatched):
 def _tar_at(curve, rate, mismatched):
     """The largest tar with far <= rate; NaN with a warning where too few pairs decide it."""
     if _decides(rate, mismatched):
-        return float(curve.tar[np.searchsorted(curve.far, rate + _ROUNDING, "right") - 1])
-    received = _received("far", rate, mismatched, "mismatched")
+        return float(curve.tar[_index_of_far(curve, rate)])
+    received = _deciding("far", rate, mismatched, "mismatched")
     warnings.warn(
-        f"Received {received}, expected at least {_FEWEST}, so tar@far={rate:g} is NaN. Pass more mismatched pairs, or "
-        "a larger far.",
+        f"Received {received}, expected at least {_MIN_PAIRS}, so tar@far={rate:g} is NaN. Pass more mismatched pairs, "
+        "or a larger far.",
         stacklevel=3,
     )
     return float("nan")
 
 
 def _require_deciding(name, rate, pairs, kind):
-    expected = f"at least {_FEWEST}. Pass more pairs, or a larger {name}"
-    require(_decides(rate, pairs), _received(name, rate, pairs, kind), expected)
+    expected = f"at least {_MIN_PAIRS}. Pass more pairs, or a larger {name}"
+    require(_decides(rate, pairs), _deciding(name, rate, pairs, kind), expected)
 
 
 def _decides(rate, pairs):
-    return rate * pairs >= _FEWEST - _ROUNDING
+    return rate * pairs >= _MIN_PAIRS - _ROUNDING
 
 
-def _received(name, rate, pairs, kind):
+def _deciding(name, rate, pairs, kind):
+    """The number of pairs that decide a rate, for messages."""
     return f"{name}={rate:g} and {pairs:,} {kind} pairs, of which {rate * pairs:.3g} would decide"
 
 
@@ -293,7 +303,7 @@ def _as_pairs(scores, same):
         "(pairs,) for both",
     )
     bad = np.flatnonzero(~np.isfinite(scores))
-    require(not len(bad), f"scores that are not finite (first at place {bad[:1]})", "numbers")
+    require(not len(bad), f"scores that are not finite (first for pair {bad[:1]})", "numbers")
     require(
         min(same.sum(), (~same).sum()) >= 2,
         f"{same.sum()} matched and {(~same).sum()} mismatched pairs",
@@ -309,9 +319,9 @@ def _as_pairs(scores, same):
 
 def _as_booleans(same):
     array = np.asarray(as_unmasked(same, "same"))
-    right = array.ndim == 1 and (array.dtype == bool or (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()))
+    is_valid = array.ndim == 1 and (array.dtype == bool or (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()))
     require(
-        right,
+        is_valid,
         f"same of shape {array.shape}, {array.dtype}",
         "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class",
     )
@@ -321,8 +331,8 @@ def _as_booleans(same):
 def _as_folds(folds, same):
     """The fold of each pair: `(pairs,)` int64 with at least two values."""
     if folds is None:
-        place = np.where(same, np.cumsum(same), np.cumsum(~same)) - 1
-        return _FOLDS * place // np.where(same, same.sum(), (~same).sum())
+        index_of_kind = np.where(same, np.cumsum(same), np.cumsum(~same)) - 1
+        return _FOLDS * index_of_kind // np.where(same, same.sum(), (~same).sum())
     folds = as_ids(folds, "folds", len(same))
     require(
         folds.min() < folds.max(),
@@ -333,7 +343,7 @@ def _as_folds(folds, same):
 
 
 def _as_rates(rates, name="far"):
-    found = np.atleast_1d(rates).tolist()
-    right = all(isinstance(rate, float | int) and 0 < rate < 1 for rate in found)
-    require(right, f"{name}={rates!r}", "rates above 0 and below 1, such as 0.01")
-    return found
+    values = np.atleast_1d(rates).tolist()
+    is_valid = all(isinstance(rate, float | int) and 0 < rate < 1 for rate in values)
+    require(is_valid, f"{name}={rates!r}", "rates above 0 and below 1, such as 0.01")
+    return values

@@ -15,7 +15,7 @@ from tfdml._core.terminal import visible
 from tfdml.evaluation.report.measurement import measured, protocol_of, values_per_query
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
@@ -25,7 +25,7 @@ TOLERANCE = 0.001
 _SEED = 0  # of the bootstrap
 _TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
 _GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
-_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
+_SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
     _GLYPHS: lambda: (datasets.glyphs()[1], None),
     f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
     "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(splits=("test",)), None),

@@ -54,7 +54,7 @@ def test_the_seed_decides():
         ([[1.0], [2.0]], [3, 4], {}, r"expected \(queries,\)"),
         ([1.0, 2.0], [3, 4], {"confidence": 1.0}, "confidence"),
         ([1.0, 2.0], [3, 4], {"samples": 0}, "samples"),
-        ([1.0, 2.0], [3, 4], {"average": "mean"}, "'micro' or 'macro'"),
+        ([1.0, 2.0], [3, 4], {"average": "mean"}, "one of 'micro', 'macro'"),
     ],
 )
 def test_wrong_input_is_refused_with_advice(values, labels, options, message):

@@ -19,7 +19,7 @@ from tfdml.evaluation.report.error_analysis import (
 )
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Evaluation, Measured
-from tfdml.metrics.retrieval.default_ranks import default_ranks
+from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, Embedder, Labels
 
 

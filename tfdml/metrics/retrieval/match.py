@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from tfdml._core.checks import require
 from tfdml.metrics.retrieval.measures import last_of, values_of_ranks
-from tfdml.metrics.retrieval.ranks.counting import falling
-from tfdml.metrics.retrieval.relevance import Sides, label_rows, require_classes
+from tfdml.metrics.retrieval.ranks.base import descending_order
+from tfdml.metrics.retrieval.relevance import Relevance, as_rows, require_classes
 from tfdml.metrics.retrieval.ties import expected_values
 
 Match = Callable[[np.ndarray, np.ndarray], Any]
@@ -29,9 +29,9 @@ def shared_labels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.nd
         ValueError: labels that are not two matrices of booleans of the same width.
     """
     a, b = np.asarray(labels), np.asarray(gallery_labels)
-    right = a.ndim == b.ndim == 2 and a.dtype == b.dtype == bool and a.shape[1] == b.shape[1]
+    is_valid = a.ndim == b.ndim == 2 and a.dtype == b.dtype == bool and a.shape[1] == b.shape[1]
     expected = "two (n, labels) matrices of booleans with the same number of labels"
-    require(right, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
+    require(is_valid, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
     return a.astype(np.float32) @ b.T.astype(np.float32)
 
 
@@ -50,9 +50,9 @@ def shared_levels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.nd
         ValueError: labels that are not two matrices of integers of the same width.
     """
     a, b = np.asarray(labels), np.asarray(gallery_labels)
-    right = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and a.dtype.kind in "iu" and b.dtype.kind in "iu"
+    is_valid = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and a.dtype.kind in "iu" and b.dtype.kind in "iu"
     expected = "two (n, levels) matrices of integers with the same number of levels"
-    require(right, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
+    require(is_valid, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
     shared, same = np.zeros((len(a), len(b)), np.int32), np.ones((len(a), len(b)), bool)
     for level, gallery_level in zip(a.T, b.T, strict=True):
         same &= level[:, None] == gallery_level
@@ -60,50 +60,49 @@ def shared_levels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.nd
     return shared
 
 
-class Matched(Sides):
-    """Relevance of gallery items to queries by a function of their labels, and exclusion by groups."""
+class MatchedRelevance(Relevance):
+    """Relevance of gallery items to queries by a function of their labels of any form, and exclusion by groups."""
 
-    def __init__(self, match, labels, gallery_labels, groups, gallery_groups, queries, items):
-        """Checks the labels and groups; `items` is None for leave-one-out."""
+    def __init__(self, match, labels, gallery_labels, groups, gallery_groups, num_queries, num_items):
+        """Check the labels and groups."""
         require(callable(match), f"match={match!r}", "a function of two arrays of labels, or None")
-        one_class = None if gallery_labels is None else np.zeros(items or 0, int)
-        super().__init__(np.zeros(queries, int), one_class, groups, gallery_groups, queries, items)
+        one_class = None if gallery_labels is None else np.zeros(num_items or 0, int)
+        super().__init__(np.zeros(num_queries, int), one_class, groups, gallery_groups, num_queries, num_items)
         self._match = match
-        self._given = label_rows(labels, "labels", queries)
-        self._gallery_given = self._given
+        self._any_labels = self._any_gallery_labels = as_rows(labels, "labels", num_queries)
         if not self.leave_one_out:
-            self._gallery_given = label_rows(gallery_labels, "gallery_labels", items)
+            self._any_gallery_labels = as_rows(gallery_labels, "gallery_labels", num_items)
 
     def grades(self, rows):
         """Grades of the gallery for a slice of queries: `(rows, items)`, 0 for items that are not candidates."""
-        found = np.array(self._match(self._given[rows], self._gallery_given))
-        _require_grades(found, (len(self._given[rows]), len(self._gallery_given)))
-        for query, row in enumerate(found, rows.start):
+        labels = self._any_labels[rows]
+        grades = np.array(self._match(labels, self._any_gallery_labels))
+        _require_grades(grades, (len(labels), len(self._any_gallery_labels)))
+        for query, row in enumerate(grades, rows.start):
             row[self.excluded(query)] = 0
-        return found
+        return grades
 
-    def listed_grades(self, rows, listed, last):
-        """Grades of listed gallery rows `(rows, n)`, the number of relevant items, and the `last` highest grades."""
+    def grades_of_lists(self, rows, neighbors, last):
+        """Grades of neighbors `(rows, n)`, the number of relevant items, and the `last` highest grades."""
         grades = self.grades(rows)
         best = -np.sort(-grades.astype(np.float64), axis=1)[:, :last]
-        return np.take_along_axis(grades, listed, axis=1), np.count_nonzero(grades, axis=1), best
+        return np.take_along_axis(grades, neighbors, axis=1), np.count_nonzero(grades, axis=1), best
 
 
-def _require_grades(found, shape):
-    right = found.shape == shape and found.dtype.kind in "biuf" and bool(((found >= 0) & (found < np.inf)).all())
-    received = f"a matrix of shape {found.shape}, {found.dtype}, from match"
-    require(right, received, f"(queries, items) = {shape} booleans or finite grades of at least 0")
+def _require_grades(grades, shape):
+    is_valid = grades.shape == shape and grades.dtype.kind in "biuf" and bool(((grades >= 0) & (grades < np.inf)).all())
+    received = f"a matrix of shape {grades.shape}, {grades.dtype}, from match"
+    require(is_valid, received, f"(queries, items) = {shape} booleans or finite grades of at least 0")
 
 
-def sides_of(match, average, **about):
-    """Relevance and exclusion, by classes or by `match`."""
+def relevance_of(match, average, **options):
+    """`Relevance` by classes, or `MatchedRelevance` by `match`."""
     if match is None:
-        sides = Sides(**about)
-        require_classes(sides)
-        return sides
-    if average == "macro":
-        raise ValueError("Received average='macro' with match, expected 'micro', because the queries have no classes.")
-    return Matched(match, **about)
+        relevance = Relevance(**options)
+        require_classes(relevance)
+        return relevance
+    require(average != "macro", "average='macro' with match", "'micro', because the queries have no classes")
+    return MatchedRelevance(match, **options)
 
 
 def values_of_grades(scores, grades, cutoffs, ties):
@@ -112,13 +111,13 @@ def values_of_grades(scores, grades, cutoffs, ties):
     Args:
         scores: `(items,)` float32, -inf for items that are not candidates.
         grades: `(items,)` numbers, 0 for items that are not relevant, and not all 0.
-        cutoffs: `Cutoff`s of `tfdml.metrics.measures`.
+        cutoffs: `Cutoff`s.
         ties: "index" or "expected".
 
     Returns:
         dict of floats, and whether the best relevant score is also that of an item that is not relevant.
     """
-    order = falling(scores)
+    order = descending_order(scores)
     scores, grades = scores[order], grades[order]
     hits = np.flatnonzero(grades)
     gains = grades[hits].astype(np.float64)

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.metrics.retrieval.default_ranks import default_ranks
-
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)")
 
 
@@ -22,21 +20,26 @@ class Cutoff(NamedTuple):
         return f"{self.measure}@{self.k}"
 
 
-def as_cutoffs(k: int | Sequence[int] | None, extra: Sequence[str], candidates: int) -> list[Cutoff]:
-    """`Cutoff`s of recall@k, by k, and of the extra names, in their order; each once.
+def default_ranks(num_candidates: int, ranks: Sequence[int] = (1, 2, 4, 8)) -> tuple[int, ...]:
+    """Those of `ranks`, the first of which is 1, that a query has candidates for; always the first."""
+    return tuple(k for k in ranks if k <= max(num_candidates, 1))
 
-    Without k, the ranks are those of 1, 2, 4 and 8 that a query has candidates for.
+
+def as_cutoffs(k: int | Sequence[int] | None, extra: Sequence[str], num_candidates: int) -> list[Cutoff]:
+    """`Cutoff`s of recall@k, by k or `default_ranks`, and of the extra names, in their order; each once.
 
     Raises:
         ValueError: k that are not positive integers, an unknown name, or a rank above the number of candidates.
     """
-    ks = np.unique(np.atleast_1d(default_ranks(candidates) if k is None else k)).tolist()
+    ks = np.unique(np.atleast_1d(default_ranks(num_candidates) if k is None else k)).tolist()
     if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
         raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8).")
-    cutoffs = list(dict.fromkeys([*(Cutoff("recall", n) for n in ks), *map(_parsed, _as_names(extra))]))
+    if isinstance(extra, str):
+        raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
+    cutoffs = list(dict.fromkeys([*(Cutoff("recall", n) for n in ks), *map(_parse, extra)]))
     last = last_of(cutoffs)
-    if last > candidates:
-        raise ValueError(f"Received k={last}, but a query has {candidates} candidates. Lower k.")
+    if last > num_candidates:
+        raise ValueError(f"Received k={last}, but a query has {num_candidates} candidates. Lower k.")
     return cutoffs
 
 
@@ -50,20 +53,14 @@ def depth_of(cutoffs: Sequence[Cutoff]) -> int:
     return max((cutoff.k for cutoff in cutoffs if cutoff.measure != "recall"), default=1)
 
 
-def _as_names(extra):
-    if isinstance(extra, str):
-        raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
-    return extra
-
-
-def _parsed(name):
-    found = _NAME.fullmatch(str(name))
-    if not found:
+def _parse(name):
+    match = _NAME.fullmatch(str(name))
+    if not match:
         raise ValueError(
             f"Received {name!r} in extra, expected names such as 'precision@5', 'ndcg@10' or 'map@10'. The other "
             "metrics are always returned."
         )
-    return Cutoff(found[1], int(found[2]))
+    return Cutoff(match[1], int(match[2]))
 
 
 def values_of_ranks(ranks, counts, cutoffs, gains=1.0, best=None):
@@ -101,10 +98,10 @@ def values_of_ranks(ranks, counts, cutoffs, gains=1.0, best=None):
     return {name: np.where(counts > 0, value, np.nan) for name, value in values.items()}
 
 
-def empty_values(cutoffs, queries, leave_out=()):
+def empty_values(cutoffs, num_queries, omitted=()):
     """The dict of `values_of_ranks` for a number of queries, filled with NaN."""
     names = values_of_ranks(np.ones((1, 1)), np.ones(1, int), cutoffs)
-    return {name: np.full(queries, np.nan) for name in names if name not in leave_out}
+    return {name: np.full(num_queries, np.nan) for name in names if name not in omitted}
 
 
 def discounts(ranks, k):
@@ -114,7 +111,7 @@ def discounts(ranks, k):
 
 def ideal_dcg(counts, k, best=None):
     """The highest DCG@k: of R relevant items without grades, or of the `best` grades. `(queries,)`."""
-    places = discounts(np.arange(1, k + 1), k)
+    weights = discounts(np.arange(1, k + 1), k)
     if best is None:
-        return np.cumsum(places)[np.minimum(counts, k) - 1]
-    return best[..., :k] @ places[: best.shape[-1]]
+        return np.cumsum(weights)[np.minimum(counts, k) - 1]
+    return best[..., :k] @ weights[: best.shape[-1]]

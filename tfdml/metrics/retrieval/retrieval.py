@@ -19,20 +19,21 @@ All except map follow from the ranks of the relevant items among the first max(k
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_unmasked, as_vectors, require_metric, require_varied
-from tfdml.metrics.retrieval.match import Match, sides_of, values_of_grades
-from tfdml.metrics.retrieval.measures import as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
-from tfdml.metrics.retrieval.ranks import for_ranks
-from tfdml.metrics.retrieval.relevance import by_flags
+from tfdml._core.checks import as_unmasked, as_vectors, require, require_metric, require_one_of, require_varied
+from tfdml._core.terminal import show_progress
+from tfdml.metrics.retrieval.match import Match, relevance_of, values_of_grades
+from tfdml.metrics.retrieval.measures import Cutoff, as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
+from tfdml.metrics.retrieval.ranks import map_blocks, measure_ranks
+from tfdml.metrics.retrieval.relevance import Relevance, split_by_flags
 from tfdml.metrics.retrieval.ties import expected_values
-from tfdml.metrics.statistics.confidence import mean_over_queries, require_average
-from tfdml.search.blocks import MEMORY, for_blocks
-from tfdml.search.scores import Gallery
+from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
+from tfdml.search.blocks import MEMORY
+from tfdml.search.scores import Gallery, Scores
 
 _TIE_RATE = 0.01
 
@@ -62,12 +63,19 @@ def retrieval(
 
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
     by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
-    and some are both; those are removed from their own gallery, also by row number. With `gallery`, nothing is removed.
-    Queries without a relevant item are excluded from the means and counted. The docstring of this module and
-    docs/metrics.md hold the definitions.
+    and some are both; a row that is both is removed from its own gallery. With `gallery`, nothing is removed. Queries
+    without a relevant item are excluded from the means and counted. The docstring of this module and docs/metrics.md
+    hold the definitions.
 
     The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
     threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
+
+    Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
+
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> numbers = tfdml.metrics.retrieval(x, [0, 0, 1, 1], k=(1, 2))
+        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
+        (0.5, 1.0, 0.75)
 
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
@@ -78,8 +86,8 @@ def retrieval(
         gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
         queries: `(rows,)` booleans, which rows of `embeddings` are queries; None for all. Not with `gallery`.
         in_gallery: `(rows,)` booleans, which rows of `embeddings` are in the gallery; None for all. Not with `gallery`.
-        groups: `(queries,)` integers, such as type family, shop or sequence. All items of the query's group are removed
-            from its gallery, regardless of class.
+        groups: `(queries,)` integers, such as type family, shop or sequence. A query ignores gallery items of its
+            group, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
@@ -115,21 +123,29 @@ def retrieval(
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
     """
     require_metric(metric)
-    require_average(average)
-    if ties not in ("index", "expected"):
-        raise ValueError(f"Received ties={ties!r}, expected 'index' or 'expected'.")
-    about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
-    vectors, items, sides = _arranged(embeddings, gallery, queries, in_gallery, match, average, about)
-    cutoffs = as_cutoffs(k, extra, sides.candidates)
-    measure = _exact_values if match is None else _matched_values
-    values, tie_rate = measure(vectors, items, sides, cutoffs, metric, ties, full_map, memory, progress)
+    require_one_of(AVERAGES, average=average)
+    require_one_of(("index", "expected"), ties=ties)
+    vectors, items, relevance = _vectors_and_relevance(
+        embeddings,
+        gallery,
+        queries,
+        in_gallery,
+        match,
+        average,
+        {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups},
+    )
+    cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
+    scores = _scores(vectors, items, relevance.leave_one_out, metric)
+    ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
+    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, progress)
+    values, tie_rate = _values_per_query(ranking, blocks, progress)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
             f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
             "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
             stacklevel=2,
         )
-    return values if per_query else _means(values, sides.labels, average)
+    return values if per_query else _means(values, relevance.labels, average)
 
 
 def retrieval_from_neighbors(
@@ -150,20 +166,28 @@ def retrieval_from_neighbors(
 
     Search for at least the number of members of the largest class, because this function removes the query itself:
 
-        most = numpy.unique(labels, return_counts=True)[1].max()
-        found, _ = tfdml.search.Scann(embeddings).search(embeddings, max(most, 9))
-        numbers = retrieval_from_neighbors(found, labels)
+        largest = numpy.unique(labels, return_counts=True)[1].max()
+        neighbors, _ = tfdml.search.Scann(embeddings).search(embeddings, max(largest, 9))
+        numbers = retrieval_from_neighbors(neighbors, labels)
+
+    Example: without the query itself, the lists are 1 2, 2 0, 3 1 and 1 2. The second and the fourth begin with an item
+    of the other class.
+
+        >>> neighbors = [[0, 1, 2], [1, 2, 0], [2, 3, 1], [3, 1, 2]]
+        >>> numbers = tfdml.metrics.retrieval_from_neighbors(neighbors, [0, 0, 1, 1], k=(1, 2))
+        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
+        (0.5, 1.0, 0.75)
 
     Args:
-        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 marks a place where the search
-            found nothing, and counts as an item that is not relevant.
+        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 where the search found
+            nothing counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
         k: ranks of recall@k, an integer or several; None: those of 1, 2, 4 and 8 that a query has candidates for.
         extra: names of more metrics, as in `retrieval`.
         gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
-            (leave-one-out), and a query's own row is removed from its list, at any place.
-        groups: `(queries,)` integers. Items of the query's group are removed from its list. Where some queries are in
-            the gallery, the ids of the examples as groups remove each query from its own list.
+            (leave-one-out), and each query is removed from its own list, at any rank.
+        groups: `(queries,)` integers. A query ignores gallery items of its group; where some queries are in the
+            gallery, pass example ids to exclude each query from its own list.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: as in `retrieval`.
         at_r: False omits `r_precision` and `map@r`, so that lists may be shorter than the largest class.
@@ -178,137 +202,171 @@ def retrieval_from_neighbors(
         ValueError: a list with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant
             items; numbers that are not rows of the gallery, or that repeat within a list; other errors of `retrieval`.
     """
-    require_average(average)
+    require_one_of(AVERAGES, average=average)
     neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
-    if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
-        raise ValueError(
-            f"Received neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}, expected (queries, n) integers."
-        )
-    items = None if gallery_labels is None else len(np.asarray(gallery_labels))
-    about = {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups}
-    sides = sides_of(match, average, **about, queries=len(neighbors), items=items)
-    cutoffs = as_cutoffs(k, extra, sides.candidates)
+    received = f"neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}"
+    require(neighbors.ndim == 2 and neighbors.dtype.kind in "iu", received, "(queries, n) integers")
+    relevance = relevance_of(
+        match,
+        average,
+        labels=labels,
+        gallery_labels=gallery_labels,
+        groups=groups,
+        gallery_groups=gallery_groups,
+        num_queries=len(neighbors),
+        num_items=None if gallery_labels is None else len(np.asarray(gallery_labels)),
+    )
+    cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
     values = empty_values(cutoffs, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
-    step = max(1, 2**20 // max(1, neighbors.shape[1] if match is None else len(sides.gallery_labels)))
+    step = max(1, 2**20 // max(1, neighbors.shape[1] if match is None else len(relevance.gallery_labels)))
     for start in range(0, len(neighbors), step):
         rows = slice(start, min(start + step, len(neighbors)))
-        found = _values_of_lists(neighbors[rows].astype(np.int64), rows, sides, cutoffs, at_r)
+        block_values = _values_of_lists(neighbors[rows].astype(np.int64), rows, relevance, cutoffs, at_r)
         for name in values:
-            values[name][rows] = found[name]
-    return values if per_query else _means(values, sides.labels, average)
+            values[name][rows] = block_values[name]
+    return values if per_query else _means(values, relevance.labels, average)
 
 
-def _values_of_lists(listed, rows, sides, cutoffs, at_r):
+def _values_of_lists(neighbors, rows, relevance, cutoffs, at_r):
     """Values per query from the lists of a slice of the queries."""
-    _require_listed(listed, len(sides.gallery_labels), rows.start)
+    _require_rows_of_gallery(neighbors, len(relevance.gallery_labels), rows.start)
     queries = np.arange(rows.start, rows.stop)
-    removed = sides.removed(queries, listed)
-    grades, counts, best = sides.listed_grades(rows, listed, last_of(cutoffs))
-    needed = np.maximum(last_of(cutoffs), counts if at_r else 0)
-    _require_long_enough(queries, (~removed).sum(axis=1), np.minimum(needed, sides.gallery_sizes(queries)), counts)
-    relevant = (grades > 0) & (listed >= 0) & ~removed
-    ranks = np.where(relevant, np.cumsum(~removed, axis=1), np.inf)
-    order = np.argsort(ranks, axis=1, kind="stable")[:, : max(1, relevant.sum(axis=1).max(initial=0))]
+    is_candidate = ~relevance.is_excluded(queries, neighbors)
+    grades, counts, best = relevance.grades_of_lists(rows, neighbors, last_of(cutoffs))
+    num_needed = np.minimum(np.maximum(last_of(cutoffs), counts if at_r else 0), relevance.candidate_counts(queries))
+    _require_long_enough(queries, is_candidate.sum(axis=1), num_needed, counts)
+    is_relevant = (grades > 0) & (neighbors >= 0) & is_candidate
+    ranks = np.where(is_relevant, np.cumsum(is_candidate, axis=1), np.inf)
+    order = np.argsort(ranks, axis=1, kind="stable")[:, : max(1, is_relevant.sum(axis=1).max(initial=0))]
     ranks, gains = (np.take_along_axis(x, order, axis=1) for x in (ranks, grades))
     return values_of_ranks(ranks, counts, cutoffs, gains, best)
 
 
-def _arranged(embeddings, gallery, queries, in_gallery, match, average, about):
-    """Vectors of queries and gallery, and their `Sides`; `about` holds labels and groups of both."""
+def _vectors_and_relevance(embeddings, gallery, queries, in_gallery, match, average, annotations):
+    """Vectors of queries and gallery, and their `Relevance`; `annotations` holds labels and groups of both."""
     vectors = as_vectors(embeddings, "embeddings")
     gallery = None if gallery is None else as_vectors(gallery, "gallery")
     if queries is not None or in_gallery is not None:
-        vectors, gallery, about = by_flags(vectors, gallery, about, queries, in_gallery)
-    items, size = (vectors, None) if gallery is None else (gallery, len(gallery))
-    _require_same_dim(vectors, items)
-    return vectors, items, sides_of(match, average, **about, queries=len(vectors), items=size)
+        vectors, gallery, annotations = split_by_flags(vectors, gallery, annotations, queries, in_gallery)
+    items, num_items = (vectors, None) if gallery is None else (gallery, len(gallery))
+    if vectors.shape[1] != items.shape[1]:
+        raise ValueError(f"Received embeddings of dim {vectors.shape[1]} and a gallery of dim {items.shape[1]}.")
+    return vectors, items, relevance_of(match, average, **annotations, num_queries=len(vectors), num_items=num_items)
 
 
-def _scores(queries, items, sides, metric):
-    """`Scores` of all queries; raises `ValueError` if all items are the same."""
+def _scores(queries, items, leave_one_out, metric):
+    """`Scores` of all queries; raises a ValueError if all items are the same."""
     gallery = Gallery(items, metric)
-    scores = gallery.scores(None if sides.leave_one_out and metric == "cosine" else queries)
+    scores = gallery.scores(None if leave_one_out and metric == "cosine" else queries)
     require_varied(gallery.augmented if metric == "cosine" else items)
     return scores
 
 
-def _matched_values(queries, items, sides, cutoffs, metric, ties, full_map, memory, progress):
-    """`_exact_values` for relevance by `match`."""
-    scores = _scores(queries, items, sides, metric)
-    values = empty_values(cutoffs, len(queries), [] if full_map else ["map"])
-    tied = np.zeros(len(queries), bool)
+class _Ranking(NamedTuple):
+    """The queries and their gallery, which items are relevant, and the metrics to compute."""
 
-    def evaluate(rows, block):
-        scores.exact_block(rows, out=block)
-        for query, row, grades in zip(range(rows.start, rows.stop), block, sides.grades(rows), strict=True):
-            row[sides.excluded(query)] = -np.inf
-            if grades.any():
-                found, tied[query] = values_of_grades(row, grades, cutoffs, ties)
-                for name in values:
-                    values[name][query] = found[name]
+    scores: Scores
+    relevance: Relevance
+    cutoffs: list[Cutoff]
+    ties: str
+    full_map: bool
 
-    bar = _progress_bar(len(queries)) if progress else None
-    needs = {"memory": memory, "row_bytes": 16 * len(items), "thread_bytes": 128 * len(items)}
-    for done in for_blocks(evaluate, len(queries), len(items), **needs):
-        if bar:
-            bar.add(done)
-    return values, tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
+    def empty_values(self, num_queries):
+        """A dict of the metrics of `num_queries` queries, filled with NaN."""
+        return empty_values(self.cutoffs, num_queries, () if self.full_map else ("map",))
 
 
-def _exact_values(queries, items, sides, cutoffs, metric, ties, full_map, memory, progress):
-    """Values per query, and the share of queries whose first relevant item ties with one that is not relevant."""
-    scores = _scores(queries, items, sides, metric)
-    counts = sides.counts
-    values = empty_values(cutoffs, len(queries), [] if full_map else ["map"])
-    tied = np.zeros(len(queries), bool)
-    depth = np.full(len(queries), len(items)) if full_map else np.maximum(depth_of(cutoffs), counts)
-    measure = partial(_in_order, width=max(1, counts.max())) if ties == "index" else _in_expectation
+class _Measured(NamedTuple):
+    """Metrics of some queries, and whether an item that is not relevant has their best relevant score."""
 
-    def use(some, ranks):
-        tied[some] = _tied_at_the_best(ranks, len(some))
-        found = measure(ranks, counts[some], cutoffs)
-        for name in values:
-            values[name][some] = found[name]
-
-    bar = _progress_bar(len(queries)) if progress else None
-    thread_bytes = (64 if ties == "index" else 128) * len(items)
-    needs = {"memory": memory, "row_bytes": 48 * max(1, counts.max()), "thread_bytes": thread_bytes}
-    left = len(queries)
-    for done in for_ranks(use, scores, sides, depth, **needs):
-        done = min(done, left)  # Some queries are ranked in two ways.
-        left -= done
-        if bar and done:
-            bar.add(done)
-    return values, tied.sum() / max(1, np.count_nonzero(counts))
+    values: dict[str, np.ndarray]
+    is_tied: np.ndarray
 
 
-def _in_order(ranks, counts, cutoffs, width):
+def _values_per_query(ranking, blocks, progress):
+    """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
+
+    Args:
+        ranking: `_Ranking`.
+        blocks: numbers `(m,)` of queries and their `_Measured`, from `_by_rank` or `_by_grade`.
+        progress: show a progress bar.
+    """
+    num_queries, num_ranked = len(ranking.scores), 0
+    values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)
+    for queries, measured in blocks:
+        for name, array in values.items():
+            array[queries] = measured.values[name]
+        is_tied[queries] = measured.is_tied
+        num_ranked += len(queries)
+        if progress:
+            show_progress("queries ranked", num_ranked, num_queries)
+    return values, is_tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
+
+
+def _by_rank(ranking, memory, progress):
+    """Yield queries and `_Measured` from the ranks of their relevant items."""
+    scores, relevance, cutoffs, ties, full_map = ranking
+    counts, num_items = relevance.counts, len(scores.gallery)
+    width = max(1, counts.max())
+    depth = np.full(len(scores), num_items) if full_map else np.maximum(depth_of(cutoffs), counts)
+    values_of = partial(_values_by_position, width=width) if ties == "index" else _expected_values
+
+    def measure(queries, ranks):
+        return _Measured(values_of(ranks, counts[queries], cutoffs), _is_best_tied(ranks, len(queries)))
+
+    thread_bytes = (64 if ties == "index" else 128) * num_items
+    needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
+    return measure_ranks(measure, scores, relevance, depth, progress=progress, **needs)
+
+
+def _by_grade(ranking, memory, progress):
+    """Yield queries and `_Measured` from the grades of the whole gallery, for relevance by `match`."""
+    scores, num_items = ranking.scores, len(ranking.scores.gallery)
+    needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
+    return map_blocks(partial(_measure_grades, ranking), len(scores), num_items, **needs)
+
+
+def _measure_grades(ranking, rows, block):
+    """The queries of a slice, and their `_Measured`; `block` `(rows, items)` is overwritten."""
+    queries, relevance = np.arange(rows.start, rows.stop), ranking.relevance
+    values, is_tied = ranking.empty_values(len(queries)), np.zeros(len(queries), bool)
+    ranking.scores.exact_block(rows, out=block)
+    for i, (row, grades) in enumerate(zip(block, relevance.grades(rows), strict=True)):
+        row[relevance.excluded(queries[i])] = -np.inf
+        if grades.any():
+            values_of_query, is_tied[i] = values_of_grades(row, grades, ranking.cutoffs, ranking.ties)
+            for name in values:
+                values[name][i] = values_of_query[name]
+    return queries, _Measured(values, is_tied)
+
+
+def _values_by_position(ranks, counts, cutoffs, width):
     """Values per query with equal scores ranked by position; NaN for a query without a relevant item."""
     lengths = np.bincount(ranks.query, minlength=len(counts))
     table = np.full((len(counts), width), np.inf)
-    table[np.arange(width) < lengths[:, None]] = ranks.above + ranks.before + 1
+    table[np.arange(width) < lengths[:, None]] = ranks.above + ranks.earlier + 1
     return values_of_ranks(table, counts, cutoffs)
 
 
-def _in_expectation(ranks, counts, cutoffs):
+def _expected_values(ranks, counts, cutoffs):
     """Values per query as means over all orders of equal scores; NaN for a query without a relevant item."""
     values = empty_values(cutoffs, len(counts))
-    ends = np.searchsorted(ranks.query, np.arange(len(counts) + 1))
+    offsets = np.searchsorted(ranks.query, np.arange(len(counts) + 1))
     for i in np.flatnonzero(counts):
-        some = slice(ends[i], ends[i + 1])
-        for name, value in expected_values(ranks.above[some], ranks.equal[some], counts[i], cutoffs).items():
+        rows = slice(offsets[i], offsets[i + 1])
+        for name, value in expected_values(ranks.above[rows], ranks.equal[rows], counts[i], cutoffs).items():
             values[name][i] = value
     return values
 
 
-def _tied_at_the_best(ranks, queries):
-    """Whether an item that is not relevant has the best relevant score of a query: `(queries,)` booleans."""
-    ends = np.searchsorted(ranks.query, np.arange(queries + 1))
-    lengths, tied = np.diff(ends), np.zeros(queries, bool)
-    first = ends[:-1][lengths > 0]
-    best = ranks.above == np.repeat(ranks.above[first], lengths[lengths > 0])
-    tied[lengths > 0] = ranks.equal[first] > np.add.reduceat(best, first, dtype=int)
-    return tied
+def _is_best_tied(ranks, num_queries):
+    """Whether an item that is not relevant has the best relevant score of a query: `(num_queries,)` booleans."""
+    offsets = np.searchsorted(ranks.query, np.arange(num_queries + 1))
+    lengths, is_tied = np.diff(offsets), np.zeros(num_queries, bool)
+    first = offsets[:-1][lengths > 0]
+    is_best = ranks.above == np.repeat(ranks.above[first], lengths[lengths > 0])
+    is_tied[lengths > 0] = ranks.equal[first] > np.add.reduceat(is_best, first, dtype=int)
+    return is_tied
 
 
 def _means(values, labels, average):
@@ -323,37 +381,26 @@ def _means(values, labels, average):
     return {**means, "queries": len(labels) - skipped, "skipped": skipped}
 
 
-def _progress_bar(target):
-    from keras.utils import Progbar
-
-    return Progbar(target, unit_name="query")
-
-
-def _require_same_dim(queries, items):
-    if queries.shape[1] != items.shape[1]:
-        raise ValueError(f"Received embeddings of dim {queries.shape[1]} and a gallery of dim {items.shape[1]}.")
-
-
-def _require_listed(listed, items, start):
-    """Raises `ValueError` unless every list holds distinct rows of the gallery, or -1."""
-    if listed.size and (listed.min() < -1 or listed.max() >= items):
+def _require_rows_of_gallery(neighbors, num_items, start):
+    """Raise a ValueError unless every list holds distinct rows of the gallery, or -1."""
+    if neighbors.size and (neighbors.min() < -1 or neighbors.max() >= num_items):
         raise ValueError(
-            f"Received neighbors from {listed.min()} to {listed.max()}, expected row numbers of the gallery, "
-            f"0 to {items - 1}, or -1 for none. Search with an index whose ids are row numbers."
+            f"Received neighbors from {neighbors.min()} to {neighbors.max()}, expected row numbers of the gallery, "
+            f"0 to {num_items - 1}, or -1 for none. Search with an index whose ids are row numbers."
         )
-    ordered = np.sort(listed, axis=1)
-    repeats = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    ascending = np.sort(neighbors, axis=1)
+    repeats = ((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)).any(axis=1)
     if repeats.any():
         raise ValueError(f"Received neighbors that repeat within a list, first for query {start + repeats.argmax()}.")
 
 
-def _require_long_enough(rows, left, needed, counts):
-    """Raises `ValueError` where a list is too short for the metrics; skipped queries need no neighbors."""
-    short = np.flatnonzero((left < needed) & (counts > 0))
+def _require_long_enough(queries, num_neighbors, num_needed, counts):
+    """Raise a ValueError where a list is too short for the metrics; skipped queries need no neighbors."""
+    short = np.flatnonzero((num_neighbors < num_needed) & (counts > 0))
     if len(short):
-        i = short[np.argmax(needed[short] - left[short])]
+        i = short[np.argmax(num_needed[short] - num_neighbors[short])]
         raise ValueError(
-            f"Received {left[i]} neighbors for query {rows[i]} after removal of the query itself and its group, "
-            f"expected at least {needed[i]}, the larger of k and its number of relevant items. Search for more "
-            "neighbors; for recall@k and mrr alone pass at_r=False."
+            f"Received {num_neighbors[i]} neighbors for query {queries[i]} after removal of the query itself and its "
+            f"group, expected at least {num_needed[i]}, the larger of k and its number of relevant items. Search for "
+            "more neighbors; for recall@k and mrr alone pass at_r=False."
         )

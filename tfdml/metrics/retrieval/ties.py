@@ -20,11 +20,11 @@ def expected_values(above, equal, total, cutoffs, gains=None, best=None):
 
     Args:
         above: number of items with a higher score, for each relevant item, ascending if there are grades. Items that
-            cannot be among the first places up to the last cutoff or R, and do not have the best relevant score, may be
-            left out; `map` is then wrong.
+            neither have the best relevant score nor rank within R or the last cutoff may be missing; `map` is then
+            wrong.
         equal: number of items with the same score, itself included, of the same length as `above`.
         total: R, the number of relevant items.
-        cutoffs: `Cutoff`s of `tfdml.metrics.measures`.
+        cutoffs: `Cutoff`s.
         gains: grades of the items of `above`; None for 1 each.
         best: as in `tfdml.metrics.retrieval.measures.values_of_ranks`.
 
@@ -43,8 +43,8 @@ def expected_values(above, equal, total, cutoffs, gains=None, best=None):
     precision = hit * (np.repeat(relevant_above, n) + 1 + (t - 1) * others) / p
     within = p <= total
 
-    taken = np.arange(n[0])
-    none_yet = np.concatenate([[1.0], np.cumprod(np.maximum(n[0] - m[0] - taken, 0) / (n[0] - taken))])
+    drawn = np.arange(n[0])
+    none_yet = np.concatenate([[1.0], np.cumprod(np.maximum(n[0] - m[0] - drawn, 0) / (n[0] - drawn))])
     first_at = none_yet[:-1] - none_yet[1:]
 
     at_k = {
@@ -59,5 +59,5 @@ def expected_values(above, equal, total, cutoffs, gains=None, best=None):
         "r_precision": hit[within].sum() / total,
         "map@r": precision[within].sum() / total,
         "map": precision.sum() / total,
-        "mrr": (first_at / (above[0] + taken + 1)).sum(),
+        "mrr": (first_at / (above[0] + drawn + 1)).sum(),
     }

@@ -9,7 +9,7 @@ from tfdml._core.checks import require
 from tfdml.metrics.statistics.confidence import bootstrap_interval, weighted_sums
 
 _BITS = 2**20  # Random bits drawn at the same time.
-_ROUNDING = 1e-12  # Two sums of the same differences in another order are closer than this, relative to their size.
+_ROUNDING = 1e-12  # Relative rounding error of a sum of the same differences in another order.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,10 @@ class Comparison:
 
     Attributes:
         names: names of the two models.
-        difference: mean of the first model minus that of the second.
+        difference: mean of the first model minus mean of the second.
         low, high: confidence interval of the difference.
         p: p-value of the difference, two-sided.
-        confidence: that of the interval.
+        confidence: confidence of the interval.
         queries: number of queries with values.
         classes: number of classes with values.
     """
@@ -43,13 +43,13 @@ class Comparison:
         """A sentence; one point is 0.01."""
         first, second = self.names
         interval = f"{100 * self.confidence:g}% interval"
-        about = f"({interval}, p = {self.p:.2g}, {self.queries} queries of {self.classes} classes)"
+        details = f"({interval}, p = {self.p:.2g}, {self.queries} queries of {self.classes} classes)"
         if self.p > 1 - self.confidence or self.low <= 0 <= self.high:
             difference = f"{first} - {second} is {_points(self.low, self.high)}"
-            return f"{first} and {second} cannot be told apart: {difference} {about}."
+            return f"{first} and {second} cannot be told apart: {difference} {details}."
         if self.low > 0:
-            return f"{first} is better than {second} by {_points(self.low, self.high)} {about}."
-        return f"{second} is better than {first} by {_points(-self.high, -self.low)} {about}."
+            return f"{first} is better than {second} by {_points(self.low, self.high)} {details}."
+        return f"{second} is better than {first} by {_points(-self.high, -self.low)} {details}."
 
 
 def _points(low, high):
@@ -87,7 +87,7 @@ def paired_comparison(
             marks a query that is excluded, in both.
         labels: `(queries,)` integer class ids.
         names: names of the two models.
-        confidence: that of the interval, between 0 and 1.
+        confidence: confidence of the interval, between 0 and 1.
         samples: number of samples of the bootstrap and of the test.
         average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
         seed: seed of the random draws.
@@ -133,7 +133,7 @@ def _sign_flip_p(sums, samples, seed):
     least = abs(sums.sum()) - _ROUNDING * np.abs(sums).sum()
     is_exact = len(sums) <= np.log2(samples)
     flips = _all_flips(len(sums)) if is_exact else _random_flips(len(sums), samples, seed)
-    count = sum(np.count_nonzero(np.abs(sums.sum() - 2 * (part @ sums)) >= least) for part in flips)
+    count = sum(np.count_nonzero(np.abs(sums.sum() - 2 * (flipped @ sums)) >= least) for flipped in flips)
     return count / 2 ** len(sums) if is_exact else (1 + count) / (1 + samples)
 
 
@@ -143,7 +143,7 @@ def _all_flips(classes):
 
 
 def _random_flips(classes, samples, seed):
-    """Random choices of classes whose sign is flipped: yields matrices `(some, classes)` of 0 and 1."""
+    """Random choices of classes whose sign is flipped: yields matrices `(draws, classes)` of 0 and 1."""
     rng = np.random.default_rng(seed)
     step = max(1, _BITS // classes)
     for start in range(0, samples, step):
@@ -153,10 +153,15 @@ def _random_flips(classes, samples, seed):
 
 
 def holm_correction(p_values: npt.ArrayLike) -> np.ndarray:
-    """p-values of several comparisons, adjusted so that any of them is below 0.05 by chance in 5% of the cases only.
+    """Holm-adjusted p-values of several comparisons: they control the family-wise error rate.
 
     With m p-values in ascending order, p(1) to p(m), the i-th becomes max_{j <= i} min(1, (m - j + 1) p(j)). The
     comparisons may depend on each other.
+
+    Example: the smallest of two p-values is doubled.
+
+        >>> tfdml.metrics.holm_correction([0.2, 0.01]).tolist()
+        [0.2, 0.02]
 
     Args:
         p_values: `(m,)` numbers from 0 to 1, of all comparisons that were made, not of the best ones only.
@@ -170,8 +175,8 @@ def holm_correction(p_values: npt.ArrayLike) -> np.ndarray:
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics, 1979.
     """
     p = np.asarray(p_values, np.float64)
-    right = p.ndim == 1 and bool(((p >= 0) & (p <= 1)).all())
-    require(right, f"p-values {p.tolist()}", "(m,) numbers from 0 to 1")
+    is_valid = p.ndim == 1 and bool(((p >= 0) & (p <= 1)).all())
+    require(is_valid, f"p-values {p.tolist()}", "(m,) numbers from 0 to 1")
     order = np.argsort(p)
     adjusted = np.empty(len(p))
     adjusted[order] = np.maximum.accumulate(np.minimum(1, np.arange(len(p), 0, -1) * p[order]))

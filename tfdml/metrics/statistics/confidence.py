@@ -3,8 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, require
+from tfdml._core.checks import as_ids, require, require_one_of
+from tfdml._core.optional import optional_import
 
+AVERAGES = ("micro", "macro")
 _DRAWS = 1000  # Samples drawn at the same time.
 
 
@@ -52,7 +54,7 @@ def bootstrap_interval(
 
 
 def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Mean over training seeds, and half of the width of its confidence interval.
+    """Confidence interval of the mean over training seeds, by Student's t.
 
     With n values of mean m and standard deviation s (divisor n - 1), the interval is m - h to m + h,
 
@@ -62,12 +64,18 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
     interval of the mean of many more seeds on the same test set. The difference of two methods that were trained with
     the same seeds is `seed_interval(numpy.subtract(a, b))`.
 
+    Example: m = 3, s^2 = 2.5, and t = 2.776 for 4 degrees of freedom.
+
+        >>> low, high = tfdml.metrics.seed_interval([1, 2, 3, 4, 5])
+        >>> round(low, 2), round(high, 2)
+        (1.04, 4.96)
+
     Args:
         values: `(seeds,)` floats, one number per training run, such as its `map@r`.
         confidence: between 0 and 1.
 
     Returns:
-        `(m, h)`, floats.
+        `(low, high)`, floats: m - h and m + h.
 
     Raises:
         ValueError: fewer than two values, values that are not finite, or a confidence out of range.
@@ -76,19 +84,15 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
     Source: Student, The Probable Error of a Mean, Biometrika, 1908.
     """
     values = np.asarray(values, dtype=np.float64)
-    right = values.ndim == 1 and len(values) > 1 and bool(np.isfinite(values).all())
-    require(right, f"values {values.tolist()}", "at least two finite numbers, one per training run. Train more seeds")
+    is_valid = values.ndim == 1 and len(values) > 1 and bool(np.isfinite(values).all())
+    require(
+        is_valid, f"values {values.tolist()}", "at least two finite numbers, one per training run. Train more seeds"
+    )
     require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")
-    t = _students_t(len(values) - 1, (1 + confidence) / 2)
-    return float(values.mean()), float(t * values.std(ddof=1) / len(values) ** 0.5)
-
-
-def _students_t(degrees, quantile):
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise ImportError("Student's t is computed by SciPy: pip install tfdml[evaluation].") from error
-    return stats.t.ppf(quantile, degrees)
+    stats = optional_import("scipy.stats", feature="seed_interval", extra="evaluation")
+    t = stats.t.ppf((1 + confidence) / 2, len(values) - 1)
+    mean, half_width = float(values.mean()), float(t * values.std(ddof=1) / len(values) ** 0.5)
+    return mean - half_width, mean + half_width
 
 
 def _draws(classes, samples, seed):
@@ -99,7 +103,7 @@ def _draws(classes, samples, seed):
 
 
 def weighted_sums(values, labels, average):
-    """Sum and weight of each class, whose mean is the sum of the sums divided by that of the weights.
+    """Sum and weight of each class; the mean over queries is the sum of the sums divided by the sum of the weights.
 
     Args:
         values: `(queries,)` floats, NaN for queries that are excluded.
@@ -116,7 +120,7 @@ def weighted_sums(values, labels, average):
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
     labels = as_ids(labels, "labels", len(values))
-    require_average(average)
+    require_one_of(AVERAGES, average=average)
     sums, counts = class_sums(values, labels)
     if len(sums) < 2:
         raise ValueError(f"Received values of {len(sums)} classes, expected at least 2, because classes are resampled.")
@@ -142,12 +146,6 @@ def mean_over_queries(values, labels, average):
 
 def class_sums(values, labels):
     """Sum and number of the values of each class, without NaN: two arrays of `(classes that have values,)`."""
-    kept = ~np.isnan(values)
-    _, classes = np.unique(labels[kept], return_inverse=True)
-    return np.bincount(classes, weights=values[kept]), np.bincount(classes)
-
-
-def require_average(average):
-    """Raises `ValueError` unless `average` is "micro" or "macro"."""
-    if average not in ("micro", "macro"):
-        raise ValueError(f"Received average={average!r}, expected 'micro' or 'macro'.")
+    has_value = ~np.isnan(values)
+    _, classes = np.unique(labels[has_value], return_inverse=True)
+    return np.bincount(classes, weights=values[has_value]), np.bincount(classes)

@@ -13,8 +13,8 @@ from tfdml.metrics.statistics.confidence import class_sums
 def per_class(values: Mapping[str, npt.ArrayLike], labels: npt.ArrayLike, *, by: str = "map@r") -> list[dict[str, Any]]:
     """Table of the mean metrics of each class, the worst class first.
 
-    The mean over the rows is the metric with `average="macro"`. Means of few queries are uncertain: the worst of many
-    classes is partly the one with the worst luck.
+    The mean over the rows is the metric with `average="macro"`. Means of few queries are uncertain: the minimum over
+    many classes is biased low by chance.
 
     Example:
 
@@ -25,7 +25,7 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: npt.ArrayLike, *, by:
     Args:
         values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a query that was
             skipped.
-        labels: `(queries,)` integer class ids; with `retrieval(..., queries=mask)`, those of the queries.
+        labels: `(queries,)` integer class ids; with `retrieval(..., queries=mask)`, the labels of the queries.
         by: the metric that orders the table.
 
     Returns:
@@ -57,8 +57,7 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: npt.ArrayLike, *, by:
 
 def _class_means(values, codes, classes):
     """Mean of the values of each class that are not NaN: `(classes,)`, NaN without any."""
-    kept = ~np.isnan(values)
     means = np.full(classes, np.nan)
     sums, counts = class_sums(values, codes)
-    means[np.unique(codes[kept])] = sums / counts
+    means[np.unique(codes[~np.isnan(values)])] = sums / counts
     return means

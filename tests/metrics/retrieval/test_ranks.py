@@ -1,4 +1,4 @@
-"""Ranks from tiles of approximate scores: comparisons by loops, half of the product, and queries that are left out."""
+"""Ranks by every method, and ranks from tiles: comparisons by loops, half of the product, queries left to counting."""
 
 import sys
 
@@ -7,9 +7,42 @@ import pytest
 
 from tests.search.products import unsteady
 from tfdml.metrics import retrieval
+from tfdml.metrics.retrieval import ranks
 from tfdml.metrics.retrieval.ranks import tiling
 from tfdml.metrics.retrieval.ranks.tiles import compare_tile
+from tfdml.metrics.retrieval.relevance import Relevance
 from tfdml.search import blocks, scores
+
+
+@pytest.mark.parametrize("method", ["tile", "sort", "count"])
+@pytest.mark.parametrize("levels", [5, 100, 10**6])
+@pytest.mark.parametrize(("number", "best"), [(1, 3000), (4, 3000), (4, 10), (300, 3000), (300, 320), (2500, 3000)])
+def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels, number, best, monkeypatch):
+    """Many or few relevant items, anywhere or near the top, with and without ties: all ways of finding ranks."""
+    rng = np.random.default_rng(levels + number + best)
+    monkeypatch.setattr(ranks, "_fastest_method", lambda *arguments: getattr(ranks, method))
+    values = rng.integers(0, levels, size=3000).astype(np.float32)
+    order = np.argsort(-values, kind="stable")
+    is_relevant = np.isin(np.arange(3000), rng.choice(order[:best], size=number, replace=False))
+    relevance = Relevance([1], is_relevant.astype(int), None, None, 1, 3000)
+    products = scores.Gallery(values[:, None], "dot").scores(np.ones((1, 1), np.float32))
+    relevant_values = values[order[is_relevant[order]]]
+    expected = np.flatnonzero(is_relevant[order]) + 1
+    for depth in (1, 8, 500, 3000):
+        needs = {"memory": 2**24, "row_bytes": 0, "thread_bytes": 0}
+        measured = ranks.measure_ranks(lambda _, found: found, products, relevance, np.array([depth]), **needs)
+        ((queries, found),) = [(queries, found) for queries, found in measured if len(queries)]
+        count = len(found.above)
+        assert (queries.tolist(), found.query.tolist()) == ([0], [0] * count)
+        assert count >= max(1, (expected <= depth).sum())
+        assert count >= (relevant_values == relevant_values.max()).sum()
+        is_within = expected[:count] <= max(depth, expected[0])
+        found_values = relevant_values[:count]
+        np.testing.assert_array_equal((found.above + found.earlier + 1)[is_within], expected[:count][is_within])
+        mixed = np.isin(found_values, values[~is_relevant]) & is_within
+        np.testing.assert_array_equal(found.above[mixed], [(values > v).sum() for v in found_values[mixed]])
+        np.testing.assert_array_equal(found.equal[mixed], [(values == v).sum() for v in found_values[mixed]])
+        assert (found.above + found.earlier + 1 > depth)[~is_within].all()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -22,8 +55,8 @@ def test_a_tile_is_compared_as_by_loops(seed):
     middle = rng.integers(-20, 40, size=len(row))
     middle = middle[np.lexsort((-middle, row))]
     low, high = (middle - 0.5).astype(np.float32), (middle + 0.5).astype(np.float32)
-    dense = rng.random(m) < seed % 3 / 2
-    above, item, column = compare_tile(tile, row, low, high, dense, np.empty((2, m * n), bool))
+    is_dense = rng.random(m) < seed % 3 / 2
+    above, item, column = compare_tile(tile, row, low, high, is_dense, np.empty((2, m * n), bool))
     np.testing.assert_array_equal(above, [(tile[r] > h).sum() for r, h in zip(row, high, strict=True)])
     assert sorted(zip(item.tolist(), column.tolist(), strict=True)) == [
         (i, j) for i in range(len(row)) for j in np.flatnonzero((tile[row[i]] >= low[i]) & (tile[row[i]] <= high[i]))
@@ -57,9 +90,9 @@ def test_half_of_the_product_ranks_as_all_of_it(metric, groups, monkeypatch):
     x, labels = small_classes()
     half, computed = products_of(monkeypatch, x, labels, metric=metric, groups=groups)
     assert computed <= 0.55 * len(x) ** 2
-    own = np.arange(900) if groups is None else groups  # each query is removed from a gallery that is another set
-    sides = {"gallery": x, "gallery_labels": labels, "groups": own, "gallery_groups": own}
-    full, computed = products_of(monkeypatch, x, labels, metric=metric, **sides)
+    groups = np.arange(900) if groups is None else groups  # each query is removed from a gallery that is another set
+    sets = {"gallery": x, "gallery_labels": labels, "groups": groups, "gallery_groups": groups}
+    full, computed = products_of(monkeypatch, x, labels, metric=metric, **sets)
     assert computed == len(x) ** 2
     for name in half:
         np.testing.assert_array_equal(half[name], full[name])
@@ -93,7 +126,7 @@ def test_only_queries_with_too_many_close_items_are_scored_exactly(monkeypatch):
 def test_relevant_items_of_many_queries_are_ranked_in_parts_that_fit_into_memory(monkeypatch):
     x, labels = small_classes()
     expected = retrieval(x, labels, full_map=False)
-    assert len(tiling._parts(np.full(900, 3), 2**16)) > 5
+    assert len(tiling._chunks_of_queries(np.full(900, 3), 2**16)) > 5
     monkeypatch.setattr(tiling, "_ITEM_BYTES", 2**14)
     assert retrieval(x, labels, full_map=False, memory=2**23) == expected
 

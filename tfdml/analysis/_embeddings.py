@@ -1,15 +1,15 @@
-"""Checks and normalization of the embeddings of a batch or set."""
+"""Checks and normalization of embeddings."""
 
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._core.checks import require
+
 
 def require_matrix(embeddings: npt.ArrayLike, order: str) -> None:
     """Raise a ValueError unless embeddings are a matrix; labels passed in their place are not."""
-    if np.ndim(embeddings) != 2:
-        raise ValueError(
-            f"Received embeddings of shape {np.shape(embeddings)}, expected (examples, dim). The order is {order}."
-        )
+    shape = np.shape(embeddings)
+    require(len(shape) == 2, f"embeddings of shape {shape}", f"(examples, dim). The order is {order}")
 
 
 def l2_normalize(embeddings: npt.ArrayLike) -> np.ndarray:
@@ -20,6 +20,6 @@ def l2_normalize(embeddings: npt.ArrayLike) -> np.ndarray:
     """
     x = np.asarray(embeddings, dtype="float64")
     norms = np.linalg.norm(x, axis=1, keepdims=True)
-    if not (np.isfinite(norms).all() and norms.all()):
-        raise ValueError("Received an embedding of norm 0, NaN or infinity, expected vectors that have a direction.")
+    has_direction = bool(np.isfinite(norms).all() and norms.all())
+    require(has_direction, "an embedding of norm 0, NaN or infinity", "vectors that have a direction")
     return x / norms
