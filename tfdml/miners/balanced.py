@@ -76,12 +76,13 @@ class UniformHistogram(Seeded):
         """`Pairs -> Pairs`."""
         d = ops.stop_gradient(distance_function(self.distance)(pairs))
         bins = self._bins(d, pairs)
-        is_pair = ops.cast((pairs.positive > 0) | (pairs.negative > 0), d.dtype)
-        counts = ops.segment_sum(ops.reshape(is_pair, (-1,)), ops.reshape(bins, (-1,)), num_segments=2 * self.bins)
+        is_pair = (pairs.positive > 0) | (pairs.negative > 0)
+        ones = ops.reshape(ops.cast(is_pair, d.dtype), (-1,))
+        counts = ops.segment_sum(ones, ops.reshape(bins, (-1,)), num_segments=2 * self.bins)
         pairs_per_bin = np.repeat([self.positives_per_bin, self.negatives_per_bin], self.bins)
         keep_probability = ops.cast(pairs_per_bin, d.dtype) / ops.maximum(counts, 1.0)
-        is_dropped = self.uniform(ops.shape(d), d.dtype) >= ops.take(keep_probability, bins)
-        return pairs.drop(positive=is_dropped, negative=is_dropped)
+        is_kept = is_pair & (self.uniform(ops.shape(d), d.dtype) < ops.take(keep_probability, bins))
+        return pairs.drop(positive=ops.logical_not(is_kept), negative=ops.logical_not(is_kept))
 
     def _bins(self, d, pairs):
         """The bin of each pair: first the bins of positives, then those of negatives, which one sum counts."""
