@@ -28,8 +28,8 @@ def test_simulation_finds_the_closed_form(sampler):
     np.testing.assert_array_equal(found.ids, q.ids)
     np.testing.assert_array_equal(found.counts, q.counts)
     between = ~np.eye(len(q.ids), dtype=bool)
-    expected = np.concatenate([q.within, (q.left @ q.right.T)[between]])
-    estimates = np.concatenate([found.within, (found.left @ found.right.T)[between]])
+    expected = np.concatenate([q.within, (q.anchor_factors @ q.reference_factors.T)[between]])
+    estimates = np.concatenate([found.within, (found.anchor_factors @ found.reference_factors.T)[between]])
     errors = np.concatenate([found.within_error, found.between_error[between]])
     possible = expected > 0
     assert not estimates[~possible].any()
@@ -59,7 +59,7 @@ def test_the_standard_error_of_a_simulation_is_its_spread():
     off = ~np.eye(3, dtype=bool)
     for estimates, errors in (
         ([run.within for run in runs], [run.within_error for run in runs]),
-        ([run.left[off] for run in runs], [run.between_error[off] for run in runs]),
+        ([run.anchor_factors[off] for run in runs], [run.between_error[off] for run in runs]),
     ):
         np.testing.assert_allclose(np.mean(errors, axis=0), np.std(estimates, axis=0), rtol=0.25)
 

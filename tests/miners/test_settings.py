@@ -83,7 +83,7 @@ OLD_CONFIGS = {
     "Angular": ({"angle": 35.0}, {"angle_degrees": 35.0}),
     "DistanceWeighted": (
         {**LAYER, "seed": None, "cutoff": 0.4, "far": 1.5, "clip": None, "expected": True},
-        {"cutoff": 0.4, "far": 1.5, "expectation": True},
+        {"cutoff": 0.4, "max_distance": 1.5, "expectation": True},
     ),
     "UniformHistogram": (
         {**LAYER, "seed": 2, "bins": 5, "positives_per_bin": 3, "negatives_per_bin": 4, "distance": "squared"},

@@ -173,7 +173,7 @@ def of_both_powers(made, x, way):
 def recomputed(request, monkeypatch):
     """Near rows are recomputed one by one, or, as if they were many, with all others."""
     if request.param == "many near rows":
-        monkeypatch.setattr(pairs.distances, "_FEW", 0)
+        monkeypatch.setattr(pairs.distances, "_MAX_NEAR", 0)
 
 
 @pytest.mark.usefixtures("recomputed")
@@ -297,7 +297,7 @@ def test_few_near_rows_are_recomputed_alone_and_many_with_all_others(monkeypatch
     monkeypatch.setattr(pairs.distances, "_levels", lambda x: [(0 * x, 0 * x)])  # distances 0
     x = np.array([[1.0], [1.0 + 1e-3], [2.0], [3.0]], dtype="float32")
     for few, expected in ((8, 1e-6), (0, 0.0)):
-        monkeypatch.setattr(pairs.distances, "_FEW", few)
+        monkeypatch.setattr(pairs.distances, "_MAX_NEAR", few)
         d2 = fast(lambda v: pairs.squared(pairs.all_pairs(np.arange(4), v)))(keras.ops.convert_to_tensor(x))
         np.testing.assert_allclose(numbers(d2)[0], [0, expected, 1, 4], rtol=1e-2)
 
@@ -308,7 +308,7 @@ def test_nothing_is_computed_twice_where_no_rows_are_near_each_other(monkeypatch
 
     x = near_rows(64)
     labels = np.arange(len(x))
-    monkeypatch.setattr(pairs.distances, "_nearest_again", lambda *few: refuse(few))
+    monkeypatch.setattr(pairs.distances, "_with_exact_pairs", lambda *few: refuse(few))
     monkeypatch.setattr(pairs.distances, "_levels", refuse)
     if keras.backend.backend() == "tensorflow":  # on JAX the second computation is traced in any case
         pairs.euclidean(pairs.all_pairs(labels[14:], x[14:]))

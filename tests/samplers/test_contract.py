@@ -357,7 +357,7 @@ def test_settings_are_frozen_and_equal_settings_are_equal(row):
         (dict(classes_per_batch=True), "Received classes_per_batch=True"),
         (dict(examples_per_class=0), "Received examples_per_class=0"),
         (dict(examples_per_class="4"), "Received examples_per_class='4'"),
-        (dict(short_classes="keep"), "Received short_classes='keep', expected 'drop', 'repeat' or 'error'"),
+        (dict(short_classes="keep"), "Received short_classes='keep', expected one of 'drop', 'repeat', 'error'"),
         (
             dict(seed=None),
             "Received seed=None, expected a whole number from -9223372036854775808 to 9223372036854775807",

@@ -128,7 +128,7 @@ def test_class_ids_may_be_any_and_classes_without_examples_change_nothing():
         (dict(super_classes_per_batch=0), "Received super_classes_per_batch=0, expected a whole number of at least 1"),
         (dict(classes_per_super_class=2.0), r"Received classes_per_super_class=2\.0"),
         (dict(examples_per_class=-1), "Received examples_per_class=-1"),
-        (dict(short_classes="keep"), "Received short_classes='keep', expected 'drop', 'repeat' or 'error'"),
+        (dict(short_classes="keep"), "Received short_classes='keep', expected one of 'drop', 'repeat', 'error'"),
         (dict(seed=2**63), "Received seed=9223372036854775808"),
         (dict(super_classes=[0.5, 1.0]), r"Received super_classes of shape \(2,\) and type float64, expected an array"),
         (dict(super_classes=["a", "b"]), "expected an array of integers indexed by class id, or a dict"),

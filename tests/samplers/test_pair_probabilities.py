@@ -108,7 +108,7 @@ def test_rows_of_a_pair_are_adjacent_and_positive_with_their_probability():
         "positive_fraction=1.0, expected": lambda: pair(positive_fraction=1.0),
         "positive_fraction='half', expected": lambda: pair(positive_fraction="half"),
         "pairs_per_batch=0, expected a whole number of at least 1": lambda: pair(pairs_per_batch=0),
-        "short_classes='repeat', expected 'drop', 'negatives' or 'error'": lambda: pair(short_classes="repeat"),
+        "short_classes='repeat', expected one of 'drop', 'negatives', 'error'": lambda: pair(short_classes="repeat"),
         "1 classes of one example (class 20), which have no": lambda: pair(short_classes="error").index_batches(LABELS),
         "2 classes of one example each, expected one with two": lambda: pair().index_batches([0, 1]),
         "labels with 1 class that can be drawn, expected two": lambda: pair().index_batches([0, 0, 1]),

@@ -13,7 +13,8 @@ QUERIES = np.repeat([0, 1, 2, 3, 7], [2, 3, 1, 4, 5])
 GALLERY = np.repeat([7, 3, 2, 1, 9], [2, 1, 3, 4, 6])
 COMMON = [1, 2, 3, 7]
 X, Y = np.arange(len(QUERIES)), np.arange(len(GALLERY))
-SAMPLER = samplers.TwoSetSampler(classes_per_batch=3, examples_per_class=2, seed=4)
+twos = functools.partial(samplers.TwoSetSampler, classes_per_batch=3, examples_per_class=2)
+SAMPLER = twos(seed=4)
 
 
 @functools.cache
@@ -24,7 +25,7 @@ def first(number=40, sampler=SAMPLER, **options):
     ]
 
 
-def test_row_i_of_both_sides_is_of_the_class_of_label_i():
+def test_row_i_of_both_sets_is_of_the_class_of_label_i():
     seen = set()
     for x, y, labels in first():
         np.testing.assert_array_equal(QUERIES[x], labels)
@@ -44,11 +45,11 @@ def test_examples_are_drawn_without_replacement_and_repeated_where_there_are_too
                 assert len(set(rows[k : k + 2])) == 1 + enough
 
 
-def test_the_examples_of_the_two_sides_are_independent():
+def test_the_examples_of_the_two_sets_are_independent():
     """Of two sets with the same rows, a query meets every example of its class equally often."""
     labels = np.repeat(np.arange(3), 4)
     sampler = samplers.TwoSetSampler(classes_per_batch=1, seed=0)
-    query, item = (take(side, labels, 6000)[:, 0] for side in sampler.sides(labels, labels))
+    query, item = (take(one, labels, 6000)[:, 0] for one in sampler.samplers(labels, labels))
     np.testing.assert_array_equal(labels[query], labels[item])
     counts = np.histogram2d(query, item, bins=(range(13), range(13)))[0]
     observed = counts[labels[:, None] == labels]
@@ -60,11 +61,11 @@ def test_a_stream_resumes_and_seeds_differ():
     for found, expected in zip(first(5, start=30), whole[30:], strict=False):
         for part, of_whole in zip(found, expected, strict=True):
             np.testing.assert_array_equal(part, of_whole)
-    other = first(sampler=samplers.TwoSetSampler(classes_per_batch=3, examples_per_class=2, seed=5))
+    other = first(sampler=twos(seed=5))
     assert any((a[0] != b[0]).any() for a, b in zip(whole, other, strict=True))
 
 
-def test_augmentation_sees_other_seeds_on_the_other_side():
+def test_augmentation_sees_other_seeds_in_the_other_set():
     seeds = next(iter(SAMPLER.batches((X, QUERIES), (Y, GALLERY), augment=lambda example, seed: seed)))[0]
     assert not (seeds[0].numpy() == seeds[1].numpy()).any()
 
@@ -87,10 +88,25 @@ def test_what_does_not_fit_is_refused_at_the_call():
     with pytest.raises(ValueError, match="Received seed=None"):
         samplers.TwoSetSampler(classes_per_batch=2, seed=None)
     with pytest.raises(ValueError, match="classes_per_batch=5 and 4 classes that both sets have, expected as many"):
-        samplers.TwoSetSampler(classes_per_batch=5).sides(QUERIES, GALLERY)
+        samplers.TwoSetSampler(classes_per_batch=5).samplers(QUERIES, GALLERY)
     with pytest.raises(ValueError, match="classes_per_batch=3 and 2 classes that both sets have"):
-        samplers.TwoSetSampler(classes_per_batch=3, examples_per_class=2, short_classes="drop").sides(QUERIES, GALLERY)
+        twos(short_classes="drop").samplers(QUERIES, GALLERY)
     with pytest.raises(ValueError, match=r"Received examples_per_class=2, but 1 of 5 classes have fewer"):
-        samplers.TwoSetSampler(classes_per_batch=3, examples_per_class=2, short_classes="error").sides(QUERIES, GALLERY)
+        twos(short_classes="error").samplers(QUERIES, GALLERY)
     with pytest.raises(ValueError, match="a set of type ndarray, expected a labeled set"):
         SAMPLER.batches(X, (Y, GALLERY))
+    with pytest.raises(ValueError, match="Received labels of type ndarray, expected a pair"):
+        SAMPLER.index_batches(QUERIES)
+    with pytest.raises(ValueError, match="TwoSetSampler for pair probabilities, expected a sampler of one set"):
+        SAMPLER.importance((QUERIES, GALLERY))
+    with pytest.raises(ValueError, match=r"expected one or more tfdml\.samplers of one set"):
+        samplers.MixedSampler(samplers=[SAMPLER], weights=[1])
+
+
+def test_a_sampler_of_two_sets_is_a_sampler_whose_row_numbers_are_those_of_its_batches():
+    assert isinstance(SAMPLER, samplers.Sampler)
+    for options in ({}, {"start": 30}, {"num_shards": 2, "shard_index": 1}):
+        rows = SAMPLER.index_batches((QUERIES, GALLERY), **options).take(5).as_numpy_iterator()
+        for (query, item), (x, y, _) in zip(rows, first(5, **options), strict=True):
+            np.testing.assert_array_equal(query, x)
+            np.testing.assert_array_equal(item, y)

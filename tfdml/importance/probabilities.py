@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_unmasked
+from tfdml._core.checks import as_unmasked, require
 from tfdml.pairs.class_values import positive_counts
 
 
@@ -17,14 +17,15 @@ class PairProbabilities(NamedTuple):
 
     Q depends only on the classes of the examples:
 
-        Q(i, j) = within[y_i]                    where y_i = y_j
-        Q(i, j) = left[y_i] . right[y_j]         otherwise
+        Q(i, j) = within[y_i]                                         where y_i = y_j
+        Q(i, j) = anchor_factors[y_i] . reference_factors[y_j]        otherwise
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
         counts: `(classes,)` int64, N_c: number of examples of each class that can be drawn.
         within: `(classes,)` float64; 0 for a class of one example, which has no pairs.
-        left, right: `(classes, terms)` float64. One term is enough if all classes are drawn alike.
+        anchor_factors, reference_factors: `(classes, terms)` float64. One term is enough if all classes are drawn
+            alike.
         within_error, between_error: standard errors of an estimated Q, `(classes,)` and `(classes, classes)`;
             None if Q is exact.
     """
@@ -32,8 +33,8 @@ class PairProbabilities(NamedTuple):
     ids: np.ndarray
     counts: np.ndarray
     within: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
+    anchor_factors: np.ndarray
+    reference_factors: np.ndarray
     within_error: np.ndarray | None = None
     between_error: np.ndarray | None = None
 
@@ -46,15 +47,14 @@ class PairProbabilities(NamedTuple):
     def of(self, labels: npt.ArrayLike) -> np.ndarray:
         """Q of every ordered pair of the examples with `labels` `(examples,)`: `(examples, examples)`, diagonal 0."""
         labels = as_unmasked(labels, "labels")
-        place = np.searchsorted(self.ids, labels)
-        place = np.minimum(place, len(self.ids) - 1)
-        if (self.ids[place] != labels).any():
-            unknown = np.asarray(labels)[self.ids[place] != labels][0]
+        rows = np.minimum(np.searchsorted(self.ids, labels), len(self.ids) - 1)
+        unknown = np.asarray(labels)[self.ids[rows] != labels]
+        if unknown.size:
             raise ValueError(
-                f"Received label {unknown}, expected one of the {len(self.ids)} classes that can be drawn."
+                f"Received label {unknown[0]}, expected one of the {len(self.ids)} classes that can be drawn."
             )
-        same = place[:, None] == place
-        q = np.where(same, self.within[place], self.left[place] @ self.right[place].T)
+        between = self.anchor_factors[rows] @ self.reference_factors[rows].T
+        q = np.where(rows[:, None] == rows, self.within[rows], between)
         np.fill_diagonal(q, 0.0)
         return q
 
@@ -87,10 +87,10 @@ def group_probabilities(
     """
     m, n = examples_per_class, classes_per_batch
     ids, counts = _counts(class_counts, at_least=n)
-    classes, pairs_per_batch = len(ids), max(m * n * (m * n - 1), 1)
-    within = n / classes * pairs_inside(counts, m) / pairs_per_batch
-    left = (n * (n - 1) / max(classes * (classes - 1), 1) * m * m / pairs_per_batch) / counts[:, None]
-    return PairProbabilities(ids, counts, within, left, 1.0 / counts[:, None])
+    num_classes, pairs_per_batch = len(ids), max(m * n * (m * n - 1), 1)
+    within = n / num_classes * pairs_inside(counts, m) / pairs_per_batch
+    between = n * (n - 1) / max(num_classes * (num_classes - 1), 1) * m * m / pairs_per_batch
+    return PairProbabilities(ids, counts, within, between / counts[:, None], 1.0 / counts[:, None])
 
 
 def p_random_probabilities(
@@ -116,12 +116,11 @@ def p_random_probabilities(
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (8).
     """
     ids, counts = _counts(class_counts, at_least=2)
-    classes, with_pairs = len(ids), int((counts > 1).sum())
-    if not with_pairs:
-        raise ValueError("Received classes of one example each, expected one with two: there is no positive pair.")
-    within = positive_fraction / with_pairs * pairs_inside(counts, 2) / 2
-    left = (1 - positive_fraction) / (classes * (classes - 1)) / counts[:, None]
-    return PairProbabilities(ids, counts, within, left, 1.0 / counts[:, None])
+    num_classes, num_with_pairs = len(ids), int((counts > 1).sum())
+    require(num_with_pairs > 0, "classes of one example each", "one with two: there is no positive pair")
+    within = positive_fraction / num_with_pairs * pairs_inside(counts, 2) / 2
+    between = (1 - positive_fraction) / (num_classes * (num_classes - 1))
+    return PairProbabilities(ids, counts, within, between / counts[:, None], 1.0 / counts[:, None])
 
 
 def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
@@ -138,12 +137,10 @@ def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairP
     """
     ids, counts = _counts(class_counts, at_least=1)
     total = int(counts.sum())
-    if total < 2:
-        raise ValueError(f"Received {total} example, expected two or more: there is no pair.")
-    alike = np.ones((len(ids), 1))
-    return PairProbabilities(
-        ids, counts, np.where(counts > 1, 1, 0) / (total * (total - 1)), alike / total, alike / (total - 1)
-    )
+    require(total >= 2, f"{total} example", "two or more: there is no pair")
+    within = np.where(counts > 1, 1, 0) / (total * (total - 1))
+    ones = np.ones((len(ids), 1))
+    return PairProbabilities(ids, counts, within, ones / total, ones / (total - 1))
 
 
 def hierarchical_probabilities(
@@ -178,18 +175,18 @@ def hierarchical_probabilities(
     """
     s, c, m = super_classes_per_batch, classes_per_super_class, examples_per_class
     ids, counts = _counts(class_counts, at_least=s * c)
-    known, place, classes = np.unique(super_classes_of(ids, super_classes), return_inverse=True, return_counts=True)
-    total, pairs_per_batch = len(known), s * c * m * (s * c * m - 1)
-    if total < s or classes.min() < c:
-        raise ValueError(
-            f"Received {total} super-classes with {classes.min()} classes at least, expected {s} or more with {c} each."
-        )
-    scale = 1 / max(pairs_per_batch, 1)
-    within = scale * s / total * c / classes[place] * pairs_inside(counts, m)
-    drawn = scale * m * m * s * (s - 1) / max(total * (total - 1), 1) * np.outer(c / classes, c / classes)
-    np.fill_diagonal(drawn, scale * m * m * s / total * c * (c - 1) / np.maximum(classes * (classes - 1), 1))
-    memberships = np.eye(total)[place]
-    return PairProbabilities(ids, counts, within, memberships @ drawn / counts[:, None], memberships / counts[:, None])
+    _, group, sizes = np.unique(super_classes_of(ids, super_classes), return_inverse=True, return_counts=True)
+    groups, scale = len(sizes), 1 / max(s * c * m * (s * c * m - 1), 1)
+    require(
+        groups >= s and sizes.min() >= c,
+        f"{groups} super-classes with {sizes.min()} classes at least",
+        f"{s} or more with {c} each",
+    )
+    within = scale * s / groups * c / sizes[group] * pairs_inside(counts, m)
+    between = scale * m * m * s * (s - 1) / max(groups * (groups - 1), 1) * np.outer(c / sizes, c / sizes)
+    np.fill_diagonal(between, scale * m * m * s / groups * c * (c - 1) / np.maximum(sizes * (sizes - 1), 1))
+    is_member = np.eye(groups)[group]
+    return PairProbabilities(ids, counts, within, is_member @ between / counts[:, None], is_member / counts[:, None])
 
 
 def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, int]) -> np.ndarray:
@@ -214,35 +211,40 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
     return np.array([super_classes[label] for label in ids.tolist()], dtype="int64")
 
 
-def mixed_probabilities(parts: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
+def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
     """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
 
     Args:
-        parts: sequence of `PairProbabilities` Q_k. They may have different classes; P_U is over all of them.
-        weights: probability of each part; they sum to 1.
+        designs: `PairProbabilities` Q_k of each design. They may have different classes; P_U is over all of them.
+        weights: probability of each design; they sum to 1.
 
     Returns:
         `PairProbabilities`.
 
     Raises:
-        ValueError: parts with different numbers of examples of a class.
+        ValueError: designs with different numbers of examples of a class.
     """
-    ids = np.unique(np.concatenate([part.ids for part in parts]))
-    counts = np.zeros(len(ids), dtype="int64")
-    within = np.zeros(len(ids))
-    left: list[np.ndarray] = []
-    right: list[np.ndarray] = []
-    for part, weight in zip(parts, weights, strict=True):
-        place = np.searchsorted(ids, part.ids)
-        other = (counts[place] != 0) & (counts[place] != part.counts)
-        if other.any():
-            raise ValueError(f"Received different numbers of examples of class {part.ids[other][0]}, expected one.")
-        counts[place] = part.counts
-        within[place] += weight * part.within
-        for factors, scale, listed in ((part.left, weight, left), (part.right, 1.0, right)):
-            listed.append(np.zeros((len(ids), factors.shape[1])))
-            listed[-1][place] = scale * factors
-    return PairProbabilities(ids, counts, within, np.concatenate(left, axis=1), np.concatenate(right, axis=1))
+    ids = np.unique(np.concatenate([q.ids for q in designs]))
+    counts, within = np.zeros(len(ids), dtype="int64"), np.zeros(len(ids))
+    anchor_factors, reference_factors = [], []
+    for q, weight in zip(designs, weights, strict=True):
+        rows = np.searchsorted(ids, q.ids)
+        other = q.ids[(counts[rows] != 0) & (counts[rows] != q.counts)]
+        if other.size:
+            raise ValueError(f"Received different numbers of examples of class {other[0]}, expected one.")
+        counts[rows] = q.counts
+        within[rows] += weight * q.within
+        anchor_factors.append(_scattered(weight * q.anchor_factors, rows, len(ids)))
+        reference_factors.append(_scattered(q.reference_factors, rows, len(ids)))
+    factors = np.concatenate(anchor_factors, axis=1), np.concatenate(reference_factors, axis=1)
+    return PairProbabilities(ids, counts, within, *factors)
+
+
+def _scattered(values, rows, count):
+    """`(count, terms)` with the values in these rows and 0 elsewhere."""
+    scattered = np.zeros((count, values.shape[1]))
+    scattered[rows] = values
+    return scattered
 
 
 def induced_lambda(
@@ -270,8 +272,8 @@ def induced_lambda(
     anchor_count = as_unmasked(anchor_count, "anchor_count")
     negative_count = as_unmasked(negative_count, "negative_count")
     anchor_count = np.asarray(anchor_count, dtype="float64")
-    if (anchor_count < 2).any():
-        raise ValueError(f"Received a class of {anchor_count.min():g} examples as anchors, expected 2 or more.")
+    least = anchor_count.min(initial=2)
+    require(least >= 2, f"a class of {least:g} examples as anchors", "2 or more")
     return eta * np.asarray(negative_count, dtype="float64") * (classes - 1) / (anchor_count - 1)
 
 
@@ -287,14 +289,13 @@ def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:
     Returns:
         `(classes,)` float64, 0 for a class of one example.
     """
-    each = examples // counts
-    more = examples - each * counts
-    different = examples**2 - more * (each + 1) ** 2 - (counts - more) * each**2
-    return different / np.maximum(counts * (counts - 1), 1)
+    repeats = examples // counts
+    remainder = examples - repeats * counts
+    pairs = examples**2 - remainder * (repeats + 1) ** 2 - (counts - remainder) * repeats**2
+    return pairs / np.maximum(counts * (counts - 1), 1)
 
 
 def _counts(class_counts, *, at_least):
     ids, counts = positive_counts(class_counts)
-    if len(ids) < at_least:
-        raise ValueError(f"Received counts of {len(ids)} classes, expected {at_least} or more.")
+    require(len(ids) >= at_least, f"counts of {len(ids)} classes", f"{at_least} or more")
     return ids, counts

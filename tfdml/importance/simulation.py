@@ -32,15 +32,14 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
     """
     require_whole("batches", batches, 2)
     labels = as_unmasked(labels, "labels")
-    ids, place, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
+    ids, class_index, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
     first, second, share = _pairs_of_a_batch(sampler)
-    cells = len(ids) ** 2
-    total, squares = np.zeros(cells), np.zeros(cells)
+    total, squares = np.zeros(len(ids) ** 2), np.zeros(len(ids) ** 2)
     for rows in sampler.index_batches(labels).take(batches).as_numpy_iterator():
-        real = rows[first] != rows[second]
-        cell = place[rows[first]] * len(ids) + place[rows[second]]
-        seen, where = np.unique(cell, return_inverse=True)
-        mass = np.bincount(where, weights=share * real)
+        is_pair = rows[first] != rows[second]
+        class_pair = class_index[rows[first]] * len(ids) + class_index[rows[second]]
+        seen, seen_index = np.unique(class_pair, return_inverse=True)
+        mass = np.bincount(seen_index, weights=share * is_pair)
         total[seen] += mass
         squares[seen] += mass**2
     mean = (total / batches).reshape(len(ids), len(ids))
@@ -53,15 +52,15 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
 
 
 def _pairs_of_a_batch(sampler):
-    """Places of the pairs of a batch, and the share of each in a loss that is a mean over pairs, then over anchors."""
-    places = np.arange(sampler.batch_size)
-    pairs = sampler.pairing(places, np.zeros((len(places), 1), dtype="float32"))
-    anchors, references, pair = (
-        ops.convert_to_numpy(part) for part in (pairs.anchor_labels, pairs.reference_labels, pairs.negative)
+    """The two rows of each pair of a batch, and its share in a loss that is a mean over pairs, then over anchors."""
+    rows = np.arange(sampler.batch_size)
+    pairs = sampler.pairing(rows, np.zeros((len(rows), 1), dtype="float32"))
+    anchors, references, weights = (
+        ops.convert_to_numpy(x) for x in (pairs.anchor_labels, pairs.reference_labels, pairs.negative)
     )
-    share = pair / np.maximum(pair.sum(axis=1, keepdims=True), 1) / len(anchors)
+    share = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1) / len(anchors)
     first, second = np.broadcast_arrays(anchors[:, None], references)
-    return first[pair > 0], second[pair > 0], share[pair > 0]
+    return first[weights > 0], second[weights > 0], share[weights > 0]
 
 
 def _require_all_seen(ids, pairs, mean, batches):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._core.serialization import serializable
+from tfdml._core.serialization import renamed, serializable
 from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs
 from tfdml.pairs.class_values import look_up
@@ -16,7 +16,7 @@ _CLASSES_PER_CHUNK = 1024  # Classes compared with all others at once.
 
 @serializable
 class ImportanceWeights:
-    """Multiplies the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
+    """Multiply the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
 
     For a loss that is a mean over pairs, such as the contrastive losses, the expected value and gradient over batches
     then equal those over all pairs of the training set. In losses that are not linear in their pairs, the weights apply
@@ -42,14 +42,14 @@ class ImportanceWeights:
         self.delta = float(delta)
         w = np.divide(q.uniform, q.within, out=np.zeros_like(q.within), where=q.within > 0)  # P_U / Q.
         self._within = w**self.delta
-        self._left, self._right = q.left / q.uniform, q.right  # Their inner products are Q / P_U.
+        self._anchor_factors = q.anchor_factors / q.uniform  # Inner products with the reference factors are Q / P_U.
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`pairs` with reweighted positives and negatives; unknown classes raise, or give NaN if compiled."""
         within = self._look_up(self._within, pairs, pairs.anchor_labels)[:, None]
-        left = self._look_up(self._left, pairs, pairs.anchor_labels)
-        right = self._look_up(self._right, pairs, pairs.reference_labels)
-        between = ops.where(pairs.negative > 0, _inner_products(left, right), 1.0)
+        anchors = self._look_up(self._anchor_factors, pairs, pairs.anchor_labels)
+        references = self._look_up(self.probabilities.reference_factors, pairs, pairs.reference_labels)
+        between = ops.where(pairs.negative > 0, _inner_products(anchors, references), 1.0)
         return pairs.scale(positive=within, negative=between**-self.delta)
 
     def _look_up(self, table, pairs, labels):
@@ -66,29 +66,31 @@ class ImportanceWeights:
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The weights that `get_config` describes."""
         arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
+        arrays = renamed(arrays, left="anchor_factors", right="reference_factors")
         return cls(PairProbabilities(**arrays), config["delta"])
 
 
-def _inner_products(left, right):
+def _inner_products(anchors, references):
     """`(A, R)` inner products of `(A, terms)` and `(R, terms)`, or `(A, R, terms)` of the references of each anchor."""
-    if len(right.shape) == 3:
-        return ops.sum(left[:, None] * right, axis=-1)
-    return ops.matmul(left, ops.transpose(right))
+    if len(references.shape) == 3:
+        return ops.sum(anchors[:, None] * references, axis=-1)
+    return ops.matmul(anchors, ops.transpose(references))
 
 
 def _require_possible(q):
     """Raise a ValueError if some pair of the training set is never drawn."""
-    impossible = (q.counts > 1) & (q.within <= 0)
-    if impossible.any():
+    impossible = q.ids[(q.counts > 1) & (q.within <= 0)]
+    if impossible.size:
         raise ValueError(
-            f"Received a batch design that never draws two examples of class {q.ids[impossible][0]}, expected one that "
-            "can draw every pair: no weight can make up for pairs that are never drawn."
+            f"Received a batch design that never draws two examples of class {impossible[0]}, expected one that can "
+            "draw every pair: no weight can make up for pairs that are never drawn."
         )
     for start in range(0, len(q.ids), _CLASSES_PER_CHUNK):
-        never = q.left[start : start + _CLASSES_PER_CHUNK] @ q.right.T <= 0
-        never &= q.ids[start : start + _CLASSES_PER_CHUNK, None] != q.ids
-        if never.any():
-            a, b = np.argwhere(never)[0]
+        chunk = slice(start, start + _CLASSES_PER_CHUNK)
+        is_impossible = q.anchor_factors[chunk] @ q.reference_factors.T <= 0
+        is_impossible &= q.ids[chunk, None] != q.ids
+        if is_impossible.any():
+            a, b = np.argwhere(is_impossible)[0]
             raise ValueError(
                 f"Received a batch design that never draws class {q.ids[start + a]} together with class {q.ids[b]}, "
                 "expected one that can draw every pair: no weight can make up for pairs that are never drawn."

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -19,14 +19,20 @@ class LossLayer(keras.layers.Layer):
 
     A layer whose weights depend on the dimension of the embeddings sets `built` to False and has
     `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls for the output of its loss.
+
+    Attributes:
+        saved_arguments: names of the constructor's arguments that `get_config` takes from the attributes of these
+            names.
     """
+
+    saved_arguments: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **options: Any):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})
         self.built = True
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Take note of a batch: `EmbeddingModel` calls it once per training step, after the loss.
+        """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss.
 
         Args:
             labels: the labels of the batch, as the loss receives them.
@@ -37,9 +43,14 @@ class LossLayer(keras.layers.Layer):
         """None: the layer is built on construction."""
         return None
 
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        arguments = {name: getattr(self, name) for name in self.saved_arguments}
+        return {**super().get_config(), **arguments}
+
 
 class References(LossLayer):
-    """Base class: references as a pairing of any loss, a layer that is built for the dimension of the embeddings.
+    """Base class of references that are a pairing of any loss; built for the dimension of the embeddings.
 
     A subclass has `build(labels_shape, embeddings_shape)`, which makes its variable `vectors` `(references, dim)`, and
     `call(labels, embeddings, match=None)`, which returns `Pairs`.
@@ -90,12 +101,12 @@ class Seeded(LossLayer):
         if draws:
             self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def uniform(self, shape: Sequence[int], dtype: str) -> Any:
+    def uniform(self, shape: Sequence[int], dtype: str) -> Tensor:
         """The next random numbers in [0, 1) of this layer's stream."""
         return keras.random.uniform(shape, dtype=dtype, seed=self.seed_generator)
 
     def get_config(self) -> dict[str, Any]:
-        """The seed, for Keras."""
+        """The constructor arguments."""
         return {**super().get_config(), "seed": self.seed}
 
 
@@ -105,12 +116,12 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
 
     Works in compiled functions of every backend, and on replicas.
     """
-    held = [variable for layer in layers for variable in layer.non_trainable_variables]
-    before = [keras.ops.copy(variable) for variable in held]
+    variables = [variable for layer in layers for variable in layer.non_trainable_variables]
+    values = [keras.ops.copy(variable) for variable in variables]
     try:
         yield
     finally:
-        for variable, value in zip(held, before, strict=True):
+        for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
 
@@ -119,17 +130,17 @@ def require_owner(loss):
 
     Keras has no hook that gives a loss its model, so the model is found on the call stack.
     """
-    kept = [layer for layer in loss.layers if layer.variables]
-    model = _model_that_calls() if kept else None
-    if model is not None and not all(layer in model._flatten_layers() for layer in kept):
+    layers = [layer for layer in loss.layers if layer.variables]
+    model = _calling_model() if layers else None
+    if model is not None and not all(layer in model._flatten_layers() for layer in layers):
         raise ValueError(
-            f"Received a loss that holds {', '.join(layer.name for layer in kept)} in a plain "
+            f"Received a loss that holds {', '.join(layer.name for layer in layers)} in a plain "
             f"{type(model).__name__}, which would neither train nor save these layers. Build the model as "
             "tfdml.models.EmbeddingModel(inputs, outputs)."
         )
 
 
-def _model_that_calls():
+def _calling_model():
     """The Keras model whose `compute_loss` is on the call stack, or None."""
     frame = sys._getframe()
     while frame is not None:

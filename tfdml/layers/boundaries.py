@@ -39,6 +39,8 @@ class Boundaries(LossLayer):
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """
 
+    saved_arguments = ("initial", "examples")
+
     def __init__(
         self, initial: float = 1.2, class_ids: ArrayLike | None = None, examples: int = 0, **options: Any
     ) -> None:
@@ -71,18 +73,18 @@ class Boundaries(LossLayer):
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
         class_ids = None if self.class_ids is None else self.class_ids.tolist()
-        return {**super().get_config(), "initial": self.initial, "class_ids": class_ids, "examples": self.examples}
+        return {**super().get_config(), "class_ids": class_ids}
 
 
 @serializable
-def same_class(labels: Tensor, others: Tensor) -> Tensor:
+def same_class(labels: Tensor, reference_labels: Tensor) -> Tensor:
     """Whether class ids are equal, the first columns of labels `(A, 2)` and `(R, 2)`: `(A, R)`.
 
     Raises:
         ValueError: labels of another shape.
     """
     _require_examples(labels)
-    return ops.equal(labels[:, None, 0], others[None, :, 0])
+    return ops.equal(labels[:, None, 0], reference_labels[None, :, 0])
 
 
 def _require_examples(labels):

@@ -13,13 +13,14 @@ from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.class_values import look_up
+from tfdml.pairs.distances import l2_normalize
 
 _FARTHEST = 4.0  # Largest squared distance of unit vectors.
 
 
 @serializable
 class ClassTree(LossLayer):
-    """Margins between classes from a tree in which near classes are merged at low levels.
+    """Margins between classes from a tree that merges near classes at low levels.
 
     A function `Pairs -> (anchors, references)`: H(y_a, y_r) - s(y_a)
 
@@ -55,6 +56,8 @@ class ClassTree(LossLayer):
     Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018.
     """
 
+    saved_arguments = ("levels",)
+
     def __init__(self, class_ids: ArrayLike, *, levels: int = 16, **options: Any) -> None:
         super().__init__(**options)
         require_whole("levels", levels, 1)
@@ -67,8 +70,8 @@ class ClassTree(LossLayer):
     def call(self, pairs: Pairs) -> Tensor:
         """H(y_a, y_r) - s(y_a) of each pair, `(anchors, references)`."""
         anchors, references = (self._nodes_of(labels) for labels in (pairs.anchor_labels, pairs.reference_labels))
-        apart = sum(ops.cast(a[:, None] != r, "float32") for a, r in zip(anchors, references, strict=True))
-        height = self.lowest + apart * (_FARTHEST - self.lowest) / self.levels
+        level = sum(ops.cast(a[:, None] != r, "float32") for a, r in zip(anchors, references, strict=True))
+        height = self.lowest + level * (_FARTHEST - self.lowest) / self.levels
         spread = look_up(self.ids, self.spreads, pairs.anchor_labels, source="class_ids")
         return height - spread[:, None]
 
@@ -84,19 +87,16 @@ class ClassTree(LossLayer):
         Raises:
             ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
-        x = as_vectors(embeddings, "embeddings").astype(np.float64)
-        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        ids, place, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
-        same = np.array_equal(ids, self.ids)
-        require(same, f"labels of {len(ids)} classes", f"exactly the {len(self.ids)} classes of this tree")
-        centers, variances = _moments(x, place, counts)
+        x = l2_normalize(as_vectors(embeddings, "embeddings").astype(np.float64))
+        ids, class_index, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
+        is_same = np.array_equal(ids, self.ids)
+        require(is_same, f"labels of {len(ids)} classes", f"exactly the {len(self.ids)} classes of this tree")
+        centers, variances = _moments(x, class_index, counts)
         spreads = np.where(counts > 1, 2 * variances * counts / np.maximum(counts - 1, 1), np.nan)
         lowest = np.nanmean(spreads) if (counts > 1).any() else 0.0
         heights = lowest + np.arange(self.levels) * (_FARTHEST - lowest) / self.levels
-        order, distances = _nearest_neighbor_chain(centers, variances)
-        nodes = np.empty((len(ids), self.levels))
-        nodes[order] = np.cumsum(distances[:, None] >= heights, axis=0)
-        self.nodes.assign(nodes)
+        order, distances = _minimum_spanning_tree(centers, variances)
+        self.nodes.assign(_nodes(order, distances, heights))
         self.spreads.assign(np.where(counts > 1, spreads, lowest))
         self.lowest.assign(lowest)
 
@@ -106,22 +106,32 @@ class ClassTree(LossLayer):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
-        return {**super().get_config(), "class_ids": self.ids.tolist(), "levels": self.levels}
+        return {**super().get_config(), "class_ids": self.ids.tolist()}
 
 
-def _moments(x, place, counts):
-    """Mean `(classes, dim)` and mean squared distance to it `(classes,)` of the rows of each class."""
+def _moments(x, class_index, counts):
+    """Mean `(classes, dim)` of the rows of each class, and their mean squared distance to it `(classes,)`."""
     centers = np.zeros((len(counts), x.shape[1]))
-    np.add.at(centers, place, x)
+    np.add.at(centers, class_index, x)
     centers /= counts[:, None]
-    return centers, np.bincount(place, ((x - centers[place]) ** 2).sum(axis=1)) / counts
+    return centers, np.bincount(class_index, ((x - centers[class_index]) ** 2).sum(axis=1)) / counts
 
 
-def _nearest_neighbor_chain(centers, variances):
-    """The classes, each the nearest to those before it, and its distance to the nearest of them.
+def _nodes(order, distances, heights):
+    """The node of each class at each height, `(classes, levels)`.
 
-    This is the minimum spanning tree in the order of Prim's algorithm: the classes that are connected by distances
-    below some height stand side by side, and each first one of them has a distance of at least the height.
+    In the order of Prim's algorithm the classes of a node are adjacent, and a node begins where the distance to the
+    visited classes is at least the height.
+    """
+    nodes = np.empty((len(order), len(heights)))
+    nodes[order] = np.cumsum(distances[:, None] >= heights, axis=0)
+    return nodes
+
+
+def _minimum_spanning_tree(centers, variances):
+    """Classes in the order of Prim's algorithm, each with its distance to the visited ones.
+
+    The distance of two classes is the mean squared distance of their examples.
 
     Returns:
         order: `(classes,)` int64, beginning with class 0.
@@ -129,12 +139,12 @@ def _nearest_neighbor_chain(centers, variances):
     """
     squares = (centers**2).sum(axis=1) + variances
     order, distances = np.zeros(len(centers), np.int64), np.full(len(centers), np.inf)
-    to_chain, left = np.full(len(centers), np.inf), np.ones(len(centers), bool)
+    to_visited, is_unvisited = np.full(len(centers), np.inf), np.ones(len(centers), bool)
     for i in range(1, len(centers)):
         last = order[i - 1]
-        left[last] = False
+        is_unvisited[last] = False
         to_last = squares + squares[last] - 2 * centers @ centers[last]
-        to_chain = np.where(left, np.minimum(to_chain, to_last), np.inf)
-        order[i] = to_chain.argmin()
-        distances[i] = to_chain[order[i]]
+        to_visited = np.where(is_unvisited, np.minimum(to_visited, to_last), np.inf)
+        order[i] = to_visited.argmin()
+        distances[i] = to_visited[order[i]]
     return order, distances

@@ -30,8 +30,8 @@ class Memory(References):
     Args:
         size: number of embeddings to remember, at least the batch size. The paper recommends up to the whole training
             set; each step takes time and memory in proportion to it.
-        warm_up: number of training steps before remembered embeddings are compared with: those of a network that still
-            changes quickly would be out of date. During the warm-up they are written only.
+        warm_up: number of training steps before batches are compared with the memory, because a network that still
+            changes quickly makes remembered embeddings out of date. The memory is filled from the first step.
 
     Attributes:
         vectors: the variable `(size, dim)` of remembered embeddings; None before the layer is built.
@@ -48,6 +48,8 @@ class Memory(References):
     are one set of pairs.
     """
 
+    saved_arguments = ("size", "warm_up")
+
     def __init__(self, size: int, *, warm_up: int = 1000, **options: Any) -> None:
         super().__init__(**options)
         require(int(size) == size >= 1, f"size={size}", "the number of embeddings to remember, 1 or more")
@@ -57,7 +59,7 @@ class Memory(References):
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make an empty memory for embeddings of shape `(batch, dim)`."""
         self.vectors = self._state("vectors", (self.size, embeddings_shape[-1]), "float32")
-        self.vectors.assign(ops.broadcast_to(_nothing(self.vectors), self.vectors.shape))
+        self.vectors.assign(ops.broadcast_to(_placeholder(self.vectors), self.vectors.shape))
         self.labels = self._state("labels", (self.size,), _id_dtype())
         self.filled = self._state("filled", (self.size,), "bool")
         self.position = self._state("position", (), "int32")  # of the row to write next
@@ -65,7 +67,7 @@ class Memory(References):
         self.built = True
 
     def _state(self, name, shape, dtype):
-        """A variable of zeros. Replicas write the same rows, those of all replicas, so that any of them can be kept."""
+        """A variable of zeros. Each replica writes the rows of all replicas, so any replica's copy can be saved."""
         return self.add_weight(
             name=name,
             shape=shape,
@@ -96,7 +98,7 @@ class Memory(References):
         number = ops.shape(labels)[0]
         finite = ops.all(ops.isfinite(embeddings), axis=1)
         slots = ops.mod(self.position + ops.arange(number), self.size)[:, None]
-        vectors = ops.where(finite[:, None], embeddings, _nothing(embeddings))
+        vectors = ops.where(finite[:, None], embeddings, _placeholder(embeddings))
         for variable, values in ((self.vectors, vectors), (self.labels, labels), (self.filled, finite)):
             variable.assign(ops.scatter_update(variable, slots, ops.cast(values, variable.dtype)))
         self.position.assign(ops.mod(self.position + number, self.size))
@@ -111,12 +113,8 @@ class Memory(References):
             f"a batch of {number} rows for a memory of size={self.size}",
             "a memory of at least one batch: make it larger, or the batch smaller",
         )
-        wide = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
-        return ops.cast(labels, self.labels.dtype), embeddings if wide else ops.cast(embeddings, "float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor arguments."""
-        return {**super().get_config(), "size": self.size, "warm_up": self.warm_up}
+        is_double = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
+        return ops.cast(labels, self.labels.dtype), embeddings if is_double else ops.cast(embeddings, "float32")
 
 
 def _id_dtype():
@@ -124,6 +122,6 @@ def _id_dtype():
     return keras.backend.standardize_dtype(ops.convert_to_tensor(np.zeros(0, "int64")).dtype)
 
 
-def _nothing(vectors):
-    """What an empty slot holds, the first unit vector: it has no pairs, and passes where norms of 1 are expected."""
+def _placeholder(vectors):
+    """Placeholder for empty slots: a unit vector, because some distances require norm 1."""
     return ops.one_hot(0, vectors.shape[-1], dtype=vectors.dtype)

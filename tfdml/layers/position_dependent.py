@@ -34,6 +34,8 @@ class PositionDependentMetric(LossLayer):
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016.
     """
 
+    saved_arguments = ("units", "seed")
+
     def __init__(self, *, units: int | None = None, seed: int | None = None, **options: Any) -> None:
         super().__init__(**options)
         require(units is None or int(units) == units >= 1, f"units={units}", "a number of units, 1 or more, or None")
@@ -48,14 +50,14 @@ class PositionDependentMetric(LossLayer):
         self.joint, self.score = self._dense("joint", 2 * units, units, 2), self._dense("score", units, 1, 3)
         self.built = True
 
-    def _dense(self, name, inputs, units, number):
+    def _dense(self, name, inputs, units, seed_offset):
         """Kernel and bias of a dense layer."""
-        seed = None if self.seed is None else self.seed + number
+        seed = None if self.seed is None else self.seed + seed_offset
         kernel = self.add_weight(shape=(inputs, units), initializer=keras.initializers.HeNormal(seed), name=name)
         return kernel, self.add_weight(shape=(units,), initializer="zeros", name=f"{name}_bias")
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        """The similarity of the rows of two tensors, `(...)`."""
+        """The similarity of the rows of two tensors, `(...)`; the first call makes the weights."""
         if not self.built:
             self.build(np.shape(x), np.shape(x))
         dim, received = self.difference[0].shape[0], x.shape[-1]
@@ -69,10 +71,6 @@ class PositionDependentMetric(LossLayer):
         v = ops.relu(_affine(normalized_rows((x + y) / 2.0), self.mean))
         c = ops.relu(_affine(ops.concatenate([u, v], axis=-1), self.joint))
         return _affine(c, self.score)[..., 0]
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor arguments."""
-        return {**super().get_config(), "units": self.units, "seed": self.seed}
 
     def get_build_config(self) -> dict[str, Any] | None:
         """The dimension of the embeddings, or None before the layer is built."""

@@ -45,7 +45,7 @@ class Proxies(References):
         seed: seed of the default initializer, and of the samples.
         num_sampled_classes: number of random classes in addition to the classes of the batch, below `classes`; None for
             all classes. There is one reference per row and one per sampled class (`per_class` of them); the second of
-            two references of the same class has no pairs. Does not go together with `match`.
+            two references of the same class has no pairs. Excludes `match`.
 
     Attributes:
         classes: the number of classes.
@@ -62,12 +62,14 @@ class Proxies(References):
     Partial FC, CVPR 2022. There, the classes of the batch are part of the sample; here they come on top of it.
     """
 
+    saved_arguments = ("per_class", "seed", "num_sampled_classes")
+
     def __init__(
         self,
         classes: int | ArrayLike,
         *,
         per_class: int = 1,
-        initializer: Any = None,
+        initializer: str | keras.initializers.Initializer | None = None,
         seed: int | None = None,
         num_sampled_classes: int | None = None,
         **options: Any,
@@ -124,12 +126,12 @@ class Proxies(References):
         return pairs.drop(positive=is_repeated, negative=is_repeated)
 
     def _sample(self):
-        """Indices of different classes, one of each of `num_sampled_classes` ranges, which begin at a random class."""
+        """Indices of different classes: one of each of `num_sampled_classes` ranges, shifted by one random offset."""
         bounds = np.arange(self.num_sampled_classes + 1) * self.classes // self.num_sampled_classes
-        sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last range is all classes: where to begin
+        sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last draw, from all classes, is the offset
         u = keras.random.uniform((self.num_sampled_classes + 1,), dtype="float32", seed=self.seed_generator)
-        drawn = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
-        return (bounds[:-1].astype("int32") + drawn[:-1] + drawn[-1]) % self.classes
+        draws = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
+        return (bounds[:-1].astype("int32") + draws[:-1] + draws[-1]) % self.classes
 
     @property
     def labels(self) -> np.ndarray:
@@ -138,7 +140,7 @@ class Proxies(References):
         return np.repeat(ids, self.per_class)
 
     def _nan_outside(self, pairs):
-        """The same pairs, with NaN for anchors whose label is outside the classes, or a ValueError if it is known."""
+        """The same pairs, NaN for anchors whose label is outside the classes; outside compiled functions it raises."""
         labels = pairs.anchor_labels
         _, is_class = self._class_index(labels)
         _raise_for_unknown(value_of(labels), value_of(is_class), self.ids)
@@ -159,9 +161,8 @@ class Proxies(References):
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
-        options = {name: getattr(self, name) for name in ("per_class", "seed", "num_sampled_classes")}
         classes = self.classes if self._are_numbers else self.ids.tolist()
-        return {**super().get_config(), **options, "classes": classes, "initializer": initializer}
+        return {**super().get_config(), "classes": classes, "initializer": initializer}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

@@ -31,17 +31,17 @@ class BalancedPairs(Seeded):
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        number = num_positives(pairs)
-        offset = self.uniform(ops.shape(number), number.dtype)
-        return with_sampled_negatives(pairs, systematic_sample(pairs.negative, number, offset))
+        num_draws = num_positives(pairs)
+        offset = self.uniform(ops.shape(num_draws), num_draws.dtype)
+        return with_sampled_negatives(pairs, systematic_sample(pairs.negative, num_draws, offset))
 
 
 @serializable
 class UniformHistogram(Seeded):
     """Pairs spread evenly over distances: each bin of a histogram of distances keeps a fixed expected number of pairs.
 
-    Each of the n positives in a bin is kept with probability min(1, positives_per_bin / n), and negatives likewise. The
-    bins of each sign divide the range of its distances in the batch evenly.
+    Each of the n positives in a bin is kept with probability min(1, positives_per_bin / n), and negatives likewise.
+    Positives and negatives have one histogram each, whose bins divide the range of their distances in the batch evenly.
 
     Args:
         bins: number of bins.
@@ -49,6 +49,8 @@ class UniformHistogram(Seeded):
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
+
+    saved_arguments = ("bins", "positives_per_bin", "negatives_per_bin", "distance")
 
     def __init__(
         self,
@@ -73,39 +75,23 @@ class UniformHistogram(Seeded):
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         d = ops.stop_gradient(distance_function(self.distance)(pairs))
-        bin_index = _bin_index(d, pairs.positive > 0, pairs.negative > 0, self.bins)
-        counts = ops.segment_sum(
-            ops.ones_like(ops.reshape(d, (-1,))), ops.reshape(bin_index, (-1,)), num_segments=2 * self.bins + 1
-        )
-        per_bin = np.repeat([self.positives_per_bin, self.negatives_per_bin, 0], [self.bins, self.bins, 1])
-        share = ops.cast(per_bin, d.dtype) / ops.maximum(counts, 1.0)
-        dropped = self.uniform(ops.shape(d), d.dtype) >= ops.take(share, bin_index)
-        return pairs.drop(positive=dropped, negative=dropped)
+        bins = self._bins(d, pairs)
+        is_pair = (pairs.positive > 0) | (pairs.negative > 0)
+        ones = ops.reshape(ops.cast(is_pair, d.dtype), (-1,))
+        counts = ops.segment_sum(ones, ops.reshape(bins, (-1,)), num_segments=2 * self.bins)
+        pairs_per_bin = np.repeat([self.positives_per_bin, self.negatives_per_bin], self.bins)
+        keep_probability = ops.cast(pairs_per_bin, d.dtype) / ops.maximum(counts, 1.0)
+        is_kept = is_pair & (self.uniform(ops.shape(d), d.dtype) < ops.take(keep_probability, bins))
+        return pairs.drop(positive=ops.logical_not(is_kept), negative=ops.logical_not(is_kept))
 
-    def get_config(self) -> dict[str, Any]:
-        """The settings, for Keras."""
-        return {
-            **super().get_config(),
-            "bins": self.bins,
-            "positives_per_bin": self.positives_per_bin,
-            "negatives_per_bin": self.negatives_per_bin,
-            "distance": self.distance,
-        }
+    def _bins(self, d, pairs):
+        """The bin of each pair: first the bins of positives, then those of negatives, which one sum counts."""
+        positive, negative = (_bin_index(d, weights > 0, self.bins) for weights in (pairs.positive, pairs.negative))
+        return ops.where(pairs.positive > 0, positive, self.bins + negative)
 
 
-def _bin_index(d, is_positive, is_negative, bins):
-    """The bin of each pair: first the bins of positives, then those of negatives, then one for all other entries.
-
-    One index for both signs takes one sum over the pairs.
-    """
-    least, width = (
-        ops.where(is_positive, *both) for both in zip(_range(d, is_positive), _range(d, is_negative), strict=True)
-    )
-    place = ops.clip(ops.cast((d - least) * (bins / width), "int32"), 0, bins - 1)
-    return ops.where(is_positive, place, ops.where(is_negative, bins + place, 2 * bins))
-
-
-def _range(d, members):
-    """The smallest distance among the members, and the difference between the largest and the smallest."""
-    least = ops.min(ops.where(members, d, float("inf")))
-    return least, ops.maximum(ops.max(ops.where(members, d, -float("inf"))) - least, 1e-12)
+def _bin_index(d, is_pair, bins):
+    """The bin of each distance, 0 to bins - 1, in a histogram over the range of the distances of these pairs."""
+    low = ops.min(ops.where(is_pair, d, float("inf")))
+    width = ops.maximum(ops.max(ops.where(is_pair, d, -float("inf"))) - low, 1e-12)
+    return ops.clip(ops.cast((d - low) * (bins / width), "int32"), 0, bins - 1)

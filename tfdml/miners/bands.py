@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
@@ -20,7 +21,7 @@ def pair_margin(
     Args:
         pairs: `Pairs` of A anchors and R references.
         positive_margin: positives up to this distance are dropped.
-        negative_margin: negatives from this distance on are dropped.
+        negative_margin: negatives at or beyond this distance are dropped.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
@@ -62,22 +63,22 @@ def semi_hard(
 
 def _nearest_beyond(pairs, d, min_distance):
     """The nearest negative of each anchor beyond a distance, once per positive; ties share the weight."""
-    beyond = (pairs.negative > 0) & (d > min_distance)
-    nearest_distance = ops.min(ops.where(beyond, d, float("inf")), axis=1, keepdims=True)
-    chosen = ops.cast(beyond & (d == nearest_distance), d.dtype)
-    num_tied = ops.maximum(ops.sum(chosen, axis=1, keepdims=True), 1.0)
-    return with_sampled_negatives(pairs, chosen * num_positives(pairs) / num_tied)
+    is_beyond = (pairs.negative > 0) & (d > min_distance)
+    smallest = ops.min(ops.where(is_beyond, d, float("inf")), axis=1, keepdims=True)
+    is_nearest = ops.cast(is_beyond & (d == smallest), d.dtype)
+    num_tied = ops.maximum(ops.sum(is_nearest, axis=1, keepdims=True), 1.0)
+    return with_sampled_negatives(pairs, is_nearest * num_positives(pairs) / num_tied)
 
 
 def _nearest_beyond_positives(pairs, d):
     """For each positive, the nearest negative that is farther than the positive."""
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
 
-    def add(p, found, times):
-        return (times + put(nearest(d_an, d_an > at(p, d)), found[:, None], d),)
+    def add(p, is_valid, counts):
+        return (counts + put(nearest(d_an, d_an > at(p, d)), is_valid[:, None], d),)
 
-    (times,) = for_each_positive(pairs, add, (ops.zeros_like(d),))
-    return with_sampled_negatives(pairs, times)
+    (counts,) = for_each_positive(pairs, add, (ops.zeros_like(d),))
+    return with_sampled_negatives(pairs, counts)
 
 
 def _bands_beyond_positives(pairs, d, margin):
@@ -98,7 +99,7 @@ class PairMargin(Settings):
 
     Args:
         positive_margin: positives up to this distance are dropped; 0 or more.
-        negative_margin: negatives from this distance on are dropped; above 0.
+        negative_margin: negatives at or beyond this distance are dropped; above 0.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
 
@@ -108,19 +109,12 @@ class PairMargin(Settings):
 
     def __post_init__(self):
         distance_function(self.distance)
-        if not self.positive_margin >= 0:
-            raise ValueError(f"Received positive_margin={self.positive_margin}, expected a distance of 0 or more.")
-        if not self.negative_margin > 0:
-            raise ValueError(f"Received negative_margin={self.negative_margin}, expected a distance above 0.")
+        require(self.positive_margin >= 0, f"positive_margin={self.positive_margin}", "a distance of 0 or more")
+        require(self.negative_margin > 0, f"negative_margin={self.negative_margin}", "a distance above 0")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return pair_margin(
-            pairs,
-            positive_margin=self.positive_margin,
-            negative_margin=self.negative_margin,
-            distance=self.distance,
-        )
+        return pair_margin(pairs, **self.get_config())
 
 
 @serializable
@@ -144,15 +138,15 @@ class SemiHard(Settings):
 
     def __post_init__(self):
         distance_function(self.distance)
-        least = self.min_distance
-        if least != "positive" and not (isinstance(least, (int, float)) and least >= 0):
-            raise ValueError(f'Received min_distance={least!r}, expected a distance of 0 or more, or "positive".')
-        if self.margin is not None and not self.margin > 0:
-            raise ValueError(f"Received margin={self.margin}, expected a distance above 0, or None.")
+        start = self.min_distance
+        is_distance = isinstance(start, (int, float)) and start >= 0
+        expected = 'a distance of 0 or more, or "positive"'
+        require(is_distance or start == "positive", f"min_distance={start!r}", expected)
+        require(self.margin is None or self.margin > 0, f"margin={self.margin}", "a distance above 0, or None")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return semi_hard(pairs, min_distance=self.min_distance, margin=self.margin, distance=self.distance)
+        return semi_hard(pairs, **self.get_config())
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

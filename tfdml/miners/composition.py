@@ -37,12 +37,12 @@ class Composition(LossLayer):
 
     def get_config(self) -> dict[str, Any]:
         """The miners, for Keras."""
-        return {**super().get_config(), "miners": [keras.saving.serialize_keras_object(one) for one in self.miners]}
+        return {**super().get_config(), "miners": [keras.saving.serialize_keras_object(miner) for miner in self.miners]}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The composition that `get_config` describes."""
-        miners = [keras.saving.deserialize_keras_object(one) for one in config["miners"]]
+        miners = [keras.saving.deserialize_keras_object(miner) for miner in config["miners"]]
         return cls(**{**config, "miners": miners})
 
 

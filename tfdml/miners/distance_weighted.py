@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
@@ -47,11 +48,10 @@ def log_sphere_density(d: Tensor, dim: int) -> Tensor:
 
 def require_dimension(dim: int) -> None:
     """Raise a ValueError if the dimension is too small for q(d)."""
-    if dim < 3:
-        raise ValueError(
-            f"Received embeddings of dimension {dim}, expected 3 or more: the density of distances on the sphere is "
-            "d^(dim - 2) (1 - d^2 / 4)^((dim - 3) / 2)."
-        )
+    density = "d^(dim - 2) (1 - d^2 / 4)^((dim - 3) / 2)"
+    require(
+        dim >= 3, f"embeddings of dimension {dim}", f"3 or more: the density of distances on the sphere is {density}"
+    )
 
 
 def inverse_density(
@@ -96,7 +96,7 @@ def _log_constant(dim):
 
 
 def on_sphere(pairs: Pairs) -> Pairs:
-    """The same pairs, checked to have embeddings of norm 1.
+    """The same pairs, validated: their embeddings have norm 1.
 
     Zero vectors, which normalization does not change, and vectors that are not finite are accepted.
 
@@ -107,13 +107,13 @@ def on_sphere(pairs: Pairs) -> Pairs:
     Raises:
         ValueError: an embedding of another norm, outside compiled functions.
     """
-    valid = _have_norm_1(pairs.anchors)
+    is_valid = _have_norm_1(pairs.anchors)
     if not pairs.is_self:
-        valid = valid & _have_norm_1(pairs.references)
-    known = value_of(valid)
-    if known is None:
-        return pairs._replace(anchors=ops.where(valid, pairs.anchors, float("nan")))
-    if not known:
+        is_valid = is_valid & _have_norm_1(pairs.references)
+    value = value_of(is_valid)
+    if value is None:
+        return pairs._replace(anchors=ops.where(is_valid, pairs.anchors, float("nan")))
+    if not value:
         _raise_for_norms(pairs.anchors)
     return pairs
 
@@ -160,6 +160,8 @@ class DistanceWeighted(Seeded):
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """
 
+    saved_arguments = ("cutoff", "max_distance", "clip", "expectation")
+
     def __init__(
         self,
         *,
@@ -171,22 +173,19 @@ class DistanceWeighted(Seeded):
         **options: Any,
     ) -> None:
         super().__init__(seed=seed, draws=not expectation, **options)
-        self.limits = _limits(cutoff, max_distance, clip)
-        self.expectation = expectation
+        _require_limits(cutoff, max_distance, clip)
+        self.cutoff, self.max_distance, self.clip, self.expectation = cutoff, max_distance, clip, expectation
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         pairs = on_sphere(pairs)
-        weights, number = inverse_density(pairs, **self.limits), num_positives(pairs)
+        weights = inverse_density(pairs, cutoff=self.cutoff, max_distance=self.max_distance, clip=self.clip)
+        num_draws = num_positives(pairs)
         if self.expectation:
             total = ops.sum(weights, axis=1, keepdims=True)
-            return with_sampled_negatives(pairs, weights * (number / ops.where(total > 0, total, 1.0)))
-        offset = self.uniform(ops.shape(number), number.dtype)
-        return with_sampled_negatives(pairs, systematic_sample(weights, number, offset))
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings, for Keras."""
-        return {**super().get_config(), **self.limits, "expectation": self.expectation}
+            return with_sampled_negatives(pairs, weights * (num_draws / ops.where(total > 0, total, 1.0)))
+        offset = self.uniform(ops.shape(num_draws), num_draws.dtype)
+        return with_sampled_negatives(pairs, systematic_sample(weights, num_draws, offset))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -203,6 +202,8 @@ class DistanceWeightedNegatives(Seeded):
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 
+    saved_arguments = ("cutoff", "max_distance", "clip")
+
     def __init__(
         self,
         *,
@@ -213,17 +214,14 @@ class DistanceWeightedNegatives(Seeded):
         **options: Any,
     ) -> None:
         super().__init__(seed=seed, **options)
-        self.limits = _limits(cutoff, max_distance, clip)
+        _require_limits(cutoff, max_distance, clip)
+        self.cutoff, self.max_distance, self.clip = cutoff, max_distance, clip
 
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs, see `tfdml.miners.random_negatives`."""
         pairs = on_sphere(pairs)
-        weighted = pairs._replace(negative=inverse_density(pairs, **self.limits))
-        return random_negatives(weighted, d, seed=self.seed_generator)
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings, for Keras."""
-        return {**super().get_config(), **self.limits}
+        weights = inverse_density(pairs, cutoff=self.cutoff, max_distance=self.max_distance, clip=self.clip)
+        return random_negatives(pairs._replace(negative=weights), d, seed=self.seed_generator)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -231,11 +229,10 @@ class DistanceWeightedNegatives(Seeded):
         return cls(**renamed(config, far="max_distance"))
 
 
-def _limits(cutoff, max_distance, clip):
-    if not 0 <= cutoff < max_distance <= 2:
-        raise ValueError(
-            f"Received cutoff={cutoff} and max_distance={max_distance}, expected 0 <= cutoff < max_distance <= 2."
-        )
-    if clip is not None and not clip > 0:
-        raise ValueError(f"Received clip={clip}, expected a number above 0, or None.")
-    return {"cutoff": cutoff, "max_distance": max_distance, "clip": clip}
+def _require_limits(cutoff, max_distance, clip):
+    require(
+        0 <= cutoff < max_distance <= 2,
+        f"cutoff={cutoff} and max_distance={max_distance}",
+        "0 <= cutoff < max_distance <= 2",
+    )
+    require(clip is None or clip > 0, f"clip={clip}", "a number above 0, or None")

@@ -25,17 +25,17 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
-    number = ops.sum(ops.cast(pairs.positive > 0, "int32"), axis=1, keepdims=True)
-    most = ops.max(number)
+    num_wanted = ops.sum(ops.cast(pairs.positive > 0, "int32"), axis=1, keepdims=True)
+    most = ops.max(num_wanted)
 
-    def next_nearest(found, reached):
-        further = ops.min(ops.where(d_an > reached, d_an, float("inf")), axis=1, keepdims=True)
-        return found + 1, ops.where(found < number, further, reached)
+    def next_nearest(count, limit):
+        farther = ops.min(ops.where(d_an > limit, d_an, float("inf")), axis=1, keepdims=True)
+        return count + 1, ops.where(count < num_wanted, farther, limit)
 
     start = ops.full_like(d[:, :1], -float("inf"))
-    _, reached = ops.while_loop(lambda found, reached: found < most, next_nearest, (ops.zeros_like(most), start))
+    _, limit = ops.while_loop(lambda count, limit: count < most, next_nearest, (ops.zeros_like(most), start))
     # This comparison is False for a NaN distance, so its pair is kept and the loss becomes NaN.
-    return pairs.drop(negative=d_an > reached)
+    return pairs.drop(negative=d_an > limit)
 
 
 def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:

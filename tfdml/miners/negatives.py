@@ -11,6 +11,7 @@ from typing import TypeAlias
 import keras
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
@@ -51,8 +52,7 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
         negative per anchor, `(A,)`; -1 without negatives.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
-    in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow
-    Addons.
+    in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow Addons.
     """
     is_negative = pairs.negative > 0
     farthest = -1 if margin is not None else nearest(-d, is_negative)
@@ -60,11 +60,11 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
 
     def select(p):
         d_ap = at(p, d)
-        semi_hard = d_an > d_ap
+        is_semi_hard = d_an > d_ap
         if margin is not None:
-            semi_hard = semi_hard & (d_an < d_ap + margin)
-        found = nearest(d_an, semi_hard)
-        return ops.where(found < 0, farthest, found)
+            is_semi_hard = is_semi_hard & (d_an < d_ap + margin)
+        selected = nearest(d_an, is_semi_hard)
+        return ops.where(selected < 0, farthest, selected)
 
     return select
 
@@ -81,8 +81,7 @@ class SemiHardNegatives(Settings):
     margin: float = 0.2
 
     def __post_init__(self):
-        if not self.margin > 0:
-            raise ValueError(f"Received margin={self.margin}, expected a distance above 0.")
+        require(self.margin > 0, f"margin={self.margin}", "a distance above 0")
 
     def __call__(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared
 from tfdml.pairs.base import Distance
@@ -75,11 +76,11 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
 
     Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
     """
-    if not pairs.is_self:
-        raise ValueError(
-            "Received anchors against other references for angular mining, expected a batch against itself "
-            "(pairing=all_pairs), because positives are compared with negatives."
-        )
+    require(
+        pairs.is_self,
+        "anchors against other references for angular mining",
+        "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
+    )
     d = ops.stop_gradient(squared(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
     # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.
@@ -99,8 +100,7 @@ class ValidTriplets(Settings):
     margin: float = 0.1
 
     def __post_init__(self):
-        if not math.isfinite(self.margin):
-            raise ValueError(f"Received margin={self.margin}, expected a finite difference of cosine similarities.")
+        require(math.isfinite(self.margin), f"margin={self.margin}", "a finite difference of cosine similarities")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
@@ -122,12 +122,11 @@ class TripletViolations(Settings):
 
     def __post_init__(self):
         distance_function(self.distance)
-        if not math.isfinite(self.margin):
-            raise ValueError(f"Received margin={self.margin}, expected a finite difference of distances.")
+        require(math.isfinite(self.margin), f"margin={self.margin}", "a finite difference of distances")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return triplet_violations(pairs, margin=self.margin, distance=self.distance)
+        return triplet_violations(pairs, **self.get_config())
 
 
 @serializable
@@ -142,8 +141,7 @@ class Angular(Settings):
     angle_degrees: float = 20.0
 
     def __post_init__(self):
-        if not 0 < self.angle_degrees < 90:
-            raise ValueError(f"Received angle_degrees={self.angle_degrees}, expected degrees between 0 and 90.")
+        require(0 < self.angle_degrees < 90, f"angle_degrees={self.angle_degrees}", "degrees between 0 and 90")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""

@@ -66,8 +66,8 @@ def _last_not_above(labels, ids):
     size, ids = len(ids), ops.convert_to_tensor(ids)
     row = ops.zeros_like(labels, dtype="int32")
     for power in reversed(range(size.bit_length())):
-        further = ops.minimum(row + 2**power, size - 1)
-        row = ops.where(ops.take(ids, further) <= labels, further, row)
+        candidate = ops.minimum(row + 2**power, size - 1)
+        row = ops.where(ops.take(ids, candidate) <= labels, candidate, row)
     return row
 
 

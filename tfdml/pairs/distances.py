@@ -1,4 +1,4 @@
-"""Distances and similarities of `Pairs`, with custom gradients that take one matrix product per side."""
+"""Distances and similarities of `Pairs`, with custom gradients of one matrix product per operand."""
 
 import contextlib
 import functools
@@ -9,13 +9,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
-# Up to this number of small distances per anchor, each is recomputed by itself.
-_FEW = 8
+# Up to this number of small distances per anchor, only these are recomputed.
+_MAX_NEAR = 8
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -85,10 +86,10 @@ def _center(x):
 
 @ops.custom_gradient
 def _squared_within(x):
-    """Squared distances between the rows. One product, with H = G + G^T, gives the gradient of both sides."""
+    """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
     rows = ops.arange(ops.shape(x)[0])
-    others = rows[:, None] != rows
-    d2 = ops.where(others, _refined(_one_product(x, x), others, x, x), 0.0)
+    is_pair = rows[:, None] != rows
+    d2 = ops.where(is_pair, _refined(_one_product(x, x), is_pair, x, x), 0.0)
 
     def grad(upstream):
         h = _plus_transpose(upstream)
@@ -108,9 +109,9 @@ def _squared_between(anchors, references, is_pair):
     return d2, grad
 
 
-def _by_rows(g, x, others):
-    """The gradient of squared distances to others with respect to x, 2 sum_j g_ij (x_i - others_j), by one product."""
-    sums = _matmul(g, ops.concatenate([ops.ones_like(others[:, :1]), others], axis=1))
+def _by_rows(g, x, y):
+    """The gradient of squared distances from x to y with respect to x, 2 sum_j g_ij (x_i - y_j), by one product."""
+    sums = _matmul(g, ops.concatenate([ops.ones_like(y[:, :1]), y], axis=1))
     return 2.0 * (sums[:, :1] * x - sums[:, 1:])
 
 
@@ -128,68 +129,80 @@ def _form(anchors, references):
     Args:
         anchors, references: tuples (left, right), each `(rows, dim)`.
     """
-    left, right = anchors[0], references[1]
     anchor_norms, reference_norms = _row_products(*anchors), _row_products(*references)
     return _matmul(
-        ops.concatenate([-2.0 * left, anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
-        ops.transpose(ops.concatenate([right, ops.ones_like(reference_norms), reference_norms], axis=-1)),
+        ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
+        ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
     )
 
 
-def _refined(d2, others, anchors, references):
+def _refined(d2, is_pair, anchors, references):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
-    It runs only if one of the `others`, `(A, R)` booleans, is small. If no anchor has many of them, such as one copy in
-    a memory, only these are recomputed, from differences; otherwise all are, which takes six times the products. It is
-    written as a loop of at most one iteration, because XLA passes d2 into a loop without a copy, but not into a
-    condition.
+    If every anchor has few near references, such as one copy in a memory, only these are recomputed, from differences;
+    otherwise the whole matrix is, which takes six times the products.
     """
     norms = _square_norms(anchors)
     near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
-    few = min(_FEW, d2.shape[1] or 0)
+    most = min(_MAX_NEAR, d2.shape[1] or 0)
 
-    def everywhere(d2):
-        exact = sum(_form(*sides) for sides in zip(_levels(anchors), _levels(references), strict=True))
-        return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
+    def recompute(d2):
+        is_near = (d2 < near) & is_pair
+        return ops.cond(
+            ops.max(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
+            lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
+            lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
+        )
 
-    def again(is_needed, d2):
-        is_near = (d2 < near) & others
-        most = ops.max(ops.sum(ops.cast(is_near, "int32"), axis=1))
-        sides = (anchors, references, duplicate)
-        found = ops.cond(most <= few, lambda: _nearest_again(d2, is_near, few, *sides), lambda: everywhere(d2))
-        return ops.zeros_like(is_needed), found
-
-    return ops.while_loop(lambda is_needed, _: is_needed, again, (ops.any((d2 < near) & others), d2))[1]
+    return _apply_if(ops.any((d2 < near) & is_pair), recompute, d2)
 
 
-def _nearest_again(d2, is_near, few, anchors, references, duplicate):
-    """The same squared distances, recomputed from differences for up to `few` near references of each anchor."""
-    if few == 0:
+def _apply_if(condition, function, x):
+    """`function(x)` if the condition holds, else x.
+
+    A loop of at most one iteration, because XLA passes x into a loop without a copy, but not into a condition.
+    """
+
+    def once(condition, x):
+        return ops.zeros_like(condition), function(x)
+
+    return ops.while_loop(lambda condition, _: condition, once, (condition, x))[1]
+
+
+def _with_exact_matrix(d2, near, anchors, references, duplicate):
+    """The same squared distances; those below `near` come from products without rounding errors."""
+    exact = sum(_form(*levels) for levels in zip(_levels(anchors), _levels(references), strict=True))
+    return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
+
+
+def _with_exact_pairs(d2, is_near, most, anchors, references, duplicate):
+    """The same squared distances; those of up to `most` near references of each anchor come from differences."""
+    if most == 0:
         return d2
-    _, places = ops.top_k(ops.where(is_near, -d2, -float("inf")), few)
-    exact = ops.sum(ops.square(anchors[:, None] - ops.take(references, places, axis=0)), axis=-1)
+    _, columns = ops.top_k(ops.where(is_near, -d2, -float("inf")), most)
+    exact = ops.sum(ops.square(anchors[:, None] - ops.take(references, columns, axis=0)), axis=-1)
     exact = ops.where(exact > duplicate, exact, 0.0)
-    before, chosen = (ops.take_along_axis(x, places, axis=1) for x in (d2, is_near))
-    rows = ops.broadcast_to(ops.arange(ops.shape(places)[0], dtype=places.dtype)[:, None], ops.shape(places))
-    indices = ops.reshape(ops.stack([rows, places], axis=-1), (-1, 2))
-    return ops.scatter_update(d2, indices, ops.reshape(ops.where(chosen, exact, before), (-1,)))
+    before, is_replaced = (ops.take_along_axis(x, columns, axis=1) for x in (d2, is_near))
+    rows = ops.broadcast_to(ops.arange(ops.shape(columns)[0], dtype=columns.dtype)[:, None], ops.shape(columns))
+    indices = ops.reshape(ops.stack([rows, columns], axis=-1), (-1, 2))
+    return ops.scatter_update(d2, indices, ops.reshape(ops.where(is_replaced, exact, before), (-1,)))
 
 
 def _levels(x):
     """Bilinear forms (left, right) that add up to x.y, on numbers with so few digits that sums of products are exact.
 
     x = high + middle + low. For nearby rows, high.high, high.middle + middle.high and middle.middle are multiples of
-    one step and below 2^24 steps (2^53 in float64), in any order of summation. The remainder is so small that its
-    rounding does not matter.
+    one step and below 2^24 steps (2^53 in float64), in any order of summation. The rounding of the remainder is
+    negligible.
     """
     digits = np.finfo(keras.backend.standardize_dtype(x.dtype)).nmant + 1
     scale = _power_of_two(ops.sqrt(_square_norms(x)))
     high = _rounded(x, scale * 2.0 ** -((digits - 4) // 2))
     middle = _rounded(x - high, scale * 2.0 ** -(digits - 3 - math.ceil(math.log2(x.shape[-1]) / 2)))
-    low, rest = x - high - middle, high + middle
+    low = x - high - middle
     crossed = ops.concatenate([high, middle], axis=-1), ops.concatenate([middle, high], axis=-1)
-    remaining = ops.concatenate([x, low], axis=-1), ops.concatenate([low, rest], axis=-1)
-    return [(high, high), crossed, (middle, middle), remaining]
+    remainder = ops.concatenate([x, low], axis=-1), ops.concatenate([low, high + middle], axis=-1)
+    return [(high, high), crossed, (middle, middle), remainder]
 
 
 def _rounded(x, step):
@@ -199,9 +212,9 @@ def _rounded(x, step):
 
 def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
-    least, most = -100, 126
-    exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**least))), least, most)
-    return ops.take(ops.cast(np.ldexp(1.0, np.arange(least, most + 1)), x.dtype), ops.cast(exponent, "int32") - least)
+    low, high = -100, 126
+    exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
+    return ops.take(ops.cast(np.ldexp(1.0, np.arange(low, high + 1)), x.dtype), ops.cast(exponent, "int32") - low)
 
 
 def _eps(x):
@@ -210,7 +223,7 @@ def _eps(x):
 
 @ops.custom_gradient
 def _products_within(x):
-    """Dot products between the rows. One product, (G + G^T) x, gives the gradient of both sides."""
+    """Dot products between the rows. The gradient is one product, (G + G^T) x."""
 
     def grad(upstream):
         return _matmul(_plus_transpose(upstream), x)
@@ -223,9 +236,8 @@ def _plus_transpose(g):
     if not _only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
-    # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch, which is then
-    # NaN or infinite as well, runs only if the gradient is not finite. On other devices a condition would stall the
-    # host.
+    # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
+    # the gradient is not finite, and is not finite either. On other devices a condition would stall the host.
     return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
 
 
@@ -261,12 +273,12 @@ def snr(pairs: Pairs) -> Tensor:
     references = None if pairs.is_self else _centered_rows(_float(pairs.references))
     pairs = pairs._replace(anchors=_centered_rows(_float(pairs.anchors)), references=references)
     square = _square_norms(pairs.anchors)
-    zero = square <= _ZERO_NORM_SQUARED
-    return ops.where(zero, 0.0, squared(pairs) / ops.where(zero, 1.0, square))
+    is_zero = square <= _ZERO_NORM_SQUARED
+    return ops.where(is_zero, 0.0, squared(pairs) / ops.where(is_zero, 1.0, square))
 
 
 def _centered_rows(x):
-    """Rows minus their mean; 0 where all that is left is rounding."""
+    """Rows minus their mean; 0 where the difference is rounding error."""
     centered = x - ops.mean(x, axis=-1, keepdims=True)
     rounding = 4.0 * _eps(x) ** 2 * _square_norms(x)
     return ops.where(_square_norms(centered) <= rounding, 0.0, centered)
@@ -283,8 +295,7 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     """
     if callable(distance):
         return distance
-    if distance not in DISTANCES:
-        raise ValueError(f"Received distance={distance!r}, expected one of {sorted(DISTANCES)} or a function of Pairs.")
+    require(distance in DISTANCES, f"distance={distance!r}", f"one of {sorted(DISTANCES)} or a function of Pairs")
     return DISTANCES[distance]
 
 
@@ -308,8 +319,13 @@ def normalized_rows(x):
 def _inverse_norms(x):
     """1 / |x| for each row, `(rows, 1)`; 0 for a zero row."""
     square = _square_norms(x)
-    zero = square <= _ZERO_NORM_SQUARED
-    return ops.where(zero, 0.0, ops.rsqrt(ops.where(zero, 1.0, square)))
+    is_zero = square <= _ZERO_NORM_SQUARED
+    return ops.where(is_zero, 0.0, ops.rsqrt(ops.where(is_zero, 1.0, square)))
+
+
+def l2_normalize(x: np.ndarray) -> np.ndarray:
+    """Rows of an array scaled to norm 1, in its precision; a zero row stays zero."""
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
 
 
 def _products(anchors, references):
@@ -320,7 +336,7 @@ def _products(anchors, references):
 
 @ops.custom_gradient
 def _products_between(anchors, references):
-    """Dot products. The gradient by references is one product in their own layout, not in that of their transpose."""
+    """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
 
     def grad(upstream):
         return _matmul(upstream, references), _matmul(ops.transpose(upstream), anchors)
@@ -330,14 +346,14 @@ def _products_between(anchors, references):
 
 @ops.custom_gradient
 def _cosines_between(anchors, references):
-    """Cosines of unit anchors and of references, which may be many: they are scaled in the matrix of the products."""
+    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
     inverse = ops.transpose(_inverse_norms(references))
     s = _matmul(anchors, ops.transpose(references)) * inverse
 
     def grad(upstream):
         h = upstream * inverse
-        shares = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return _matmul(h, references), _matmul(ops.transpose(h), anchors) - shares * references
+        along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
+        return _matmul(h, references), _matmul(ops.transpose(h), anchors) - along * references
 
     return s, grad
 

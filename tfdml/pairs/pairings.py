@@ -128,15 +128,16 @@ def pairs_with(
         `Pairs` of `anchors` anchors and `references` references.
 
     Raises:
-        ValueError: labels that are not integers, not one label per row, or different dimensions on the two sides.
+        ValueError: labels that are not integers, not one label per row, or different dimensions of embeddings and
+            references.
     """
     labels, embeddings = checked(labels, embeddings, match)
     reference_labels, references = checked(reference_labels, references, match)
-    if embeddings.shape[1] != references.shape[1]:
-        raise ValueError(
-            f"Received embeddings of dimension {embeddings.shape[1]} and references of dimension "
-            f"{references.shape[1]}, expected the same dimension. Embed both with one model."
-        )
+    require(
+        embeddings.shape[1] == references.shape[1],
+        f"embeddings of dimension {embeddings.shape[1]} and references of dimension {references.shape[1]}",
+        "the same dimension. Embed both with one model",
+    )
     return _weighted(embeddings, references, labels, reference_labels, match, allowed)
 
 
@@ -146,8 +147,8 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
-            the class ids of the two sides. With `match`, labels that it accepts, `(batch, ...)`, or
-            `(batch, 2, ...)` for the two sides.
+            class ids of each tower. With `match`, labels that it accepts, `(batch, ...)`, or `(batch, 2, ...)` for
+            labels of each tower.
         embeddings: `(batch, 2, dim)` floats: `[:, 0]` are the anchors, `[:, 1]` the references.
         match: as in `all_pairs`.
 
@@ -158,10 +159,11 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
         ValueError: embeddings of another shape, labels that are not integers, or not one label per row.
     """
     labels, embeddings = usable(labels, embeddings)
-    anchors, references = _sides(ops.convert_to_tensor(embeddings))
+    anchors, references = _towers(ops.convert_to_tensor(embeddings))
     labels = labels if hasattr(labels, "shape") else np.asarray(labels)
-    sides = (labels[:, 0], labels[:, 1]) if len(labels.shape) > 1 and labels.shape[1] == 2 else (labels, labels)
-    return pairs_with(sides[0], anchors, sides[1], references, match)
+    if len(labels.shape) > 1 and labels.shape[1] == 2:
+        return pairs_with(labels[:, 0], anchors, labels[:, 1], references, match)
+    return pairs_with(labels, anchors, labels, references, match)
 
 
 @serializable
@@ -175,7 +177,7 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
 
     Returns:
         `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
-        Examples have no classes here: the label of anchor k is k, that of its reference is k where they are similar.
+        Examples have no classes here: the label of anchor k is k, and its reference has the same label if similar.
 
     Raises:
         ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair, where labels can be
@@ -189,9 +191,9 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
     _raise_for_invalid(value_of(similar), value_of(repeated), value_of(valid))
     anchors = anchors + ops.cast(ops.where(valid, 0.0, float("nan")), anchors.dtype)[:, None]
     relevant = ops.equal(similar, 1)[:, None]
-    places = ops.arange(ops.shape(similar)[0])[:, None]
-    reference_labels = ops.where(relevant, places, -1 - places)
-    return _by_relevance(anchors, references[:, None], places[:, 0], reference_labels, relevant)
+    ids = ops.arange(ops.shape(similar)[0])
+    reference_labels = ops.where(relevant, ids[:, None], -1 - ids[:, None])
+    return _by_relevance(anchors, references[:, None], ids, reference_labels, relevant)
 
 
 @serializable
@@ -213,14 +215,15 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     rows = embeddings.shape[0]
     require(rows is None or rows % 3 == 0, f"a batch of {rows} rows for triplets", "a number divisible by 3")
     anchors, positives, negatives = _every_nth(embeddings, 3)
-    places = ops.arange(ops.shape(anchors)[0])[:, None]
+    ids = ops.arange(ops.shape(anchors)[0])
     relevant = ops.broadcast_to(np.array([[True, False]]), (ops.shape(anchors)[0], 2))
-    references, reference_labels = ops.stack([positives, negatives], axis=1), ops.where(relevant, places, -1 - places)
-    return _by_relevance(anchors, references, places[:, 0], reference_labels, relevant)
+    references = ops.stack([positives, negatives], axis=1)
+    reference_labels = ops.where(relevant, ids[:, None], -1 - ids[:, None])
+    return _by_relevance(anchors, references, ids, reference_labels, relevant)
 
 
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """The labels and embeddings of a batch, checked to convert to tensors without loss.
+    """The labels and embeddings of a batch, validated: conversion to tensors loses no precision.
 
     Raises:
         ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
@@ -267,13 +270,12 @@ def _matched(match, anchor_labels, reference_labels):
     """The boolean matrix that `match` returns, with its shape checked."""
     relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
     expected = (anchor_labels.shape[0], reference_labels.shape[0])
-    if len(relevant.shape) != 2 or any(
-        None not in sizes and sizes[0] != sizes[1] for sizes in zip(relevant.shape, expected, strict=True)
-    ):
-        raise ValueError(
-            f"Received a matrix of shape {tuple(relevant.shape)} from match, expected (anchors, references) = "
-            f"{expected}: whether each label of the first array matches each of the second."
-        )
+    require(
+        len(relevant.shape) == 2
+        and all(None in sizes or sizes[0] == sizes[1] for sizes in zip(relevant.shape, expected, strict=True)),
+        f"a matrix of shape {tuple(relevant.shape)} from match",
+        f"(anchors, references) = {expected}: whether each label of the first array matches each of the second",
+    )
     return ops.cast(relevant, "bool")
 
 
@@ -290,11 +292,12 @@ def _every_nth(rows, n):
 
 def _require_even(rows):
     """Raise a ValueError for an odd number of rows."""
-    if rows.shape[0] is not None and rows.shape[0] % 2:
-        raise ValueError(
-            f"Received a batch of {rows.shape[0]} rows for pairs of neighboring rows, expected an even number: "
-            "rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs."
-        )
+    number = rows.shape[0]
+    require(
+        number is None or number % 2 == 0,
+        f"a batch of {number} rows for pairs of neighboring rows",
+        "an even number: rows 2k and 2k + 1 are a pair. Drop the last row, or use pairing=all_pairs",
+    )
 
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
@@ -307,40 +310,39 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     embeddings = ops.convert_to_tensor(embeddings)
     if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
         embeddings = ops.cast(embeddings, "float32")
-    if len(embeddings.shape) != 2:
-        raise ValueError(
-            f"Received embeddings of shape {tuple(embeddings.shape)}, expected (batch, dim). "
-            "Pool or flatten the model's output to one vector per example; for two towers pass pairing=two_towers."
-        )
+    require(
+        len(embeddings.shape) == 2,
+        f"embeddings of shape {tuple(embeddings.shape)}",
+        "(batch, dim). Pool or flatten the model's output to one vector per example; for two towers pass "
+        "pairing=two_towers",
+    )
     labels = _unaveraged(labels)
     labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
-    if match is None and len(labels.shape) != 1:
-        raise ValueError(
-            f"Received labels of shape {tuple(labels.shape)}, expected (batch,) or (batch, 1): one class id "
-            "per example. One-hot rows become ids by np.argmax(labels, axis=1). For several labels per example pass "
-            "match=, a function that says which labels match."
-        )
-    if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
-        raise ValueError(
-            f"Received {labels.shape[0]} labels and {embeddings.shape[0]} embeddings, expected one label per embedding."
-        )
+    require(
+        match is not None or len(labels.shape) == 1,
+        f"labels of shape {tuple(labels.shape)}",
+        "(batch,) or (batch, 1): one class id per example. One-hot rows become ids by np.argmax(labels, axis=1). For "
+        "several labels per example pass match=, a function that says which labels match",
+    )
+    rows = labels.shape[0], embeddings.shape[0]
+    require(None in rows or rows[0] == rows[1], f"{rows[0]} labels and {rows[1]} embeddings", "one label per embedding")
     return labels, embeddings
 
 
-def _sides(embeddings):
+def _towers(embeddings):
     """The embeddings of the two towers, each `(batch, dim)`."""
-    if len(embeddings.shape) != 3 or embeddings.shape[1] != 2:
-        raise ValueError(
-            f"Received embeddings of shape {tuple(embeddings.shape)} for two towers, expected (batch, 2, dim). Build "
-            "the model as tfdml.models.TwoTowers(query, gallery)."
-        )
+    require(
+        len(embeddings.shape) == 3 and embeddings.shape[1] == 2,
+        f"embeddings of shape {tuple(embeddings.shape)} for two towers",
+        "(batch, 2, dim). Build the model as tfdml.models.TwoTowers(query, gallery)",
+    )
     return ops.unstack(embeddings, num=2, axis=1)
 
 
 def _raise_for_invalid(similar, repeated, valid):
-    """Raise a ValueError for labels of pairs that are known and not 0 or 1 on both rows."""
+    """Raise a ValueError for labels of pairs that are not 0 or 1 on both rows, outside compiled functions."""
     if valid is not None and not valid.all():
         pair = int(np.argmin(valid))
         raise ValueError(

@@ -21,26 +21,26 @@ def for_each_positive(pairs, body, state):
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        body: function `(p, found, *state) -> state`. `p` is `(A,)`, the column of one positive per anchor; `found` is
-            `(A,)`, 1.0 where the anchor has this positive and 0.0 where it has no more positives.
+        body: function `(p, is_valid, *state) -> state`. `p` is `(A,)`, the column of one positive per anchor;
+            `is_valid` is `(A,)`, 1.0 where the anchor has this positive and 0.0 where it has no more positives.
         state: tuple of tensors, the initial values of what `body` accumulates.
 
     Returns:
         The state after the last positive, without gradient.
     """
-    beyond = ops.shape(pairs.positive)[1]
-    positives = ops.where(pairs.positive > 0, ops.arange(beyond, dtype="int32"), beyond)
+    num_columns = ops.shape(pairs.positive)[1]
+    positives = ops.where(pairs.positive > 0, ops.arange(num_columns, dtype="int32"), num_columns)
 
     def next_positive(p):
-        return ops.min(ops.where(positives > p[:, None], positives, beyond), axis=1)
+        return ops.min(ops.where(positives > p[:, None], positives, num_columns), axis=1)
 
     def step(p, *state):
-        found = ops.cast(p < beyond, pairs.positive.dtype)
-        return (next_positive(p), *body(ops.minimum(p, beyond - 1), found, *state))
+        is_valid = ops.cast(p < num_columns, pairs.positive.dtype)
+        return (next_positive(p), *body(ops.minimum(p, num_columns - 1), is_valid, *state))
 
     first = ops.min(positives, axis=1)
-    _, *state = ops.while_loop(lambda p, *state: ops.any(p < beyond), step, (first, *state))
-    return [ops.stop_gradient(part) for part in state]
+    _, *state = ops.while_loop(lambda p, *state: ops.any(p < num_columns), step, (first, *state))
+    return [ops.stop_gradient(x) for x in state]
 
 
 def with_gradient(value, gradient, scores):
@@ -67,8 +67,8 @@ def put(columns, values, matrix):
 
     A row whose column is -1 is all 0.
     """
-    places = ops.arange(ops.shape(matrix)[1], dtype="int32")
-    return ops.where(places == columns[:, None], values, ops.zeros((), values.dtype))
+    all_columns = ops.arange(ops.shape(matrix)[1], dtype="int32")
+    return ops.where(all_columns == columns[:, None], values, ops.zeros((), values.dtype))
 
 
 def nearest(d, allowed):
@@ -79,19 +79,19 @@ def nearest(d, allowed):
 
 
 def pairs_of_triplets(pairs, holds):
-    """Keep the pairs that belong to at least one triplet of some kind.
+    """Keep the pairs that belong to at least one triplet that satisfies a condition.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
-        holds: function of `p`, `(A,)`, the column of one positive per anchor, that returns which negatives form such a
-            triplet with it, `(A, R)` booleans; False for all references that are not negatives.
+        holds: the condition, a function of `p`, `(A,)`, the column of one positive per anchor, that returns which
+            negatives form such a triplet with it, `(A, R)` booleans; False for all references that are not negatives.
 
     Returns:
-        `Pairs` with weight 0 on all others.
+        `Pairs` with weight 0 on all other pairs.
     """
 
-    def add(p, found, positive, negative):
-        in_triplet = holds(p) & (found[:, None] > 0)
+    def add(p, is_valid, positive, negative):
+        in_triplet = holds(p) & (is_valid[:, None] > 0)
         any_negative = ops.any(in_triplet, axis=1, keepdims=True)
         return positive | put(p, any_negative, positive), negative | in_triplet
 

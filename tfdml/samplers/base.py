@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import as_ids, labels_of, require_seed, require_steps, require_whole
+from tfdml._core.checks import as_ids, labels_of, require, require_one_of, require_seed, require_steps, require_whole
 from tfdml.datasets import loading
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
@@ -37,7 +37,7 @@ class Sampler:
             """Rows in a batch."""
 
     def prepare(self, labels: npt.ArrayLike) -> Any:
-        """Whatever `draw` needs from the labels; raises a ValueError if they do not fit."""
+        """Compute the argument `table` of `draw` from the labels; raise a ValueError if they do not fit."""
         raise NotImplementedError(f"{type(self).__name__} has no prepare(labels): what draw needs from the labels.")
 
     def draw(self, table: Any, steps: tf.Tensor) -> tf.Tensor:
@@ -82,9 +82,9 @@ class Sampler:
 
         Args:
             labels: `(examples,)` or `(examples, 1)` integer class ids.
-            start: first step; the stream equals the whole stream without its first `start` batches.
-            num_shards, shard_index: worker i of n takes the batches t * n + i of the whole stream, for t = start,
-                start + 1, ... No two workers see the same batch.
+            start: first step; the stream is the one from step 0 without its first `start` batches.
+            num_shards, shard_index: worker i of n takes the batches t * n + i of the stream of all workers, for
+                t = start, start + 1, ... No two workers see the same batch.
 
         Returns:
             An infinite `tf.data.Dataset` of int64 `(batch,)`.
@@ -142,7 +142,7 @@ class Sampler:
                 shape. Rows are loaded in parallel and arrive in order. None for the `load` of a labeled set; arrays
                 and records are examples.
             augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
-                is a function of the sampler's seed, the step and the place in the batch, so a stateless function, such
+                is a function of the sampler's seed, the step and the row of the batch, so a stateless function, such
                 as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
             on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
                 replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
@@ -160,12 +160,11 @@ class Sampler:
                 function, unknown options, and the errors of `index_batches`.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
-        if load is not None and not callable(load):
-            raise ValueError(f"Received load={load!r}, expected a TensorFlow function of one key, or None.")
-        if augment is not None and not callable(augment):
-            raise ValueError(f"Received augment={augment!r}, expected a function of one example and a seed, or None.")
-        if on_error not in ("error", "skip") and not callable(on_error):
-            raise ValueError(f"Received on_error={on_error!r}, expected 'error', 'skip' or a function of a row.")
+        require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")
+        expected = "a function of one example and a seed, or None"
+        require(augment is None or callable(augment), f"augment={augment!r}", expected)
+        is_policy = on_error in ("error", "skip") or callable(on_error)
+        require(is_policy, f"on_error={on_error!r}", "'error', 'skip' or a function of a row")
         require_whole("prefetch", prefetch, 1)
         rows, block = self._rows_and_block(labels, start, num_shards, shard_index)
         labels = as_ids(labels, "labels")
@@ -199,8 +198,7 @@ class ClassBalancedSampler(Sampler):
         require_whole("classes_per_batch", self.classes_per_batch, 1)
         require_whole("examples_per_class", self.examples_per_class, 1)
         require_seed(self.seed)
-        if self.short_classes not in ("drop", "repeat", "error"):
-            raise ValueError(f"Received short_classes={self.short_classes!r}, expected 'drop', 'repeat' or 'error'.")
+        require_one_of(("drop", "repeat", "error"), short_classes=self.short_classes)
 
     @property
     def batch_size(self) -> int:
@@ -222,7 +220,7 @@ def _keys_labels_load(data, labels, load):
     if labels is not None:
         return data, labels, load
     labels = labels_of(data, labels)
-    if hasattr(load, "boxes"):  # It says itself whether it takes boxes.
+    if hasattr(load, "boxes"):  # `load` decides whether it takes boxes.
         data = replace(data, load=load)
     return data.keys, labels, load or data.load
 
@@ -235,10 +233,11 @@ def _replacements(on_error, labels):
 
 
 def _require_batches(drawn, sampler):
-    """Raise the ValueError of a sampler whose draws are not row numbers `(block, batch)`."""
+    """Raise a ValueError unless a sampler draws row numbers `(block, batch)`, of each set if there are several."""
     expected = tf.TensorSpec((None, sampler.batch_size), tf.int64)
-    if not expected.is_compatible_with(drawn):
-        raise ValueError(
-            f"Received draws of shape {drawn.shape} and type {drawn.dtype.name} from {type(sampler).__name__}, "
-            f"expected int64 row numbers of shape (block, batch_size={sampler.batch_size})."
+    for rows in tf.nest.flatten(drawn):
+        require(
+            expected.is_compatible_with(rows),
+            f"draws of shape {rows.shape} and type {rows.dtype.name} from {type(sampler).__name__}",
+            f"int64 row numbers of shape (block, batch_size={sampler.batch_size})",
         )

@@ -23,6 +23,10 @@ class ClassTable(NamedTuple):
     starts: np.ndarray
     counts: np.ndarray
 
+    def select(self, classes: np.ndarray) -> "ClassTable":
+        """The table of these classes: booleans `(classes,)`, or indices in the order of the new table."""
+        return self._replace(ids=self.ids[classes], starts=self.starts[classes], counts=self.counts[classes])
+
 
 def class_table(labels: npt.ArrayLike) -> ClassTable:
     """The `ClassTable` of integer labels `(examples,)` or `(examples, 1)`; ids may be any int64, with gaps."""
@@ -68,8 +72,7 @@ def drawable_classes(
             f"Received classes_per_batch={classes_per_batch}, but labels have only {len(short)} classes. Lower it."
         )
     if short_classes == "drop":
-        kept = ~short
-        table = ClassTable(table.ids[kept], table.rows, table.starts[kept], table.counts[kept])
+        table = table.select(~short)
     if len(table.ids) < classes_per_batch:
         raise ValueError(
             f"Received classes_per_batch={classes_per_batch}, but only {len(table.ids)} classes have at least "

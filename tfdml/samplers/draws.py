@@ -34,7 +34,7 @@ _AUGMENTATION = 0x61_7567_6D65_6E74  # "augment": separates its draws from those
 
 
 def augmentation_seeds(seed: int, step: tf.Tensor, count: int) -> tf.Tensor:
-    """Seeds of the places of a batch, int64 `(count, 2)`, as a pure function of (seed, step)."""
+    """Seeds of the rows of a batch, int64 `(count, 2)`, as a pure function of (seed, step)."""
     key = [tf.constant(seed ^ _AUGMENTATION, tf.int64), step]
     return tf.random.stateless_uniform((count, 2), key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
 
@@ -43,8 +43,8 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
     """k numbers of range(total) without replacement; all ordered samples are equally likely.
 
     Integer i selects one of the `total - i` remaining numbers: bits modulo (total - i), which favors no number by more
-    than a factor of 1 + total / 2^64. Places among the remaining numbers become the numbers themselves (a Lehmer code)
-    by stepping over each earlier sample, latest first.
+    than a factor of 1 + total / 2^64. Ranks among the remaining numbers (a Lehmer code) become the numbers by stepping
+    over each earlier sample, latest first.
 
     Args:
         bits: `(..., k)` from `random_bits`.
@@ -55,15 +55,15 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
         numbers differ by at most one, and the numbers that occur once more are random.
     """
     k = bits.shape[-1]
-    place = tf.range(k, dtype=tf.int64)
-    places = tf.math.floormod(bits, tf.maximum(total - place, 1))
+    sample = tf.range(k, dtype=tf.int64)
+    ranks = tf.math.floormod(bits, tf.maximum(total - sample, 1))
 
-    def step_over(i, places):
-        over = (place > i) & (places >= places[..., i, tf.newaxis])
-        return i - 1, places + tf.cast(over, tf.int64)
+    def step_over(i, ranks):
+        is_over = (sample > i) & (ranks >= ranks[..., i, tf.newaxis])
+        return i - 1, ranks + tf.cast(is_over, tf.int64)
 
-    _, numbers = tf.while_loop(lambda i, _: i >= 0, step_over, (tf.constant(k - 2, tf.int64), places))
-    repeated = tf.broadcast_to(tf.math.floormod(place, total), tf.shape(numbers))
+    _, numbers = tf.while_loop(lambda i, _: i >= 0, step_over, (tf.constant(k - 2, tf.int64), ranks))
+    repeated = tf.broadcast_to(tf.math.floormod(sample, total), tf.shape(numbers))
     return tf.gather(numbers, repeated, batch_dims=bits.shape.rank - 1, axis=-1)
 
 
@@ -72,22 +72,22 @@ def sample_rows(table: ClassTable, classes: tf.Tensor, bits: tf.Tensor) -> tf.Te
 
     Args:
         table: `ClassTable`.
-        classes: `(...)` int64 places in the table.
+        classes: `(...)` int64 indices of classes of the table.
         bits: `(..., k)` from `random_bits`.
 
     Returns:
         `(..., k)` int64 row numbers.
     """
-    places = sample_without_replacement(bits, tf.gather(table.counts, classes)[..., None])
-    return tf.gather(table.rows, tf.gather(table.starts, classes)[..., None] + places)
+    offsets = sample_without_replacement(bits, tf.gather(table.counts, classes)[..., None])
+    return tf.gather(table.rows, tf.gather(table.starts, classes)[..., None] + offsets)
 
 
 def sample_categorical(bits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """One place per integer, with probability proportional to its weight.
+    """One index per integer, with probability proportional to its weight.
 
     Args:
         bits: `(block,)` from `random_bits`.
-        weights: `(places,)` float64, not negative, with a positive sum.
+        weights: `(n,)` float64, not negative, with a positive sum.
 
     Returns:
         `(block,)` int32.

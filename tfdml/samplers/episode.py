@@ -73,7 +73,7 @@ class EpisodeSampler(Sampler):
                 f"Received ways={self.ways}, but only {enough.sum()} of {len(enough)} classes have {needed}. Lower one "
                 "of the three."
             )
-        return ClassTable(table.ids[enough], table.rows, table.starts[enough], table.counts[enough])
+        return table.select(enough)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q of a (K + Q, N)-group: see `tfdml.importance.group_probabilities`."""
@@ -85,5 +85,5 @@ class EpisodeSampler(Sampler):
         examples = self.shots + self.queries
         rows = group_rows(table, self.seed, steps, classes=self.ways, examples=examples)
         rows = tf.reshape(rows, (steps.shape[0], self.ways, examples))
-        support_and_queries = rows[..., : self.shots], rows[..., self.shots :]
-        return tf.concat([tf.reshape(part, (steps.shape[0], -1)) for part in support_and_queries], axis=1)
+        support, queries = tf.split(rows, [self.shots, self.queries], axis=2)
+        return tf.concat([tf.reshape(x, (steps.shape[0], -1)) for x in (support, queries)], axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require_seed, require_whole
+from tfdml._core.checks import require_one_of, require_seed, require_whole
 from tfdml.importance import PairProbabilities, hierarchical_probabilities, super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
@@ -46,8 +46,7 @@ class HierarchicalSampler(Sampler):
         require_whole("classes_per_super_class", self.classes_per_super_class, 1)
         require_whole("examples_per_class", self.examples_per_class, 1)
         require_seed(self.seed)
-        if self.short_classes not in ("drop", "repeat", "error"):
-            raise ValueError(f"Received short_classes={self.short_classes!r}, expected 'drop', 'repeat' or 'error'.")
+        require_one_of(("drop", "repeat", "error"), short_classes=self.short_classes)
         object.__setattr__(self, "super_classes", _as_pairs(self.super_classes))
 
     @property
@@ -59,7 +58,7 @@ class HierarchicalSampler(Sampler):
         """The classes that can be drawn, and their super-classes.
 
         Returns:
-            A `ClassTable` of the classes, and one of the super-classes, whose `rows` are places in the first.
+            A `ClassTable` of the classes, and one of the super-classes, whose `rows` are indices of the first.
 
         Raises:
             ValueError: a class without a super-class, or too few super-classes with enough classes.
@@ -77,9 +76,8 @@ class HierarchicalSampler(Sampler):
                 f"{self.classes_per_super_class} classes with examples_per_class={self.examples_per_class} examples. "
                 "Lower one of the three, or pass short_classes='repeat'."
             )
-        kept = np.isin(super_class, ids[enough])
-        classes = ClassTable(classes.ids[kept], classes.rows, classes.starts[kept], classes.counts[kept])
-        return classes, class_table(super_class[kept])
+        is_drawable = np.isin(super_class, ids[enough])
+        return classes.select(is_drawable), class_table(super_class[is_drawable])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: see `tfdml.importance.hierarchical_probabilities`."""

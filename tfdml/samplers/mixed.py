@@ -9,11 +9,12 @@ from typing import Any
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require_seed
+from tfdml._core.checks import require, require_seed
 from tfdml.importance import PairProbabilities, mixed_probabilities
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.draws import random_bits, sample_categorical
+from tfdml.samplers.two_sets import TwoSetSampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,8 @@ class MixedSampler(Sampler):
     """Mixture: each batch is drawn by one of several samplers, selected at random.
 
     The selection is independent of the samplers' draws and of other batches. Batch t is batch t of the selected
-    sampler, with that sampler's own seed. The pair probabilities Q are those of `tfdml.importance.mixed_probabilities`;
-    they are known if the probabilities of all samplers are.
+    sampler, with the seed of that sampler. The pair probabilities Q are `tfdml.importance.mixed_probabilities`, where
+    all samplers have pair probabilities.
 
     Args:
         samplers: the samplers, all of one `batch_size` and one `pairing`.
@@ -62,12 +63,12 @@ class MixedSampler(Sampler):
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: see `tfdml.importance.mixed_probabilities`."""
-        parts = [sampler.pair_probabilities(labels) for sampler in self.samplers]
-        return mixed_probabilities(parts, [weight / sum(self.weights) for weight in self.weights])
+        designs = [sampler.pair_probabilities(labels) for sampler in self.samplers]
+        return mixed_probabilities(designs, [weight / sum(self.weights) for weight in self.weights])
 
     def block_steps(self, table: tuple[Any, ...]) -> int:
         """The smallest of the samplers' blocks."""
-        return min(sampler.block_steps(part) for sampler, part in zip(self.samplers, table, strict=True))
+        return min(sampler.block_steps(prepared) for sampler, prepared in zip(self.samplers, table, strict=True))
 
     def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`.
@@ -77,21 +78,22 @@ class MixedSampler(Sampler):
         """
         bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]
         chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))
-        rows = [sampler.draw(part, steps) for sampler, part in zip(self.samplers, table, strict=True)]
+        rows = [sampler.draw(prepared, steps) for sampler, prepared in zip(self.samplers, table, strict=True)]
         return tf.gather(tf.stack(rows, axis=1), chosen, batch_dims=1)
 
 
 def _require_samplers(samplers):
     """Raise a ValueError unless these can be mixed.
 
-    Mixtures of mixtures are not allowed: inner and outer selections would be equal if both have the same seed.
+    Mixtures of mixtures are not allowed: inner and outer selections would be equal if both have the same seed. A
+    `TwoSetSampler` draws from two sets, the others from one.
     """
-    wrong = [part for part in samplers if not isinstance(part, Sampler) or isinstance(part, MixedSampler)]
-    if wrong or not samplers:
-        raise ValueError(
-            f"Received samplers={samplers!r}, expected one or more tfdml.samplers. In place of a MixedSampler give the "
-            "samplers that it mixes."
-        )
+    excluded = MixedSampler | TwoSetSampler
+    require(
+        samplers and all(isinstance(one, Sampler) and not isinstance(one, excluded) for one in samplers),
+        f"samplers={samplers!r}",
+        "one or more tfdml.samplers of one set. In place of a MixedSampler give the samplers that it mixes",
+    )
     for name in ("batch_size", "pairing"):
         values = [getattr(sampler, name) for sampler in samplers]
         if any(value != values[0] for value in values):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require_seed, require_whole
+from tfdml._core.checks import require, require_one_of, require_seed, require_whole
 from tfdml.importance import PairProbabilities, p_random_probabilities
 from tfdml.pairs import consecutive_pairs
 from tfdml.samplers.base import Sampler
@@ -43,12 +43,9 @@ class PairSampler(Sampler):
     def __post_init__(self):
         require_whole("pairs_per_batch", self.pairs_per_batch, 1)
         require_seed(self.seed)
-        if not isinstance(self.positive_fraction, Real) or not 0 < self.positive_fraction < 1:
-            raise ValueError(
-                f"Received positive_fraction={self.positive_fraction!r}, expected a number above 0 and below 1."
-            )
-        if self.short_classes not in ("drop", "negatives", "error"):
-            raise ValueError(f"Received short_classes={self.short_classes!r}, expected 'drop', 'negatives' or 'error'.")
+        is_probability = isinstance(self.positive_fraction, Real) and 0 < self.positive_fraction < 1
+        require(is_probability, f"positive_fraction={self.positive_fraction!r}", "a number above 0 and below 1")
+        require_one_of(("drop", "negatives", "error"), short_classes=self.short_classes)
 
     @property
     def batch_size(self) -> int:
@@ -64,18 +61,17 @@ class PairSampler(Sampler):
                 f"Received labels with {single.sum()} classes of one example (class {table.ids[single][0]}), which "
                 "have no positive pair. Leave these classes out, or pass short_classes='drop' or 'negatives'."
             )
-        if single.all():
-            raise ValueError(
-                f"Received labels with {len(single)} classes of one example each, expected one with two or more: "
-                "there is no positive pair."
-            )
+        require(
+            not single.all(),
+            f"labels with {len(single)} classes of one example each",
+            "one with two or more: there is no positive pair",
+        )
         order = np.argsort(single, kind="stable")
-        kept = order[: len(single) - single.sum()] if self.short_classes == "drop" else order
-        if len(kept) < 2:
-            raise ValueError(
-                f"Received labels with {len(kept)} class that can be drawn, expected two or more for negative pairs."
-            )
-        return table._replace(ids=table.ids[kept], starts=table.starts[kept], counts=table.counts[kept])
+        drawable = order[: len(single) - single.sum()] if self.short_classes == "drop" else order
+        require(
+            len(drawable) >= 2, f"labels with {len(drawable)} class that can be drawn", "two or more for negative pairs"
+        )
+        return table.select(drawable)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q, eq. (8): see `tfdml.importance.p_random_probabilities`."""

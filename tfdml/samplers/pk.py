@@ -71,11 +71,11 @@ def pk_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, exa
     """
     total = table.counts.shape[0]
     epoch_steps = _epoch_steps(table, classes)
-    epochs, epoch = tf.unique(steps // epoch_steps, out_idx=tf.int64)
+    epochs, epoch_index = tf.unique(steps // epoch_steps, out_idx=tf.int64)
     orders = shuffle(random_bits(seed, -1 - epochs, total))
-    places = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
-    epoch = tf.broadcast_to(epoch[:, None], places.shape)
-    chosen = tf.gather_nd(orders, tf.stack([epoch, places % total], axis=-1))
+    columns = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
+    epoch_index = tf.broadcast_to(epoch_index[:, None], columns.shape)
+    chosen = tf.gather_nd(orders, tf.stack([epoch_index, columns % total], axis=-1))
     row_bits = tf.reshape(random_bits(seed, steps, classes * examples), (steps.shape[0], classes, examples))
     return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], classes * examples))
 

@@ -8,19 +8,24 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import INT64, as_ids, is_labeled_set, require
+from tfdml.importance import PairProbabilities
+from tfdml.pairs import two_towers
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
+from tfdml.typing import Data
 
-_GALLERY = INT64.max // 3  # Separates the draws of the gallery from those of the queries.
+_GALLERY = INT64.max // 3  # Separates the draws of the gallery from the draws of the queries.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSetSampler:
+class TwoSetSampler(ClassBalancedSampler):
     """Batches of two sets: n classes, of each class m queries and m gallery examples, all uniform.
 
-    Row i of the queries and row i of the gallery are of one class, drawn independently. Classes of only one of the sets
-    are left out. Batch t is a function of (seed, t), so `start=` resumes a stream, as in every sampler.
+    Row i of the queries and row i of the gallery share a class; both are drawn independently. Classes of only one of
+    the sets are left out. Batch t is a function of (seed, t), so `start=` resumes a stream, as in every sampler. Labels
+    are a pair `(query_labels, gallery_labels)`; `index_batches` gives the row numbers of the queries and of the
+    gallery, `batch_size` of each.
 
     Example:
 
@@ -36,23 +41,17 @@ class TwoSetSampler:
         seed: any int64.
     """
 
-    classes_per_batch: int
+    pairing = staticmethod(two_towers)
+
     examples_per_class: int = 1
     short_classes: str = "repeat"
-    seed: int = 0
 
-    def __post_init__(self):
-        self._side(self.seed, np.empty(0, np.int64))  # raises the errors of the settings
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of each side of a batch: classes times examples."""
-        return self.classes_per_batch * self.examples_per_class
-
-    def sides(
+    def samplers(
         self, query_labels: npt.ArrayLike, gallery_labels: npt.ArrayLike
     ) -> tuple[ClassBalancedSampler, ClassBalancedSampler]:
-        """Two samplers that draw the same classes at each step, one for each set, for sides with different options.
+        """A sampler of queries and one of gallery examples, which draw the same classes at each step.
+
+        With them, the two sets may have different options of `Sampler.batches`.
 
         Args:
             query_labels, gallery_labels: `(examples,)` integer class ids of the two sets.
@@ -68,42 +67,64 @@ class TwoSetSampler:
             f"classes_per_batch={self.classes_per_batch} and {len(common)} classes that both sets have",
             "as many or more. Lower it, or number the classes of both sets in the same way",
         )
-        return self._side(self.seed, common), self._side(self.seed ^ _GALLERY, common)
+        return self._one_set(self.seed, common), self._one_set(self.seed ^ _GALLERY, common)
 
-    def batches(self, queries: Any, gallery: Any, **options: Any) -> tf.data.Dataset:
+    def prepare(self, labels: Any) -> tuple[ClassTable, ClassTable]:
+        """The classes that both sets have, as a `ClassTable` of each set, from `(query_labels, gallery_labels)`."""
+        is_pair = isinstance(labels, tuple | list) and len(labels) == 2
+        require(is_pair, f"labels of type {type(labels).__name__}", "a pair (query_labels, gallery_labels)")
+        queries, gallery = self.samplers(*labels)
+        return queries.prepare(labels[0]), gallery.prepare(labels[1])
+
+    def draw(self, table: tuple[ClassTable, ClassTable], steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The batches of `steps` as row numbers of the queries and of the gallery, `(block, batch)` each."""
+        sizes = {"classes": self.classes_per_batch, "examples": self.examples_per_class}
+        queries, gallery = table
+        return (
+            one_set_rows(queries, self.seed, self.seed, steps, **sizes),
+            one_set_rows(gallery, self.seed, self.seed ^ _GALLERY, steps, **sizes),
+        )
+
+    def pair_probabilities(self, labels: Any) -> PairProbabilities:
+        """Raise a ValueError: Q is defined for the pairs of one set."""
+        raise ValueError("Received TwoSetSampler for pair probabilities, expected a sampler of one set.")
+
+    def batches(  # type: ignore[override]
+        self, queries: Data | tuple[Any, npt.ArrayLike], gallery: Data | tuple[Any, npt.ArrayLike], **options: Any
+    ) -> tf.data.Dataset:
         """Infinite stream of batches `((query_examples, gallery_examples), labels)`.
 
         Args:
             queries, gallery: each a labeled set of `tfdml.datasets`, or a pair `(data, labels)`, as in
                 `Sampler.batches`.
-            **options: options of `Sampler.batches` for both sides, such as `start` and `augment`, which sees other
-                seeds on the other side. For sides with different options, zip the batches of the samplers in `sides`.
+            **options: options of `Sampler.batches` for both sets, such as `start` and `augment`, which sees different
+                seeds for queries and gallery. For different options, zip the batches of the two `samplers`.
 
         Returns:
-            An infinite `tf.data.Dataset`; examples with `batch_size` rows on both sides, and int64 labels
+            An infinite `tf.data.Dataset`; `batch_size` queries and as many gallery examples, and int64 labels
             `(batch_size,)`.
 
         Raises:
-            ValueError: the errors of `sides` and of `Sampler.batches`.
+            ValueError: the errors of `samplers` and of `Sampler.batches`.
         """
-        parts = [_data_and_labels(part) for part in (queries, gallery)]
-        sides = self.sides(*(labels for _, labels in parts))
-        both = [
-            side.batches(part, None if is_labeled_set(part) else labels, **options)
-            for side, (part, labels) in zip(sides, parts, strict=True)
+        sets = [_data_and_labels(data) for data in (queries, gallery)]
+        samplers = self.samplers(*(labels for _, labels in sets))
+        streams = [
+            sampler.batches(data, None if is_labeled_set(data) else labels, **options)
+            for sampler, (data, labels) in zip(samplers, sets, strict=True)
         ]
-        return tf.data.Dataset.zip(*both).map(lambda query, item: ((query[0], item[0]), query[1]))
+        return tf.data.Dataset.zip(*streams).map(lambda query, item: ((query[0], item[0]), query[1]))
 
-    def _side(self, seed, classes):
-        return _Side(**{**vars(self), "seed": seed}, class_seed=self.seed, classes=classes)
+    def _one_set(self, seed, classes):
+        return _OneSetSampler(**{**vars(self), "seed": seed}, class_seed=self.seed, classes=classes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Side(ClassBalancedSampler):
-    """One side: classes drawn by `class_seed`, examples by `seed`.
+class _OneSetSampler(ClassBalancedSampler):
+    """The sampler of one of two sets: classes drawn by `class_seed`, examples by `seed`.
 
     Attributes:
-        class_seed: the seed of both sides.
+        class_seed: the seed of the classes, the same for both sets.
         classes: `(classes,)` int64, the ids of the classes that can be drawn.
     """
 
@@ -113,22 +134,42 @@ class _Side(ClassBalancedSampler):
     def prepare(self, labels: npt.ArrayLike) -> ClassTable:
         """The classes that both sets have, as a `ClassTable`."""
         table = class_table(labels)
-        common = np.isin(table.ids, self.classes)
-        return ClassTable(table.ids[common], table.rows, table.starts[common], table.counts[common])
+        return table.select(np.isin(table.ids, self.classes))
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        classes = random_bits(self.class_seed, steps, self.classes_per_batch)
-        chosen = sample_without_replacement(classes, tf.constant(table.counts.shape[0], tf.int64))
-        bits = random_bits(self.seed, steps, self.classes_per_batch + self.batch_size)[:, self.classes_per_batch :]
-        rows = sample_rows(table, chosen, tf.reshape(bits, (*chosen.shape, self.examples_per_class)))
-        return tf.reshape(rows, (steps.shape[0], self.batch_size))
+        sizes = {"classes": self.classes_per_batch, "examples": self.examples_per_class}
+        return one_set_rows(table, self.class_seed, self.seed, steps, **sizes)
 
 
-def _data_and_labels(part):
-    """A labeled set and its labels, or the parts of a pair `(data, labels)`."""
-    if is_labeled_set(part):
-        return part, part.labels
-    pair = isinstance(part, tuple | list) and len(part) == 2
-    require(pair, f"a set of type {type(part).__name__}", "a labeled set of tfdml.datasets, or a pair (data, labels)")
-    return part[0], as_ids(part[1], "labels")
+def one_set_rows(
+    table: ClassTable, class_seed: int, seed: int, steps: tf.Tensor, *, classes: int, examples: int
+) -> tf.Tensor:
+    """Row numbers of the batches of `steps` from one of two sets.
+
+    Args:
+        table: `ClassTable` of the classes that both sets have.
+        class_seed: the seed of the classes, the same for both sets.
+        seed: the seed of the examples.
+        steps: `(block,)` int64, not negative.
+        classes, examples: n and m.
+
+    Returns:
+        `(block, classes * examples)` int64, the examples of a class adjacent.
+    """
+    class_bits = random_bits(class_seed, steps, classes)
+    chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
+    row_bits = random_bits(seed, steps, classes + classes * examples)[:, classes:]
+    rows = sample_rows(table, chosen, tf.reshape(row_bits, (*chosen.shape, examples)))
+    return tf.reshape(rows, (steps.shape[0], classes * examples))
+
+
+def _data_and_labels(data):
+    """A labeled set and its labels, or the elements of a pair `(data, labels)`."""
+    if is_labeled_set(data):
+        return data, data.labels
+    is_pair = isinstance(data, tuple | list) and len(data) == 2
+    require(
+        is_pair, f"a set of type {type(data).__name__}", "a labeled set of tfdml.datasets, or a pair (data, labels)"
+    )
+    return data[0], as_ids(data[1], "labels")

@@ -270,7 +270,11 @@ def test_a_checkpoint_under_the_former_name_of_the_centers_is_read(tmp_path):
         (np.zeros((5, 1)), np.arange(6), "Received embeddings of shape (5, 1) and 6 labels"),
         (np.zeros((5, 1)), np.arange(5), "Received 5 classes, expected exactly the 6 of these centers; class 5"),
         (np.zeros((7, 1)), np.arange(7), "Received 7 classes, expected exactly the 6 of these centers; class 6"),
-        (np.array([0, 0, 0, np.nan, 0, np.inf])[:, None], np.arange(6), "that are not finite, first in row 3. Did the"),
+        (
+            np.array([0, 0, 0, np.nan, 0, np.inf])[:, None],
+            np.arange(6),
+            "infinite or too large for float32 (first in row 3)",
+        ),
         (np.zeros((6, 1)), np.zeros(6), "Received labels of dtype float64"),
     ],
 )

@@ -119,7 +119,7 @@ def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the
 
 
 def test_before_the_first_refresh_the_seed_says_which():
-    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1)]
+    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1, -1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert (tables[0] != tables[2]).any()
 
@@ -188,7 +188,7 @@ def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, m
         (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
         (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
         (LABELS, dict(negatives=2.0), "Received negatives=2.0"),
-        (LABELS, dict(seed=-1), "Received seed=-1"),
+        (LABELS, dict(seed=2**63), "Received seed=9223372036854775808"),
         (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
     ],
 )
@@ -214,7 +214,7 @@ def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
 def test_labels_that_do_not_fit_are_refused_at_the_call():
     with pytest.raises(ValueError, match="Received anchors_per_batch=24, but only 23 examples are of classes of two"):
         make(refreshed(), anchors_per_batch=24).index_batches(LABELS)
-    message = "labels, which are not those of pairs=<MinedPairs of 24 examples, positives=2, negatives=3>"
+    message = "labels, which are not the labels of pairs=<MinedPairs of 24 examples, positives=2, negatives=3>"
     for labels in (LABELS[1:], LABELS[::-1], np.where(LABELS == 1, 0, LABELS)):
         with pytest.raises(ValueError, match=message):
             make(refreshed()).index_batches(labels)

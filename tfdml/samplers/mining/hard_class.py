@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import INT64, as_unmasked, require_whole
+from tfdml._core.checks import INT64, as_vectors, require, require_whole
+from tfdml.pairs.distances import l2_normalize
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
 from tfdml.samplers.draws import random_bits, sample_categorical, sample_rows
@@ -80,43 +81,37 @@ class ClassCenters(tf.Module):
             ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         table = class_table(labels)
-        embeddings = as_unmasked(embeddings, "embeddings")
-        x = np.asarray(embeddings, dtype="float32")
-        if x.shape != (len(table.rows), self.dim):
-            raise ValueError(
-                f"Received embeddings of shape {x.shape} and {len(table.rows)} labels with dim={self.dim}, expected "
-                f"{(len(table.rows), self.dim)}."
-            )
-        if not np.isfinite(x).all():
-            row = int(np.argmin(np.isfinite(x).all(axis=1)))
-            raise ValueError(f"Received embeddings that are not finite, first in row {row}. Did the training diverge?")
-        if not np.array_equal(table.ids, self.ids):
-            different = np.setxor1d(table.ids, self.ids)
-            raise ValueError(
-                f"Received {len(table.ids)} classes, expected exactly the {len(self.ids)} of these centers; class "
-                f"{different[0]} is in only one of the two."
-            )
-        if self.normalize:
-            x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        x, counts = x[table.rows], table.counts.astype("float32")
-        centers = np.add.reduceat(x, table.starts) / counts[:, None]
-        away = np.linalg.norm(x - np.repeat(centers, table.counts, axis=0), axis=1)
-        within = np.add.reduceat(away, table.starts) / counts
+        self._require_classes(table.ids)
+        x = as_vectors(embeddings, "embeddings")
+        require(
+            x.shape == (len(table.rows), self.dim),
+            f"embeddings of shape {x.shape} and {len(table.rows)} labels with dim={self.dim}",
+            f"{(len(table.rows), self.dim)}",
+        )
+        centers, within = _centers(l2_normalize(x) if self.normalize else x, table)
         self.centers.assign(centers)
         self.within.assign(within)
         self.hardness.assign(_hardness(within, _to_nearest(centers)))
         self.refreshes.assign_add(1)
 
-    def places(self, ids: np.ndarray) -> np.ndarray:
-        """The place of each class id in `ids`; raises a ValueError for unknown ones."""
-        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        unknown = self.ids[place] != ids
-        if unknown.any():
+    def _require_classes(self, ids):
+        different = np.setxor1d(ids, self.ids)
+        if different.size:
             raise ValueError(
-                f"Received labels with class {ids[unknown][0]}, which is not in centers={self!r}. Make the centers "
-                "from the same labels."
+                f"Received {len(ids)} classes, expected exactly the {len(self.ids)} of these centers; class "
+                f"{different[0]} is in only one of the two."
             )
-        return place
+
+    def index_of(self, ids: np.ndarray) -> np.ndarray:
+        """The index of each class id among the centers; raise a ValueError for an unknown one."""
+        index = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        unknown = ids[self.ids[index] != ids]
+        if unknown.size:
+            raise ValueError(
+                f"Received labels with class {unknown[0]}, which is not in centers={self!r}. Make the centers from the "
+                "same labels."
+            )
+        return index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,70 +161,79 @@ class HardClassSampler(ClassBalancedSampler):
 
     def __post_init__(self):
         super().__post_init__()
-        if not isinstance(self.centers, ClassCenters):
-            raise ValueError(f"Received centers={self.centers!r}, expected tfdml.samplers.ClassCenters(labels, dim).")
+        expected = "tfdml.samplers.ClassCenters(labels, dim)"
+        require(isinstance(self.centers, ClassCenters), f"centers={self.centers!r}", expected)
         if self.candidates is not None:
             require_whole("candidates", self.candidates, self.classes_per_batch)
 
     def prepare(self, labels: npt.ArrayLike) -> tuple[ClassTable, np.ndarray]:
-        """The classes that can be drawn, as a `ClassTable`, and the place of each among the centers."""
+        """The classes that can be drawn, as a `ClassTable`, and the index of each among the centers."""
         table = super().prepare(labels)
         if self.candidates is not None and self.candidates > len(table.ids):
             raise ValueError(
                 f"Received candidates={self.candidates}, but only {len(table.ids)} classes can be drawn. Lower it."
             )
-        return table, self.centers.places(table.ids)
+        return table, self.centers.index_of(table.ids)
 
     def block_steps(self, table: tuple[ClassTable, np.ndarray]) -> int:
         """Few steps, so that a refresh takes effect soon, and fewer with many candidates."""
-        numbers = self._candidates(table) * self.centers.dim
-        return min(super().block_steps(table), _BLOCK, max(1, _MAX_VALUES_PER_GATHER // numbers))
+        values_per_step = self._num_candidates(table) * self.centers.dim
+        return min(super().block_steps(table), _BLOCK, max(1, _MAX_VALUES_PER_GATHER // values_per_step))
 
     def draw(self, table: tuple[ClassTable, tf.Tensor], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        classes, places = table
-        block, total, rows = steps.shape[0], places.shape[0], self.batch_size
-        start, order, row_bits = tf.split(random_bits(self.seed, steps, 1 + total + rows), [1, total, rows], axis=1)
+        classes, center_index = table
+        sizes = [1, center_index.shape[0], self.batch_size]
+        start_bits, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
         if self.weighted:
-            first = sample_categorical(start[:, 0], tf.cast(tf.gather(self.centers.hardness, places), tf.float64))
-            order = tf.where(tf.range(total) == first[:, None], INT64.max, order)
-        candidates = tf.math.top_k(order, self._candidates(table)).indices
-        near = nearest_first(tf.gather(self.centers.centers, tf.gather(places, candidates)), self.classes_per_batch)
-        chosen = tf.gather(candidates, near, batch_dims=1)
-        row_bits = tf.reshape(row_bits, (block, self.classes_per_batch, self.examples_per_class))
-        return tf.reshape(sample_rows(classes, chosen, row_bits), (block, rows))
+            hardness = tf.cast(tf.gather(self.centers.hardness, center_index), tf.float64)
+            first = sample_categorical(start_bits[:, 0], hardness)
+            class_bits = tf.where(tf.range(sizes[1]) == first[:, None], INT64.max, class_bits)
+        candidates = tf.math.top_k(class_bits, self._num_candidates(table)).indices
+        vectors = tf.gather(self.centers.centers, tf.gather(center_index, candidates))
+        chosen = tf.gather(candidates, nearest_first(vectors, self.classes_per_batch), batch_dims=1)
+        row_bits = tf.reshape(row_bits, (*chosen.shape, self.examples_per_class))
+        return tf.reshape(sample_rows(classes, chosen, row_bits), (steps.shape[0], self.batch_size))
 
-    def _candidates(self, table):
+    def _num_candidates(self, table):
         return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Places of `count` vectors: the first one, then repeatedly the nearest to any selected so far.
+    """Indices of `count` vectors: the first one, then repeatedly the nearest to any selected so far.
 
     Args:
         vectors: `(block, candidates, dim)` float32, at least `count` candidates.
         count: number of vectors to select.
 
     Returns:
-        `(block, count)` int32, different places. Among equally near vectors, the first is selected.
+        `(block, count)` int32, different indices. Among equally near vectors, the first is selected.
     """
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
     candidates = tf.range(vectors.shape[1])
 
-    def add(i, distance, taken, places):
+    def add(i, distance, is_selected, selected):
         nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not specify which of equal values it returns.
-        taken |= candidates == nearest
+        is_selected |= candidates == nearest
         nearest = nearest[:, 0]
         dot = tf.linalg.matvec(vectors, tf.gather(vectors, nearest, batch_dims=1))
         to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)[:, None]
-        distance = tf.where(taken, np.inf, tf.minimum(distance, to_added))
-        return i + 1, distance, taken, places.write(i, nearest)
+        distance = tf.where(is_selected, np.inf, tf.minimum(distance, to_added))
+        return i + 1, distance, is_selected, selected.write(i, nearest)
 
-    places = tf.TensorArray(tf.int32, count, element_shape=(vectors.shape[0],))
-    none = tf.zeros_like(squares, tf.bool)
-    _, _, _, places = tf.while_loop(lambda i, *_: i < count, add, (0, squares, none, places))
-    return tf.transpose(places.stack())
+    selected = tf.TensorArray(tf.int32, count, element_shape=(vectors.shape[0],))
+    is_selected = tf.zeros_like(squares, tf.bool)
+    *_, selected = tf.while_loop(lambda i, *_: i < count, add, (0, squares, is_selected, selected))
+    return tf.transpose(selected.stack())
+
+
+def _centers(x, table):
+    """Mean of the rows of each class `(classes, dim)`, and their mean distance to it `(classes,)`."""
+    x, counts = x[table.rows], table.counts.astype("float32")
+    centers = np.add.reduceat(x, table.starts) / counts[:, None]
+    distances = np.linalg.norm(x - np.repeat(centers, table.counts, axis=0), axis=1)
+    return centers, np.add.reduceat(distances, table.starts) / counts
 
 
 def _to_nearest(centers):
@@ -238,16 +242,17 @@ def _to_nearest(centers):
     squares = np.sum(centers**2, axis=1)
     nearest = np.empty_like(squares)
     for start in range(0, len(centers), _CLASSES_PER_CHUNK):
-        some = slice(start, start + _CLASSES_PER_CHUNK)
-        d = -2 * centers[some] @ centers.T
+        chunk = slice(start, start + _CLASSES_PER_CHUNK)
+        d = -2 * centers[chunk] @ centers.T
         d += squares
         d[np.arange(len(d)), np.arange(start, start + len(d))] = np.inf
-        nearest[some] = d.min(axis=1)
+        nearest[chunk] = d.min(axis=1)
     return np.sqrt(np.maximum(nearest + squares, 0.0))
 
 
 def _hardness(within, to_nearest):
+    """`within` over `to_nearest`, clipped around the median of the values that are positive and finite."""
     ratio = np.divide(within, to_nearest, out=np.full_like(within, np.inf), where=to_nearest > 0)
-    known = ratio[(ratio > 0) & np.isfinite(ratio)]
-    middle = np.median(known) if len(known) else 1.0
-    return np.clip(ratio, middle / _MAX_HARDNESS_RATIO, middle * _MAX_HARDNESS_RATIO)
+    regular = ratio[(ratio > 0) & np.isfinite(ratio)]
+    median = np.median(regular) if len(regular) else 1.0
+    return np.clip(ratio, median / _MAX_HARDNESS_RATIO, median * _MAX_HARDNESS_RATIO)

@@ -20,7 +20,7 @@ class ListSampler(Sampler):
 
     The rows of an entry are adjacent: rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor,
     its positive and its negative. Pass `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone:
-    each row has the label of its entry, which is its place in the list where the list has no labels.
+    each row has the label of its entry, or the index of the entry in a list without labels.
 
     Example:
 
@@ -77,14 +77,14 @@ class ListSampler(Sampler):
 
     @property
     def entry_labels(self) -> np.ndarray:
-        """`(n,)` int64, the label of each entry: that of the list, or the place in the list."""
+        """`(n,)` int64, the label of each entry, or its index in a list without labels."""
         return np.arange(len(self.entries)) if self.labels is None else self.labels
 
     def prepare(self, labels: npt.ArrayLike) -> tuple[np.ndarray, Any]:
         """The entries, and what draws them; of `labels`, which may be any integers, only their number matters."""
         examples = len(as_ids(labels, "labels"))
-        most = self.entries.max()
-        require(most < examples, f"entries up to row {most} for {examples} examples", f"rows 0 to {examples - 1}")
+        last = self.entries.max()
+        require(last < examples, f"entries up to row {last} for {examples} examples", f"rows 0 to {examples - 1}")
         return self.entries, self.sampler.prepare(self.entry_labels)
 
     def block_steps(self, table: tuple[np.ndarray, Any]) -> int:
@@ -126,8 +126,8 @@ def _with_labels(entry_labels, sampler):
     """Function from a batch and its entries to `(examples, labels)`, with the label of its entry for each row."""
 
     @tf.autograph.experimental.do_not_convert
-    def labeled(batch, places):
-        labels = tf.repeat(tf.gather(entry_labels, places), sampler.entries.shape[1])
+    def labeled(batch, entries):
+        labels = tf.repeat(tf.gather(entry_labels, entries), sampler.entries.shape[1])
         return batch[0], tf.ensure_shape(labels, (sampler.batch_size,))
 
     return labeled
@@ -136,11 +136,11 @@ def _with_labels(entry_labels, sampler):
 def _as_entries(entries):
     """Entries as int64 `(n, 2)` or `(n, 3)`."""
     entries = np.asarray(entries)
-    if entries.ndim != 2 or entries.shape[1] not in (2, 3) or not len(entries):
-        raise ValueError(
-            f"Received entries of shape {entries.shape}, expected (n, 2) for pairs or (n, 3) for triplets of row "
-            "numbers. Pass labels of pairs as labels=entries[:, 2]."
-        )
+    require(
+        entries.ndim == 2 and entries.shape[1] in (2, 3) and len(entries) > 0,
+        f"entries of shape {entries.shape}",
+        "(n, 2) for pairs or (n, 3) for triplets of row numbers. Pass labels of pairs as labels=entries[:, 2]",
+    )
     rows = as_ids(entries.reshape(-1), "entries").reshape(entries.shape)
     require(rows.min() >= 0, f"entries down to {rows.min()}", "row numbers of examples, 0 or more")
     return rows

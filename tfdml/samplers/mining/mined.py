@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require_metric, require_seed, require_whole
+from tfdml._core.checks import require, require_metric, require_seed, require_whole
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
@@ -36,7 +36,7 @@ class MinedPairs(tf.Module):
         positives, negatives: number of each per example. With few, the pairs are the hardest, but mislabeled examples
             are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
-        seed: seed of the draws before the first refresh, any whole number of at least 0.
+        seed: seed of the draws before the first refresh, any int64.
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
@@ -61,17 +61,18 @@ class MinedPairs(tf.Module):
         super().__init__()
         require_whole("positives", positives, 1)
         require_whole("negatives", negatives, 1)
-        require_whole("seed", seed, 0)
+        require_seed(seed)
         require_metric(metric)
         table = class_table(labels)
-        if len(table.ids) < 2 or table.counts.max() < 2:
-            raise ValueError(
-                f"Received {len(table.rows)} labels of {len(table.ids)} classes, expected two classes or more, one of "
-                "them with two examples or more: there is no triplet."
-            )
+        require(
+            len(table.ids) >= 2 and table.counts.max() >= 2,
+            f"{len(table.rows)} labels of {len(table.ids)} classes",
+            "two classes or more, one of them with two examples or more: there is no triplet",
+        )
         self.metric = metric
-        self.classes = _classes(labels)
-        random = _random_pairs(table, positives, negatives, np.random.default_rng(seed))
+        self.classes = _class_index(table)
+        generator = np.random.default_rng(int(seed) % 2**64)  # NumPy takes no negative seeds.
+        random = _random_pairs(table, positives, negatives, generator)
         with tf.device("CPU:0"):  # The device of `tf.data`.
             self.positives, self.negatives = (tf.Variable(rows, trainable=False) for rows in random)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
@@ -93,24 +94,22 @@ class MinedPairs(tf.Module):
         Raises:
             ValueError: embeddings that have the wrong number of rows or are not finite, or an unknown search.
         """
-        if np.shape(embeddings)[:1] != self.classes.shape:
-            raise ValueError(
-                f"Received embeddings of shape {np.shape(embeddings)}, expected ({len(self.classes)}, dim): all "
-                "examples of the training set, in the order of its labels."
-            )
-        positives, negatives = self.positives.shape[1], self.negatives.shape[1]
-        found = hardest_pairs(
-            embeddings, self.classes, positives=positives, negatives=negatives, metric=self.metric, search=search
+        require(
+            np.shape(embeddings)[:1] == self.classes.shape,
+            f"embeddings of shape {np.shape(embeddings)}",
+            f"({len(self.classes)}, dim): all examples of the training set, in the order of its labels",
         )
-        self.positives.assign(found.positives)
-        self.negatives.assign(found.negatives)
+        counts = {"positives": self.positives.shape[1], "negatives": self.negatives.shape[1]}
+        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, search=search, **counts)
+        self.positives.assign(hardest.positives)
+        self.negatives.assign(hardest.negatives)
         self.refreshes.assign_add(1)
 
     def require_labels(self, labels: npt.ArrayLike) -> None:
         """Raise a ValueError unless these labels partition the examples into the same classes."""
-        if not np.array_equal(_classes(labels), self.classes):
+        if not np.array_equal(_class_index(class_table(labels)), self.classes):
             raise ValueError(
-                f"Received {np.size(labels)} labels, which are not those of pairs={self!r}. Make the pairs "
+                f"Received {np.size(labels)} labels, which are not the labels of pairs={self!r}. Make the pairs "
                 "from the same labels, in the same order."
             )
 
@@ -155,8 +154,7 @@ class MinedSampler(Sampler):
     def __post_init__(self):
         require_whole("anchors_per_batch", self.anchors_per_batch, 1)
         require_seed(self.seed)
-        if not isinstance(self.pairs, MinedPairs):
-            raise ValueError(f"Received pairs={self.pairs!r}, expected tfdml.samplers.MinedPairs(labels).")
+        require(isinstance(self.pairs, MinedPairs), f"pairs={self.pairs!r}", "tfdml.samplers.MinedPairs(labels)")
 
     @property
     def batch_size(self) -> int:
@@ -184,37 +182,36 @@ class MinedSampler(Sampler):
         bits = random_bits(self.seed, steps, 3 * self.anchors_per_batch)
         anchor_bits, positive_bits, negative_bits = tf.split(bits, 3, axis=1)
         anchor = tf.gather(table, sample_without_replacement(anchor_bits, tf.constant(table.shape[0], tf.int64)))
-        positive = _one_of(tf.gather(self.pairs.positives, anchor), positive_bits)
-        negative = _one_of(tf.gather(self.pairs.negatives, anchor), negative_bits)
+        positive = _random_choice(tf.gather(self.pairs.positives, anchor), positive_bits)
+        negative = _random_choice(tf.gather(self.pairs.negatives, anchor), negative_bits)
         return tf.reshape(tf.stack([anchor, positive, negative], axis=-1), (steps.shape[0], self.batch_size))
 
 
-def _one_of(kept, bits):
-    """A random one of the rows `(block, anchors, kept)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
-    number = tf.reduce_sum(tf.cast(kept >= 0, tf.int64), axis=-1)
-    return tf.gather(kept, tf.math.floormod(bits, number), batch_dims=2)
+def _random_choice(rows, bits):
+    """A random one of the rows `(block, anchors, n)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
+    num_valid = tf.reduce_sum(tf.cast(rows >= 0, tf.int64), axis=-1)
+    return tf.gather(rows, tf.math.floormod(bits, num_valid), batch_dims=2)
 
 
-def _classes(labels):
-    """The class of each example `(examples,)`, as a place in the ascending class ids."""
-    table = class_table(labels)
-    classes = np.empty_like(table.rows)
-    classes[table.rows] = np.repeat(np.arange(len(table.ids)), table.counts)
-    return classes
+def _class_index(table):
+    """The index of the class of each example in the ascending class ids, `(examples,)`."""
+    index = np.empty_like(table.rows)
+    index[table.rows] = np.repeat(np.arange(len(table.ids)), table.counts)
+    return index
 
 
 def _random_pairs(table, positives, negatives, generator):
     """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
 
-    Places are in class order. Counted cyclically, the other examples of a class follow an example inside its class, and
-    the examples of other classes follow the last example of the class.
+    In the order of the table, the other examples of a class are the next ones, cyclically within the class. The
+    examples of other classes are the next ones after the class, cyclically.
     """
     examples = len(table.rows)
-    place = np.arange(examples)[:, None]
+    index = np.arange(examples)[:, None]  # in the order of the table
     start, count = (np.repeat(values, table.counts)[:, None] for values in (table.starts, table.counts))
     steps = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
-    positive = table.rows[start + (place - start + 1 + steps) % count]
+    positive = table.rows[start + (index - start + 1 + steps) % count]
     steps = generator.integers(examples - count, size=(examples, negatives))
     negative = table.rows[(start + count + steps) % examples]
-    place_of_row = np.argsort(table.rows)
-    return np.where(count > 1, positive, -1)[place_of_row], negative[place_of_row]
+    by_row = np.argsort(table.rows)
+    return np.where(count > 1, positive, -1)[by_row], negative[by_row]
