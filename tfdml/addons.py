@@ -1,10 +1,10 @@
 """The metric-learning losses of TensorFlow Addons 0.23 for Keras 3: same names, arguments, defaults and values.
 
 `import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Value and
-gradient are the same wherever those of Addons are finite; where Addons gives NaN, the docstrings say what is returned.
-Integer labels are compared as integers, so that large class ids are not merged; half-precision inputs are computed and
-returned in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and `dtype` of
-`keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
+gradient are the same wherever the gradient of Addons is finite; where Addons gives NaN, the docstrings say what is
+returned. Integer labels are compared as integers, so that large class ids are not merged; half-precision inputs are
+computed and returned in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and
+`dtype` of `keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
 
 `tfdml.losses` has these losses and others, with one value per anchor, over any pairs.
 """
@@ -107,7 +107,7 @@ def triplet_hard_loss(
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
         margin: how much nearer positives must be, in units of the distance; not used by `soft`.
-        soft: the soft margin. It does not overflow for distances above 88; that of Addons does.
+        soft: the soft margin. Unlike the soft margin of Addons, it does not overflow for distances above 88.
         distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
             embeddings that returns the `(batch, batch)` matrix of distances.
 

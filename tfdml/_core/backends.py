@@ -1,4 +1,4 @@
-"""What Keras does not have on every backend: gradients, loops in order, the rows of all replicas."""
+"""Operations that Keras lacks on some backends: gradients, sequential loops, gathering across replicas."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -240,7 +240,7 @@ def is_labeled_set(data: Any) -> TypeGuard[Data]:
 
 
 def labels_of(data: Any, labels: npt.ArrayLike | None) -> Any:
-    """`labels`, or where they are None those of a labeled set; raises a ValueError for other data without labels."""
+    """`labels`, or the labels of a labeled set where they are None; a ValueError for other data without labels."""
     if labels is None and not is_labeled_set(data):
         raise ValueError(
             f"Received data of type {type(data).__name__} without labels, expected a labeled set of tfdml.datasets, or "

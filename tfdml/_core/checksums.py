@@ -28,7 +28,7 @@ def require_checksums(folder: Path, sums: str = SUMS) -> None:
 
 
 def problems(folder: Path, sums: str = SUMS) -> tuple[str, ...]:
-    """What differs between a folder and its checksums: the name of a file and the reason, empty if nothing differs.
+    """Differences between a folder and its checksum file, each the name of a file and the reason.
 
     Files that are links or no regular files are not opened.
     """

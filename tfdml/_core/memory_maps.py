@@ -15,7 +15,7 @@ def map_array(path: Path) -> np.memmap:
 
     Raises:
         OSError: the file cannot be opened.
-        ValueError: the file has another form, or a length other than that of its header.
+        ValueError: the file has another form, or another length than its header says.
     """
     try:
         array = np.lib.format.open_memmap(path, mode="r")

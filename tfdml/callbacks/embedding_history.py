@@ -60,7 +60,7 @@ class EmbeddingHistory(Callback):
         self._begins = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keep the embeddings before the first epoch of a run, and drop those of an earlier run from there on."""
+        """Keep the embeddings before the first epoch of a run, and drop later ones of an earlier run."""
         if self._begins:
             num_earlier = sum(earlier < epoch for earlier in self.epochs)
             self.frames, self.epochs = self.frames[:num_earlier], self.epochs[:num_earlier]

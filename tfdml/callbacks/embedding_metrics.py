@@ -30,7 +30,7 @@ class EmbeddingMetrics(Scheduled):
     between the first and the last are left out while evaluation would take more than this share of the time of `fit`
     so far, as long as the previous one took. `val_time_share` in the logs of every epoch is the share that it took.
 
-    If embeddings are not finite or all equal, a warning names likely causes, and the numbers are those of random
+    If embeddings are not finite or all equal, a warning names likely causes, and the numbers belong to random
     embeddings: chance, which any later epoch improves. (Nothing, or NaN, would stop `ExportBest`, or stay the best
     value of `EarlyStopping`.)
 
@@ -79,12 +79,12 @@ class EmbeddingMetrics(Scheduled):
         return self._measured(self._embed(model))
 
     def _values_after(self, epoch):
-        """The numbers of the model in training, or those of random embeddings."""
+        """The numbers of the model in training, or of random embeddings."""
         embeddings = self._embed(self.network or self.model)
         trouble = trouble_with(embeddings)
         if trouble is not None:
             warnings.warn(
-                f"After epoch {epoch + 1} {trouble} The {self.prefix}* metrics are those of random embeddings.",
+                f"After epoch {epoch + 1} {trouble} The {self.prefix}* metrics belong to random embeddings.",
                 stacklevel=2,
             )
             embeddings = np.random.default_rng(0).standard_normal(embeddings.shape, np.float32)

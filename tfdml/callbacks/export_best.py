@@ -41,7 +41,7 @@ class ExportBest(keras.callbacks.Callback):
         path: folder of the SavedModel.
         monitor: key of the logs to watch.
         mode: "max" if larger is better, "min" if smaller is better.
-        best: a value to beat in addition to that of the export at `path`; None for no other value.
+        best: a value to beat in addition to the value of the export at `path`; None for no other value.
         start_over: replace an existing export at `path` at the first measured value, or the first that beats `best`.
             Must be False in a run that resumes: `start_over=step == 0`.
         model: the network to export, if it is not the model in training but has its layers: one of `model.towers`, or

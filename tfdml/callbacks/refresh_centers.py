@@ -38,8 +38,8 @@ class RefreshCenters(Refresh):
         seed: seed of the choice of examples, any whole number of at least 0.
 
     Raises:
-        ValueError: images and labels of different lengths, other classes than those of the centers, or a number that is
-            not positive.
+        ValueError: images and labels of different lengths, other classes than the classes of the centers, or a number
+            that is not positive.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class RefreshMinedPairs(Refresh):
             too long, or any function `(vectors, metric=...)`, such as these classes, that returns an index.
 
     Raises:
-        ValueError: images and labels of different lengths, other labels than those of the pairs, an unknown
+        ValueError: images and labels of different lengths, other labels than the labels of the pairs, an unknown
             `search`, or a number that is not positive.
     """
 

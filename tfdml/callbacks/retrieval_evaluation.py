@@ -54,15 +54,15 @@ class RetrievalEvaluation(Scheduled):
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
-        k: the ranks of `recall@k`; None for those of 1, 2, 4 and 8 that a query has candidates for.
+        k: the ranks of `recall@k`; None for 1, 2, 4 and 8, as far as a query has candidates.
         search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
             `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
             then `val_search_recall@k` is the share of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is still
-            searched in the whole set or gallery, so the metrics estimate those of all queries.
+            searched in the whole set or gallery, so the metrics estimate the metrics of all queries.
         every: number of epochs between two evaluations.
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
-        batch_size: number of examples embedded at the same time; that of a `tf.data.Dataset` is its own.
+        batch_size: number of examples embedded at the same time; a `tf.data.Dataset` has its own batches.
         prefix: prefix of each metric's name.
 
     Raises:
@@ -266,7 +266,7 @@ def _labels(data):
 
 
 def _require_shared_names(queries, gallery):
-    """Raise a ValueError for two labeled sets whose labels are not those of the same classes."""
+    """Raise a ValueError for two labeled sets whose labels do not mean the same classes."""
     names = [labeled.class_names for labeled in (queries, gallery) if hasattr(labeled, "class_names")]
     if len(names) == 2 and tuple(names[0]) != tuple(names[1]):
         raise ValueError(

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="tfdml",
-        description="Embed, evaluate, search, serve and check sets of images, with your models or those of the zoo.",
+        description="Embed, evaluate, search, serve and check sets of images, with your models or models of the zoo.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -20,7 +20,7 @@ from tfdml._core.terminal import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
 _OTHER = "was written for other files, or by another load"
-_COMPARED = 4  # examples that are compared to see whether a cache is that of its set
+_COMPARED = 4  # examples that are compared to see whether a cache belongs to its set
 
 
 def cached(labeled_set: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:

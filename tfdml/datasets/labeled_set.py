@@ -94,7 +94,7 @@ class LabeledSet:
 
     @property
     def keys(self) -> Any:
-        """What `load` takes, example by example: paths, images or the source, with boxes where `load` takes them."""
+        """The arguments of `load`, example by example: paths, images or the source, and boxes if `load` takes them."""
         keys = next(column for column in (self.paths, self.images, self.source) if column is not None)
         return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
 
@@ -119,7 +119,7 @@ class LabeledSet:
     def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
 
-        A batch lacks those of its examples that cannot be loaded; a batch without any, or whose examples differ in
+        A batch lacks its examples that cannot be loaded; a batch without any, or whose examples differ in
         shape, is left out. `unreadable_files` gives the reasons.
 
         Args:
@@ -154,7 +154,7 @@ class LabeledSet:
             rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.
 
         Returns:
-            The set without a protocol: its numbers are not those of the whole set.
+            The set without a protocol, which is for numbers of the whole set.
         """
         rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
         return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
@@ -182,7 +182,7 @@ class LabeledSet:
         """A training and a validation part, drawn at random.
 
         * `by="class"`: no class is in both parts, as in retrieval of unseen classes; labels are dense in each part, and
-          `class_names` are those of the part.
+          `class_names` names the classes of the part.
         * `by="image"`: each class is split, and both parts have all `class_names`. A class of c images gives the
           validation part `validation * c` images, rounded at random up or down, and keeps at least one for training.
           Images of a sequence may come into both parts; to prevent it, split by group.

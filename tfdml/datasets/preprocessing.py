@@ -51,7 +51,7 @@ class Preprocessing(Settings):
         max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
         max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
             enough for 64-megapixel cameras and takes 200 MB decoded.
-        inverse_dct: "accurate": the pixels of a JPEG are those of Pillow and OpenCV; "fast": an approximation that
+        inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14. Earlier versions used it, so a saved
             config without this setting is loaded as "fast": a model keeps the pixels that it was trained with.
 

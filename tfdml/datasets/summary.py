@@ -12,7 +12,7 @@ _BAR = 40  # width of the longest bar of a histogram, in characters
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What a labeled set contains; it prints as a table and a histogram of class sizes.
+    """Summary of a labeled set; it prints as a table and a histogram of class sizes.
 
     Attributes:
         class_sizes: `(classes,)` int64, examples per class, in the order of the class names.

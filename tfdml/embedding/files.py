@@ -105,7 +105,7 @@ def _are_embeddings(schema):
 
 
 def listed_files(folder: Path) -> frozenset[str]:
-    """Names of the files of embeddings in a folder; empty where its tables are not those of embeddings."""
+    """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
     headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
     return frozenset({_EMBEDDINGS, *headers, SUMS}) if is_ours else frozenset()

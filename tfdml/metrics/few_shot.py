@@ -52,8 +52,8 @@ def few_shot(
             the direction of the prototype.
 
     Returns:
-        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks can log
-        both.
+        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks
+        can log both.
 
     Raises:
         ValueError: fewer classes than `ways`; a class with fewer than K + Q examples; embeddings that are not finite or

@@ -29,8 +29,8 @@ class EmbeddingModel(keras.Model):
     other loss, the model behaves as a `keras.Model`.
 
     On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
-    all replicas, so that training is that of one device. (In a `keras.Model`, each replica compares the rows of its own
-    part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
+    all replicas, so that training equals training on one device. (In a `keras.Model`, each replica compares the rows
+    of its own part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen inside a part that is
@@ -57,9 +57,9 @@ class EmbeddingModel(keras.Model):
                 have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
                 the model.
             micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
-                so that batches may be larger than the memory for activations allows. The gradient is that of the whole
-                batch; the network is computed twice. Batch normalization takes its statistics from each micro-batch,
-                and updates its averages once per micro-batch. None for the whole batch at a time.
+                so that batches may be larger than the memory for activations allows. The gradient equals the gradient
+                of the whole batch; the network is computed twice. Batch normalization takes its statistics from each
+                micro-batch, and updates its averages once per micro-batch. None for the whole batch at a time.
 
         Raises:
             ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
@@ -104,7 +104,7 @@ class EmbeddingModel(keras.Model):
         return model
 
     def _parts(self):
-        """All layers, also inside others, without those of the loss."""
+        """All layers, also inside others, without the layers of the loss."""
         return [inner for layer in self.layers for inner in layer._flatten_layers()]
 
     def get_compile_config(self) -> dict[str, Any]:

@@ -46,12 +46,12 @@ def from_backbone(
             learning have it: their batches hold few images of few classes.
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
-        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for that of
-            the network or preset, and for models as they are.
+        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for the
+            function of the network or preset, and for models as they are.
         input_shape: `(height, width, channels)` of the images; for a model or preset, only the sizes that it leaves
             open are used.
-        weights: "imagenet" for those that `keras.applications` downloads, or those of the preset; the path of a weights
-            file; or None for random ones. Not used where `backbone` is a model.
+        weights: "imagenet" for weights that `keras.applications` downloads, or weights of the preset; the path of a
+            weights file; or None for random ones. Not used where `backbone` is a model.
 
     Returns:
         An `EmbeddingModel` with float32 outputs `(batch, dim)`. Its layers "backbone", "pooling" and "embedding" have

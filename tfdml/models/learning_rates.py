@@ -9,8 +9,8 @@ import keras
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
     """The multiplier of each trainable variable, by its id, for multipliers by layer name.
 
-    A layer inside another one counts for itself: its own multiplier replaces that of the outer layer. A name that
-    several layers have, as in two towers, stands for all of them.
+    A layer inside another one counts for itself: its own multiplier replaces the multiplier of the outer layer. A name
+    that several layers have, as in two towers, stands for all of them.
 
     Raises:
         ValueError: a name that no layer has, or a multiplier below 0.

@@ -26,7 +26,7 @@ class TwoTowers(EmbeddingModel):
 
     Args:
         query, gallery: functional Keras models of one output `(batch, dim)`, of the same dim. Their layers, and so
-            their weights, become those of this model.
+            their weights, become layers and weights of this model.
         name: name of the model.
 
     Raises:

@@ -28,7 +28,7 @@ def ensemble(
         model = tfdml.models.EmbeddingModel(images, outputs)
 
     Args:
-        features: what all learners see, or a sequence with the features of each, such as those of growing depth in a
+        features: what all learners see, or a sequence with the features of each, such as features of growing depth in a
             cascade. Vectors, tokens or feature maps; the last two are averaged over their places.
         dims: size of the embedding of each learner, as in the loss.
         shares: weight of each learner in the similarity, above 0; they are divided by their sum. None for equal ones.

@@ -281,7 +281,7 @@ class Scores:
         return (2.001 * self._bounds[rows]).astype(np.float32)
 
     def below(self, rows, scores):
-        """`(m,)` float32: an item whose score is at least that of an item with approximate score `scores` has at least
+        """`(m,)` float32: an item that scores at least as high as an item with approximate score `scores` has at least
         this approximate score.
         """
         low = scores.astype(np.float64) - 2 * self._bounds[rows]

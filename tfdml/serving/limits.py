@@ -9,7 +9,7 @@ _ROOM = 2**16  # bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a server accepts. Everything else is refused with a status of 4xx or 503, and the reason.
+    """Limits of a server. Requests beyond them are refused with a status of 4xx or 503, and the reason.
 
     The model's own limits on files hold too: the smaller one counts.
 

@@ -31,7 +31,7 @@ def labels_and_names(data: Any, labels: Any, count: int) -> tuple[np.ndarray | N
 
     Args:
         data: labeled set, sequence of examples, or None.
-        labels: `(count,)` ids that replace those of the set, or None.
+        labels: `(count,)` ids that replace the labels of the set, or None.
         count: number of embeddings.
 
     Raises:

@@ -40,7 +40,7 @@ def retrieval_grid(
     title: str | None = None,
     seed: int = 0,
 ) -> Figure:
-    """One line per query: its image, then those of its nearest neighbors, the nearest first.
+    """One line per query: its image, then its neighbors, the nearest first.
 
     Neighbors of the query's class have a solid green frame, others a dashed red one. Without a gallery, queries are
     searched among all other rows: no query finds itself.

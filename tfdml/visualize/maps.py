@@ -41,9 +41,9 @@ def embedding_map(
         tfdml.visualize.embedding_map(coordinates, test).savefig("map.png", dpi=120)
 
     Args:
-        embeddings: `(n, dim)`; those of two columns are drawn as they are.
+        embeddings: `(n, dim)`; two columns are drawn as they are.
         data: labeled set or sequence of n examples; examples that are not images, and None, give points.
-        labels: `(n,)` integer class ids; None: those of a labeled set, or one color for all.
+        labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and
             `umap`, or `sklearn.manifold.Isomap().fit_transform`.
         cells: number of cells along the longer side of the map; 0: points only.

@@ -39,7 +39,7 @@ def projector(
         path: folder to write; created if it does not exist. Other files in it stay.
         embeddings: `(n, dim)`, or a dict from names to such arrays, between which the projector switches.
         data: labeled set or sequence of n examples; examples that are not images, and None, have no thumbnails.
-        labels: `(n,)` integer class ids; None: those of a labeled set.
+        labels: `(n,)` integer class ids; None: the labels of a labeled set.
         thumbnail: side of a thumbnail in pixels.
 
     Returns:
@@ -78,7 +78,7 @@ def write_examples(folder: Path, data: Any, rows: np.ndarray, *, labels: Any = N
         folder: folder of the projector.
         data: labeled set or sequence of n examples, or None.
         rows: `(n,)` numbers by which the examples are called.
-        labels: `(n,)` ids that replace those of the set.
+        labels: `(n,)` ids that replace the labels of the set.
         thumbnail: side of a thumbnail in pixels.
 
     Returns:

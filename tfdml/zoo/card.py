@@ -53,7 +53,7 @@ class Card:
         selection: how the settings were chosen.
         limitations: uses that the model is not for.
         data: protocol id of the set that it was measured on, by which `evaluate` finds the set.
-        protocol: protocol id of the numbers; that of the set, with another metric in it where that is not the cosine.
+        protocol: protocol id of the numbers: the protocol of the set, with the metric in it.
         metric: "cosine", "dot" or "euclidean".
         metrics: `Measured` by name: the mean over queries, and its 95% bootstrap interval over classes.
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
@@ -64,7 +64,7 @@ class Card:
         preprocessing: how image files are read, the `load` of a set.
         license: of the model, an SPDX identifier, and of the data where it differs.
         sizes: bytes by file.
-        hardware, versions: those of the computer on which the numbers were measured.
+        hardware, versions: the computer on which the numbers were measured, and its packages.
         timing: `Timing` of the network of the queries; None in entries of earlier versions.
     """
 

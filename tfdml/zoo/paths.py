@@ -44,7 +44,7 @@ def root_of(root: FilePath | None) -> Path:
 
 
 def roots_of(root: FilePath | None) -> list[Path]:
-    """Folders of entries: `root`; for None `savedmodels` in the current folder, then those of installed packages."""
+    """Folders of entries: `root`; for None `savedmodels` in the current folder, then installed packages."""
     return [root_of(root), *(_package_folders() if root is None else [])]
 
 

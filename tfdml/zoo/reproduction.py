@@ -117,7 +117,7 @@ def evaluate(
 
     Raises:
         ValueError: no such entry, a damaged one, a card whose data are not known without `data`, data of another
-            protocol than those of the card, or a metric of the card that is not measured.
+            protocol than the card names, or a metric of the card that is not measured.
         OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))

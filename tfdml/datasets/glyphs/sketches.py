@@ -33,7 +33,7 @@ def outlines(images: Any) -> np.ndarray:
         images: `(n, height, width, channels)`.
 
     Returns:
-        The same shape and type. Pixels outside an image are those of its border.
+        The same shape and type. Pixels outside an image repeat its border.
     """
     images = np.asarray(images)
     height, width = images.shape[1:3]

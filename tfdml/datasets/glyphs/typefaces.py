@@ -127,7 +127,7 @@ def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
     """The 21 faces of the default set, each file checked.
 
     Args:
-        folder: folder of font files; by default that of matplotlib.
+        folder: folder of font files; by default the folder of matplotlib.
 
     Returns:
         list of `Face`.

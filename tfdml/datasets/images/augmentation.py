@@ -49,10 +49,10 @@ class RandomCrop:
 class RandomResizedCrop:
     """A crop of random area and aspect ratio at a random place, resized, and mirrored with probability 1/2.
 
-    Share of the area uniform in `area`; the logarithm of width / height uniform in that of `aspect`; height and width
-    rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none fits, the
-    largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized bilinearly
-    with antialiasing.
+    Share of the area uniform in `area`; the logarithm of width / height uniform in the logarithms of `aspect`; height
+    and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
+    fits, the largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized
+    bilinearly with antialiasing.
 
     Args:
         size: side of the square result, or `(height, width)`.
@@ -69,7 +69,7 @@ class RandomResizedCrop:
             order.
 
     Source: Szegedy et al., Going Deeper with Convolutions, CVPR 2015, section 6; the ten draws and the centered crop
-    are those of `torchvision.transforms.RandomResizedCrop`.
+    follow `torchvision.transforms.RandomResizedCrop`.
     """
 
     size: int | tuple[int, int]

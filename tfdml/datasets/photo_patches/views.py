@@ -80,9 +80,9 @@ def views(photograph: np.ndarray, keypoints: np.ndarray, keys: np.ndarray) -> np
 
 
 def jpeg(images: np.ndarray, quality: np.ndarray) -> np.ndarray:
-    """What baseline JPEG without chroma subsampling makes of images: `(n, 64, 64, 3)` uint8 and `(n,)` 1 to 100.
+    """Simulate baseline JPEG without chroma subsampling, of `(n, 64, 64, 3)` uint8 and qualities `(n,)` from 1 to 100.
 
-    The quantization tables are those of annex K of the standard, scaled as in libjpeg. The cosines are whole multiples
+    The quantization tables come from annex K of the standard, scaled as in libjpeg. The cosines are whole multiples
     of 2^-13, and the products of whole numbers are exact in float64, in whatever order they are added.
     """
     tables = np.tile(_quantization(quality), (1, 1, SIDE // 8, SIDE // 8))
@@ -218,7 +218,7 @@ _COSINES = np.kron(np.eye(SIDE // 8), np.rint(2.0**13 * _COSINES_8))  # of all b
 
 
 def _quantization(quality):
-    """The table of luminance, then twice that of chrominance: `(n, 3, 8, 8)` float64."""
+    """The table of luminance, then twice the table of chrominance: `(n, 3, 8, 8)` float64."""
     scale = np.where(quality < 50, 5000 // quality, 200 - 2 * quality)[:, None, None, None]
     tables = np.stack([_LUMINANCE, _CHROMINANCE, _CHROMINANCE])
     return np.clip((tables * scale + 50) // 100, 1, 255).astype(np.float64)

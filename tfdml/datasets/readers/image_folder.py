@@ -33,7 +33,7 @@ def folder(path: str | os.PathLike, *, splits: Sequence[str], load: Loader | Non
 def folder(
     path: str | os.PathLike, *, splits: Sequence[str] | None = None, load: Loader | None = None
 ) -> LabeledSet | tuple[LabeledSet, ...]:
-    """Lists an image folder with one subfolder per class, or one subfolder per split with those of its classes.
+    """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
         photos = folder("photos")                                   # photos/cat/1.jpg
         train, test = folder("photos", splits=("train", "test"))    # photos/train/cat/1.jpg, photos/test/cat/2.jpg
@@ -43,10 +43,10 @@ def folder(
     with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
     with other suffixes, hidden files, hidden folders and links to folders (without their contents), files and folders
     whose name is not UTF-8, and files outside the class folders. Links to files are followed, and so are the folders of
-    classes that are links. A warning counts files whose suffix is that of another image format, such as .tiff or .heic,
+    classes that are links. A warning counts files with the suffix of another image format, such as .tiff or .heic,
     and names that are not UTF-8.
 
-    Splits with a class in common have the same labels and `class_names`, those of all their classes. A split that has
+    Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
 
     Args:

@@ -80,7 +80,7 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
 def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple[LabeledSet, LabeledSet]:
     """Cars196: classes 1 to 98 for training, 99 to 196 for testing, with a box around each car.
 
-    Both forms of the original files are read: the combined one (`car_ims`, `cars_annos.mat`) and that of the
+    Both forms of the original files are read: the combined one (`car_ims`, `cars_annos.mat`) and the form of the
     competition (`cars_train`, `cars_test`, `devkit`, `cars_test_annos_withlabels.mat`), whose two folders are joined.
 
     Args:

@@ -74,7 +74,7 @@ def table(
     Labels are text or whole numbers; `class_names` are sorted, by value if all are whole numbers. Cells of a CSV file
     are text, so that the label 007 is not the label 7.
 
-    Splits with a class in common have the same labels and `class_names`, those of all their classes, as query and
+    Splits with a class in common have the same labels and the `class_names` of all their classes, as query and
     gallery need it. A split that has no class in common with another has its own.
 
     Args:
@@ -265,7 +265,7 @@ def _columns(source, names, box):
     missing = [f"{name!r} (box)" for name in box or () if name not in available]
     missing += [f"{name!r} ({option}=)" for option, name in names.items() if name not in available]
     received = f"a table with the columns {', '.join(map(repr, available))} and without {', '.join(missing)}"
-    require(not missing, received, "these columns. Name those of your table, for example label='class'")
+    require(not missing, received, "these columns. Name the columns of your table, for example label='class'")
     columns = {option: read(name) for option, name in names.items()}
     borders = [read(name) for name in box or ()]
     lengths = {len(column) for column in [*columns.values(), *borders]}

@@ -42,7 +42,7 @@ def tfds(
         options: other options of `tfds.data_source`, such as `download=False`.
 
     Returns:
-        `LabeledSet` with a source. `class_names` are those of the data set, also of classes without images in this
+        `LabeledSet` with a source. `class_names` names all classes of the data set, also classes without images in this
         split; where labels are text or numbers, those that occur, sorted.
 
     Raises:

@@ -56,7 +56,7 @@ class CrossValidation:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The chosen settings, those of the best trial."""
+        """The chosen settings: the settings of the best trial."""
         return dict(self.best.settings)
 
     def open_test(self, test: Data, *, runs: int = 1, k: Any = None) -> TestResult:
@@ -75,7 +75,7 @@ class CrossValidation:
         Args:
             test: labeled set with classes that are not in the training set.
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
-            k: ranks of recall@k; None for those of 1, 2, 4 and 8 that a query has candidates for.
+            k: ranks of recall@k; None for 1, 2, 4 and 8, as far as a query has candidates.
 
         Returns:
             `TestResult`.
@@ -140,7 +140,7 @@ def cross_validate(
         seed: seed of the folds, of the search and of training.
 
     Returns:
-        `CrossValidation`, whose `settings` are those of the best trial.
+        `CrossValidation`, with the `settings` of the best trial.
 
     Raises:
         ImportError: Optuna is not installed.
@@ -200,7 +200,7 @@ def _study(trials):
         except Exception as error:  # Each damage fails in its own way.
             raise ValueError(
                 f"Received trial-{trial.number:04}.json, whose suggestions Optuna cannot read ({error}). Remove the "
-                "file, and those of later trials, to repeat them."
+                "file, and the files of later trials, to repeat them."
             ) from error
     return study
 

@@ -60,7 +60,7 @@ def precision_recall_curve(queries, items, rows):
 
 
 def _precision_at(levels, ordered, relevant):
-    """The interpolated precision at each recall, from all scores ascending and those of relevant items descending."""
+    """The interpolated precision at each recall, from all scores ascending and relevant scores descending."""
     hits = np.searchsorted(-relevant, -relevant, "right")
     precision = hits / (len(ordered) - np.searchsorted(ordered, relevant, "left"))
     best = np.maximum.accumulate(precision[::-1])[::-1]

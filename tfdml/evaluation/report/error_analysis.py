@@ -1,4 +1,4 @@
-"""What the nearest neighbors of the queries say about a set: errors, duplicates, labels that may be wrong."""
+"""Error analysis from nearest neighbors: errors, duplicates, suspicious labels."""
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def near_duplicates(neighbors, shown):
 def label_suspects(neighbors, shown):
     """Queries whose first neighbors agree on another class, most and nearest neighbors first; and their number.
 
-    The first three neighbors, at least, have one class, which is not that of the query.
+    The first three neighbors, at least, have one class, which is not the class of the query.
     """
     labels = neighbors.items.labels[neighbors.rows]
     agreeing = np.logical_and.accumulate((labels == labels[:, :1]) & ~neighbors.relevant, axis=1).sum(axis=1)

@@ -50,7 +50,7 @@ def evaluate(
         data: a labeled set of `tfdml.datasets`; with embeddings also `(examples,)` integer class ids.
         gallery: the same, to search in; None to search in `data`.
         gallery_embeddings: `(items, dim)`, with embeddings and `gallery`.
-        k: ranks of recall@k; None for those of 1, 2, 4 and 8 that a query has candidates for.
+        k: ranks of recall@k; None for 1, 2, 4 and 8, as far as a query has candidates.
         shown: number of hardest queries, confusions, near-duplicates and label suspects to keep, each.
         batch_size: number of examples embedded at the same time.
         seed: seed of the bootstrap, of the pairs in the histograms and of the queries in the precision-recall curve.

@@ -1,4 +1,4 @@
-"""What an evaluation has found: a record that prints as a table and is written as JSON and as a page."""
+"""The record of an evaluation; prints as a table, saves as JSON and HTML."""
 
 import json
 import os

@@ -135,7 +135,7 @@ class Counts:
             self.is_active[self._items.offsets[query] : self._items.offsets[query + 1]] = False
 
     def drop_beyond_depth(self, items):
-        """Drop those of the items that are beyond the depth of their query."""
+        """Drop the items that are beyond the depth of their query."""
         query = self._items.query
         is_beyond = ~self._items.is_best[items] & (self.above[items] >= self._depth[query[items]])
         self.is_active[items[is_beyond]] = False
