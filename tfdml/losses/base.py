@@ -62,6 +62,15 @@ class FunctionLoss(keras.losses.Loss):
         """Values after the Keras reduction, with optional weights of the anchors."""
         return self._reduce(values, values, sample_weight)
 
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of the loss itself from one training batch; most losses have none.
+
+        `EmbeddingModel` calls it once per training step, after the loss and before the `update` of the loss's layers.
+
+        Args:
+            labels, embeddings: as the loss received them.
+        """
+
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""
         return {**_serialized(self.settings), **super().get_config(), "dtype": self.dtype}

@@ -1,12 +1,13 @@
 """The dynamic soft margin loss: triplets weighted by their rank among those of recent batches."""
 
+import functools
 from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require, require_selector_or_none
+from tfdml._core.checks import require, require_fraction, require_selector_or_none
 from tfdml._core.serialization import serializable
-from tfdml.layers.base import LossLayer
+from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.ranking.histogram import soft_histogram
 from tfdml.losses.reductions import batch_mean_per_anchor
@@ -54,7 +55,8 @@ def dynamic_soft_margin(
     d = euclidean(normalized(pairs))
     fixed = ops.stop_gradient(d)
     triplets = _triplets(pairs, fixed, negatives)
-    shares = ops.cumsum(_mixed(_histogram(pairs, fixed, triplets, bins), momentum, history))
+    histogram = _histogram(pairs, fixed, triplets, bins)
+    shares = ops.cumsum(histogram if history is None else mix_histograms(histogram, history, momentum))
 
     def add(p, exists, sums, gradient, number):
         weights, differences = triplets(p, exists), at(p, fixed) - fixed
@@ -67,14 +69,6 @@ def dynamic_soft_margin(
     zeros = ops.zeros_like(fixed[:, 0])
     sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
     return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
-
-
-def triplet_histogram(
-    pairs: Pairs, *, bins: int, momentum: float, negatives: NegativeSelector | None, history: Tensor
-) -> Tensor:
-    """The histogram of `dynamic_soft_margin` after a batch, `(bins + 1,)`."""
-    d = ops.stop_gradient(euclidean(normalized(pairs)))
-    return _mixed(_histogram(pairs, d, _triplets(pairs, d, negatives), bins), momentum, history)
 
 
 def _triplets(pairs, d, negatives):
@@ -102,28 +96,8 @@ def _histogram(pairs, d, triplets, bins):
     return counts / ops.maximum(ops.sum(counts), 1e-30)
 
 
-def _mixed(histogram, momentum, history):
-    """The histogram of a batch, mixed into that of earlier batches."""
-    if history is None:
-        return histogram
-    mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
-    return mixed / ops.maximum(ops.sum(mixed), 1e-30)
-
-
-class _History(LossLayer):
-    """The histogram of earlier batches, `shares`, which every training step replaces by `measure` of its batch."""
-
-    def __init__(self, bins, measure):
-        super().__init__(name="history")
-        self.measure = measure
-        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
-        self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
-
-    def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Mix the triplets of a batch into the histogram, unless an embedding is not finite."""
-        mixed = ops.cast(self.measure(labels, embeddings), "float32")
-        finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
-        self.shares.assign(ops.where(finite, mixed, ops.convert_to_tensor(self.shares)))
+class _History(RunningHistogram):
+    """`RunningHistogram`. Keras puts the name of this class into the weight files of sums of losses."""
 
 
 @serializable
@@ -153,16 +127,17 @@ class DynamicSoftMarginLoss(PairLoss):
         **options: Unpack[PairOptions],
     ) -> None:
         require(int(bins) == bins >= 1, f"bins={bins}", "a whole number, 1 or more")
-        require(0 < momentum <= 1, f"momentum={momentum}", "a share above 0 and at most 1")
+        require_fraction(momentum=momentum)
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
-        self.history = _History(bins, self._measure)  # the first of the layers: it is updated before a memory is
-        super().__init__(self._with_history, bins=bins, momentum=momentum, negatives=negatives, **options)
+        self.history = _History(bins, momentum)
+        function = functools.partial(dynamic_soft_margin, history=self.history.shares)
+        super().__init__(function, bins=bins, momentum=momentum, negatives=negatives, **options)
 
-    def _with_history(self, pairs, *, bins, momentum, negatives):
-        settings = {"bins": bins, "momentum": momentum, "negatives": negatives}
-        return dynamic_soft_margin(pairs, history=self.history.shares, **settings)
-
-    def _measure(self, labels, embeddings):
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Mix the triplets of a training batch into the histogram, unless an embedding is not finite."""
         pairs = self.reweight(self.pair(labels, embeddings))
-        return triplet_histogram(pairs, history=self.history.shares, **self.settings)
+        d = ops.stop_gradient(euclidean(normalized(pairs)))
+        triplets = _triplets(pairs, d, self.settings["negatives"])
+        is_finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
+        self.history.add(_histogram(pairs, d, triplets, self.settings["bins"]), if_true=is_finite)

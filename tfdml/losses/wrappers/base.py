@@ -38,6 +38,10 @@ class LossOverBase(PairLoss):
         """The pairs, reweighted by the miner and the importance weights of the base loss."""
         return self.base.reweight(pairs)
 
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of the base loss."""
+        self.base.update(labels, embeddings)
+
     @property
     def layers(self) -> list[keras.Layer]:
         """The Keras layers of the base and of the settings."""

@@ -64,6 +64,11 @@ class WeightedSumLoss(FunctionLoss):
         values = [loss.call(y_true, y_pred) for loss in self.settings["losses"]]
         return self.function(values, self.settings["weights"])
 
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of all losses, each once."""
+        for loss in dict.fromkeys(self.settings["losses"]):
+            loss.update(labels, embeddings)
+
     @property
     def layers(self) -> list[keras.Layer]:
         """The Keras layers of all losses, each once."""
