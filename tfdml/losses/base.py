@@ -102,14 +102,20 @@ class PairLoss(FunctionLoss):
     * `reweight(pairs)`: the miner and then the importance weights change the weights of the pairs;
     * `on_pairs(pairs)`: the function is evaluated on the reweighted pairs.
 
+    Also called: generic pair loss.
+
+    See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
+
     Example:
 
-        @keras.saving.register_keras_serializable("my_project")
-        def hinge(pairs, *, margin):
-            d = tfdml.pairs.euclidean(pairs)
-            return ops.sum(pairs.positive * d + pairs.negative * ops.relu(margin - d), axis=1)
-
-        loss = tfdml.losses.PairLoss(hinge, margin=0.5, miner=tfdml.miners.ValidTriplets())
+        >>> from keras import ops
+        >>> def hinge(pairs, *, margin):
+        ...     d = tfdml.pairs.euclidean(pairs)
+        ...     return ops.sum(pairs.positive * d + pairs.negative * ops.relu(margin - d), axis=1)
+        >>> loss = tfdml.losses.PairLoss(hinge, margin=2.0)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.3333
 
     Args:
         function: `function(pairs, **settings)` that returns `(anchors,)`. Register it with Keras to save the loss.
@@ -120,7 +126,7 @@ class PairLoss(FunctionLoss):
             `sampler.importance(labels)`; None for no correction.
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
-        name: name of the loss; by default that of the function.
+        name: name of the loss; None for the name of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.
 

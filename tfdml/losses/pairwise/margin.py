@@ -36,7 +36,7 @@ def margin(
         boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that returns
             one for each anchor.
         nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
-            share of active positives minus that of active negatives among the N pairs.
+            share of active positives minus the share of active negatives among the N pairs.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
 
@@ -76,9 +76,19 @@ def _boundaries(boundary, pairs):
 class MarginLoss(PairLoss):
     """Margin loss: see `tfdml.losses.margin` for the formula and its source.
 
+    Also called: margin-based loss; distance-weighted margin loss with `miner=tfdml.miners.DistanceWeighted()`.
+
+    See also: `ContrastiveLoss`, which squares the hinges and pulls positives to distance 0. `TripletLoss`, which needs
+    no boundary, but gives no threshold for "same or not" either.
+
     Example:
 
-        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.layers.Boundaries(class_ids=train_labels))
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3
+        >>> boundaries = tfdml.layers.Boundaries(class_ids=labels)  # learned in an EmbeddingModel
+        >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)
 
     Args:
         margin: how far each pair must be from the boundary, 0 or more.

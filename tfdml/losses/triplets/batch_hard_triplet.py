@@ -7,11 +7,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    batch_mean_per_anchor,
-    require_normalize,
-    require_same_rows,
-)
+from tfdml.losses.reductions import batch_mean_per_anchor, require_normalize, require_same_rows
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -69,9 +65,17 @@ def batch_hard_triplet(
 class BatchHardTripletLoss(PairLoss):
     """Batch-hard triplet loss: see `tfdml.losses.batch_hard_triplet` for the formula and its source.
 
+    Also called: hard triplet loss, TriHard.
+
+    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
+    the value of its anchor.
+
     Example:
 
-        model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.BatchHardTripletLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1667
 
     Args:
         margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.

@@ -1,4 +1,4 @@
-"""The dynamic soft margin loss: triplets weighted by their rank among those of recent batches."""
+"""The dynamic soft margin loss: triplets weighted by their rank among the triplets of recent batches."""
 
 import functools
 from typing import Unpack
@@ -32,8 +32,8 @@ def dynamic_soft_margin(
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
-    C(x) is the share of triplets whose difference is smaller, from a histogram of the batch mixed into that of earlier
-    batches; it is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there is no
+    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
+    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there is no
     margin to tune. N is the number of triplets in the batch.
 
     Args:
@@ -107,9 +107,16 @@ class DynamicSoftMarginLoss(PairLoss):
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` updates once in every training step
     and keeps in its files. A loss that is called by itself leaves it as it is.
 
+    Also called: CDF-based dynamic soft margin, DSM.
+
+    See also: `TripletLoss(soft=True)` and `BatchHardTripletLoss(soft=True)`, also without a margin and without state.
+
     Example:
 
-        loss = tfdml.losses.DynamicSoftMarginLoss(momentum=0.01)  # trained with an EmbeddingModel
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.DynamicSoftMarginLoss(bins=4)  # trained with an EmbeddingModel
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.0463
 
     Args:
         bins: number of intervals of the histogram between -2 and 2, at least 1.

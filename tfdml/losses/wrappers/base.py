@@ -1,4 +1,4 @@
-"""Losses that change another loss: their base class, and the columns of embeddings that belong to each learner."""
+"""Base class of losses that wrap another loss, and the columns of the learners of an ensemble."""
 
 import inspect
 import itertools
@@ -104,7 +104,7 @@ def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
     require(
         pairs.anchors.shape[1] == sum(dims),
         f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",
-        f"dimension {sum(dims)}, the learners side by side",
+        f"dimension {sum(dims)}, the columns of all learners",
     )
     stops = itertools.accumulate(dims)
     return [normalized(columns(pairs, stop - dim, stop)) for dim, stop in zip(dims, stops, strict=True)]
