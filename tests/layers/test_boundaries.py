@@ -9,6 +9,7 @@ import pytest
 from tests.backend import BACKEND, compiled, fast, gradient_and_values, numbers
 from tests.losses.loops import distance_between, others_of
 from tfdml import layers, losses, miners, models, pairs
+from tfdml.layers.boundaries import same_class
 
 pytestmark = pytest.mark.backends
 
@@ -47,7 +48,7 @@ def test_a_boundary_is_the_sum_of_its_parts():
     boundaries.of_classes.assign([0.1, 0.2, 0.3])  # of classes 2, 7 and 40
     boundaries.of_examples.assign(np.arange(10) / 100)
     labels = np.stack([LABELS, [9, 8, 7, 6, 5, 4, 3, 2]], axis=1)
-    made = pairs.all_pairs(labels, batch(), match=margin_module.same_class)
+    made = pairs.all_pairs(labels, batch(), match=same_class)
     expected = 1.0 + np.array([0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.3, 0.3]) + np.arange(9, 1, -1) / 100
     np.testing.assert_allclose(numbers(boundaries(made)), expected, rtol=1e-6)
 

@@ -217,9 +217,10 @@ class PairLoss(FunctionLoss):
 
 
 def _with_shared_options(signature):
-    """The signature of a constructor, without self, with its `**options` spelled out, for `help` and error messages.
+    """The signature of a constructor without self and with its `**options` spelled out.
 
-    The names of the shared options come from the annotation, `Unpack[PairOptions]`, their defaults from `PairLoss`.
+    Losses take the shared options as `**options: Unpack[PairOptions]` instead of repeating them. `help` and the error
+    messages read them from this signature. Names come from the annotation, defaults from `PairLoss`.
     """
     parameters = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
@@ -266,7 +267,7 @@ def _require_one_per_anchor(values, pairs, function):
 
 
 def _propagate_non_finite(values, pairs):
-    """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
+    """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
 
     The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
     0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.

@@ -5,11 +5,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count, require_normalize
+from tfdml.losses.reductions import batch_mean_per_anchor, count
 from tfdml.pairs import Pairs, distance_function, normalized
 from tfdml.pairs.base import Distance, Tensor
 
@@ -115,7 +115,7 @@ class MarginLoss(PairLoss):
             require(0 <= boundary <= 2, f"boundary={boundary}", "a distance in [0, 2], or Boundaries that are learned")
             require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.layers.Boundaries(...)")
         require(nu >= 0, f"nu={nu}", "0 or more")
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         if getattr(boundary, "examples", 0):
             options["match"] = options.get("match") or same_class

@@ -101,11 +101,10 @@ class IntraPairVarianceLoss(PairLoss):
     def __init__(
         self, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01, **options: Unpack[PairOptions]
     ) -> None:
-        require(positive_epsilon >= 0, f"positive_epsilon={positive_epsilon}", "0 or more")
-        require(negative_epsilon >= 0, f"negative_epsilon={negative_epsilon}", "0 or more")
-        super().__init__(
-            intra_pair_variance, positive_epsilon=positive_epsilon, negative_epsilon=negative_epsilon, **options
-        )
+        settings = {"positive_epsilon": positive_epsilon, "negative_epsilon": negative_epsilon}
+        for name, epsilon in settings.items():
+            require(epsilon >= 0, f"{name}={epsilon}", "0 or more")
+        super().__init__(intra_pair_variance, **settings, **options)
 
 
 @serializable

@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, require_normalize, require_same_rows
+from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -97,7 +97,7 @@ class BatchHardTripletLoss(PairLoss):
         **options: Unpack[PairOptions],
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         super().__init__(
             batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options

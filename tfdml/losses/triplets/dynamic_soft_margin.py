@@ -1,6 +1,5 @@
 """The dynamic soft margin loss: triplets weighted by their rank among the triplets of recent batches."""
 
-import functools
 from typing import Unpack
 
 from keras import ops
@@ -33,8 +32,8 @@ def dynamic_soft_margin(
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
     C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
-    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there is no
-    margin to tune. N is the number of triplets in the batch.
+    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
+    is no margin to tune. N is the number of triplets in the batch.
 
     Args:
         pairs: `Pairs` of A anchors and R references; d is the euclidean distance of embeddings scaled to norm 1. The
@@ -138,8 +137,11 @@ class DynamicSoftMarginLoss(PairLoss):
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
         self.history = _History(bins, momentum)
-        function = functools.partial(dynamic_soft_margin, history=self.history.shares)
-        super().__init__(function, bins=bins, momentum=momentum, negatives=negatives, **options)
+        super().__init__(self._with_history, bins=bins, momentum=momentum, negatives=negatives, **options)
+
+    def _with_history(self, pairs, *, bins, momentum, negatives):
+        settings = {"bins": bins, "momentum": momentum, "negatives": negatives}
+        return dynamic_soft_margin(pairs, history=self.history.shares, **settings)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Mix the triplets of a training batch into the histogram, unless an embedding is not finite."""

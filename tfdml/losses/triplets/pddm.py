@@ -110,6 +110,7 @@ class PDDMLoss(PairLoss):
         require(
             isinstance(metric, PositionDependentMetric), f"metric={metric!r}", "tfdml.layers.PositionDependentMetric()"
         )
-        for name, value in (("margin", margin), ("distance_margin", distance_margin), ("weight", weight)):
+        settings = {"margin": margin, "distance_margin": distance_margin, "weight": weight}
+        for name, value in settings.items():
             require(value >= 0, f"{name}={value}", "0 or more")
-        super().__init__(pddm, metric=metric, margin=margin, distance_margin=distance_margin, weight=weight, **options)
+        super().__init__(pddm, metric=metric, **settings, **options)

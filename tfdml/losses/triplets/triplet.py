@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require, require_selector_or_none
+from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, require_normalize, require_same_rows
+from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.miners.negatives import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
@@ -256,7 +256,7 @@ class TripletLoss(PairLoss):
         require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
         require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
         require_selector_or_none("negatives", negatives)
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         super().__init__(
             triplet,
