@@ -1,5 +1,6 @@
 """The histogram that the dynamic soft margin loss keeps between batches."""
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -34,10 +35,10 @@ def test_updates_mix_batches_into_the_histogram_and_calls_do_not():
     loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
     loss(LABELS, X)
     np.testing.assert_array_equal(numbers(loss.history.shares), np.zeros(21))
-    loss.history.update(LABELS, X)
+    loss.update(LABELS, X)
     first = shares(LABELS, X, 20)
     np.testing.assert_allclose(numbers(loss.history.shares), first, rtol=1e-4, atol=1e-6)
-    loss.history.update(OTHER_LABELS, OTHER)
+    loss.update(OTHER_LABELS, OTHER)
     mixed = 0.75 * first + 0.25 * shares(OTHER_LABELS, OTHER, 20)
     np.testing.assert_allclose(numbers(loss.history.shares), mixed, rtol=1e-4, atol=1e-6)
     expected = loops.dynamic_soft_margin(LABELS, X.astype(float), bins=20, momentum=0.25, history=mixed)
@@ -46,18 +47,18 @@ def test_updates_mix_batches_into_the_histogram_and_calls_do_not():
 
 def test_a_batch_without_triplets_leaves_the_histogram_as_it_is():
     loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
-    loss.history.update(LABELS, X)
+    loss.update(LABELS, X)
     before = numbers(loss.history.shares)
-    loss.history.update(np.arange(8), X)
+    loss.update(np.arange(8), X)
     np.testing.assert_allclose(numbers(loss.history.shares), before, rtol=1e-5)
 
 
 def test_a_batch_that_is_not_finite_leaves_the_histogram_as_it_is():
     loss = losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
-    loss.history.update(LABELS, X)
+    loss.update(LABELS, X)
     before = numbers(loss.history.shares)
     for bad in (np.nan, np.inf, 1e38):
-        loss.history.update(LABELS, np.where(np.arange(8)[:, None] == 3, np.float32(bad), X))
+        loss.update(LABELS, np.where(np.arange(8)[:, None] == 3, np.float32(bad), X))
         np.testing.assert_array_equal(numbers(loss.history.shares), before)
 
 
@@ -66,11 +67,30 @@ def test_the_histogram_is_updated_before_a_memory_holds_the_batch():
     assert loss.layers == [loss.history, loss.pairing]
 
 
-def embedding_model():
+def test_losses_that_hold_it_update_the_histogram_once():
+    alone, inner = (losses.DynamicSoftMarginLoss(bins=20, momentum=0.25) for _ in range(2))
+    outer = losses.WeightedSumLoss([losses.MatryoshkaLoss(inner, dims=(2, 5)), losses.NCALoss()])
+    for labels, x in ((LABELS, X), (OTHER_LABELS, OTHER)):
+        alone.update(labels, x)
+        outer.update(labels, x)
+    np.testing.assert_array_equal(numbers(inner.history.shares), numbers(alone.history.shares))
+
+
+def embedding_model(loss=None):
     inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=losses.DynamicSoftMarginLoss(bins=20, momentum=0.25), jit_compile=True)
+    loss = loss or losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
+    model.compile("sgd", loss=loss, jit_compile=True)
     return model
+
+
+def test_weight_files_have_the_histogram_where_earlier_versions_read_it(tmp_path):
+    loss = losses.DynamicSoftMarginLoss(bins=20)
+    loss.update(LABELS, X)
+    for where, holder in (("loss/history", loss), ("loss/layers/__history", losses.WeightedSumLoss([loss]))):
+        embedding_model(holder).save_weights(tmp_path / "model.weights.h5")
+        with h5py.File(tmp_path / "model.weights.h5") as file:
+            np.testing.assert_array_equal(file[where]["vars"]["0"], numbers(loss.history.shares))
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ ENSEMBLES = [
 @pytest.mark.parametrize("loss", ENSEMBLES, ids=lambda loss: loss.name)
 def test_embeddings_of_another_dimension_are_refused(loss):
     expected = sum(loss.settings["dims"])
-    with pytest.raises(ValueError, match=f"dimension 8 with dims=.*, expected dimension {expected}, the learners side"):
+    with pytest.raises(ValueError, match=f"dimension 8 with dims=.*, expected dimension {expected}, the columns of"):
         loss(LABELS, X)
 
 

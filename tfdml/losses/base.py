@@ -62,6 +62,15 @@ class FunctionLoss(keras.losses.Loss):
         """Values after the Keras reduction, with optional weights of the anchors."""
         return self._reduce(values, values, sample_weight)
 
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of the loss itself from one training batch; most losses have none.
+
+        `EmbeddingModel` calls it once per training step, after the loss and before the `update` of the loss's layers.
+
+        Args:
+            labels, embeddings: as the loss received them.
+        """
+
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""
         return {**_serialized(self.settings), **super().get_config(), "dtype": self.dtype}
@@ -93,14 +102,20 @@ class PairLoss(FunctionLoss):
     * `reweight(pairs)`: the miner and then the importance weights change the weights of the pairs;
     * `on_pairs(pairs)`: the function is evaluated on the reweighted pairs.
 
+    Also called: generic pair loss.
+
+    See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
+
     Example:
 
-        @keras.saving.register_keras_serializable("my_project")
-        def hinge(pairs, *, margin):
-            d = tfdml.pairs.euclidean(pairs)
-            return ops.sum(pairs.positive * d + pairs.negative * ops.relu(margin - d), axis=1)
-
-        loss = tfdml.losses.PairLoss(hinge, margin=0.5, miner=tfdml.miners.ValidTriplets())
+        >>> from keras import ops
+        >>> def hinge(pairs, *, margin):
+        ...     d = tfdml.pairs.euclidean(pairs)
+        ...     return ops.sum(pairs.positive * d + pairs.negative * ops.relu(margin - d), axis=1)
+        >>> loss = tfdml.losses.PairLoss(hinge, margin=2.0)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.3333
 
     Args:
         function: `function(pairs, **settings)` that returns `(anchors,)`. Register it with Keras to save the loss.
@@ -111,7 +126,7 @@ class PairLoss(FunctionLoss):
             `sampler.importance(labels)`; None for no correction.
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
-        name: name of the loss; by default that of the function.
+        name: name of the loss; None for the name of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.
 
@@ -202,9 +217,10 @@ class PairLoss(FunctionLoss):
 
 
 def _with_shared_options(signature):
-    """The signature of a constructor, without self, with its `**options` spelled out, for `help` and error messages.
+    """The signature of a constructor without self and with its `**options` spelled out.
 
-    The names of the shared options come from the annotation, `Unpack[PairOptions]`, their defaults from `PairLoss`.
+    Losses take the shared options as `**options: Unpack[PairOptions]` instead of repeating them. `help` and the error
+    messages read them from this signature. Names come from the annotation, defaults from `PairLoss`.
     """
     parameters = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
@@ -251,7 +267,7 @@ def _require_one_per_anchor(values, pairs, function):
 
 
 def _propagate_non_finite(values, pairs):
-    """Propagate non-finite embeddings: NaN values and gradients for a non-finite anchor, value or reference.
+    """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
 
     The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
     0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.

@@ -104,11 +104,6 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
     return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
 
 
-def require_normalize(normalize: str) -> None:
-    """Raise a ValueError unless `normalize` is valid."""
-    require(normalize in ("all", "active"), f"normalize={normalize!r}", '"all" or "active"')
-
-
 def require_same_rows(pairs: Pairs, what: str) -> None:
     """Raise a ValueError for a loss that compares references with each other."""
     require(

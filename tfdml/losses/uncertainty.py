@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
@@ -15,7 +15,7 @@ from tfdml.pairs.sampling import systematic_sample
 
 __all__ = ["KL", "GroupedKL", "Maximal", "TopK", "TopKBalanced", "Variance"]
 
-# Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
+# Losses whose relative difference is smaller are ties, such as the losses of (i, j) and (j, i) after rounding.
 _RELATIVE_TIE = 1e-5
 
 
@@ -98,9 +98,9 @@ class KL(Seeded):
         self, gamma: float = 0.1, *, num_samples: int | None = None, seed: int | None = None, **options: Any
     ) -> None:
         super().__init__(seed=seed, draws=num_samples is not None, **options)
-        require(gamma > 0, f"gamma={gamma}", "a number above 0")
-        whole = num_samples is None or int(num_samples) == num_samples >= 1
-        require(whole, f"num_samples={num_samples}", "a number of draws, or None")
+        require_positive(gamma=gamma)
+        is_valid = num_samples is None or int(num_samples) == num_samples >= 1
+        require(is_valid, f"num_samples={num_samples}", "a number of draws, or None")
         self.gamma, self.num_samples = gamma, num_samples
 
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
@@ -128,7 +128,8 @@ class KL(Seeded):
 class GroupedKL(Settings):
     """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
 
-    With the margin loss on similarities, and a margin so large that every pair has a loss above 0, its gradient is that
+    Over the margin loss on similarities, with a margin so large that every pair has a loss above 0, the gradient equals
+    the gradient
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
@@ -149,12 +150,9 @@ class GroupedKL(Settings):
     pseudo_loss: float | None = None
 
     def __post_init__(self):
-        require(self.gamma > 0, f"gamma={self.gamma}", "a number above 0")
-        require(
-            self.negative_gamma is None or self.negative_gamma > 0,
-            f"negative_gamma={self.negative_gamma}",
-            "a number above 0, or None",
-        )
+        require_positive(gamma=self.gamma)
+        if self.negative_gamma is not None:
+            require_positive(negative_gamma=self.negative_gamma)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -211,7 +209,7 @@ class Variance(Settings):
     rho: float = 1.0
 
     def __post_init__(self):
-        require(self.rho > 0, f"rho={self.rho}", "a number above 0")
+        require_positive(rho=self.rho)
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""

@@ -194,8 +194,8 @@ class EmbeddingModel(keras.Model):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
         loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
-        for layer, output in _layers_by_output(self.loss, self):
-            layer.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
+        for stateful, output in _stateful_by_output(self.loss, self):
+            stateful.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
         return loss
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
@@ -232,11 +232,26 @@ def _layers_of(loss):
 def _layers_by_output(loss, model):
     """Each `LossLayer` of the losses, once, with the number of the output that its loss takes."""
     layers: dict[int, tuple[LossLayer, int]] = {}
-    for output, output_loss in enumerate(_by_output(loss, model)[: len(model.outputs)]):
-        for layer in getattr(output_loss, "layers", []):
+    for output_loss, output in _losses_by_output(loss, model):
+        for layer in output_loss.layers:
             if isinstance(layer, LossLayer):
                 layers.setdefault(id(layer), (layer, output))
     return list(layers.values())
+
+
+def _stateful_by_output(loss, model):
+    """What a training step updates, with the number of the output: losses first, whose pairs may be with a memory."""
+    losses = [(stateful, output) for stateful, output in _losses_by_output(loss, model) if hasattr(stateful, "update")]
+    return losses + _layers_by_output(loss, model)
+
+
+def _losses_by_output(loss, model):
+    """Each loss that holds layers, once, with the number of the output that it takes."""
+    losses: dict[int, tuple[Any, int]] = {}
+    for output, output_loss in enumerate(_by_output(loss, model)[: len(model.outputs)]):
+        if getattr(output_loss, "layers", []):
+            losses.setdefault(id(output_loss), (output_loss, output))
+    return list(losses.values())
 
 
 def _by_output(values, model):

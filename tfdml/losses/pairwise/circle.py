@@ -4,12 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    log_sum_exp,
-)
+from tfdml.losses.reductions import log_sum_exp
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -42,9 +40,15 @@ def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
 class CircleLoss(PairLoss):
     """Circle loss: see `tfdml.losses.circle` for the formula and its source.
 
+    See also: `MultiSimilarityLoss`, with fixed sharpness instead of weights that vanish at the optimum. `NTXentLoss`,
+    without margin.
+
     Example:
 
-        loss = tfdml.losses.CircleLoss(margin=0.4, scale=80.0)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.CircleLoss(margin=0.4, scale=8.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.3689
 
     Args:
         margin: relaxation, in [0, 1].
@@ -54,5 +58,5 @@ class CircleLoss(PairLoss):
 
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:
         require(0 <= margin <= 1, f"margin={margin}", "a number in [0, 1]")
-        require(scale > 0, f"scale={scale}", "a number above 0")
+        require_positive(scale=scale)
         super().__init__(circle, margin=margin, scale=scale, **options)

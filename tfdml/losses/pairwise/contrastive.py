@@ -8,7 +8,7 @@ import keras
 from keras import ops
 from numpy.typing import ArrayLike
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs
@@ -238,9 +238,17 @@ _HINGE = HingeSquared(margin=1.0)
 class ContrastiveLoss(PairLoss):
     """Contrastive loss: see `tfdml.losses.contrastive` for the formula and its source.
 
+    Also called: pairwise loss, Siamese loss; with `positive_margin`, double-margin contrastive loss.
+
+    See also: `MarginLoss`, whose pull and push do not grow with the violation. `BalancedContrastiveLoss` for classes of
+    uneven size. `MultiSimilarityLoss` for large batches, in which most pairs are easy.
+
     Example:
 
-        model.compile(optimizer="adam", loss=tfdml.losses.ContrastiveLoss(negative_margin=0.5))
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.ContrastiveLoss(negative_margin=2.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.5
 
     Args:
         positive_margin: positive pairs closer than this have zero loss; 0 or more.
@@ -277,9 +285,15 @@ class ContrastiveLoss(PairLoss):
 class WeightedContrastiveLoss(PairLoss):
     """Weighted contrastive loss: see `tfdml.losses.weighted_contrastive` for the formula and its source.
 
+    See also: `ContrastiveLoss`, the same with squares and hinges. `BalancedContrastiveLoss`, whose eta follows the
+    sizes of the classes.
+
     Example:
 
-        loss = tfdml.losses.WeightedContrastiveLoss(negative_cost=tfdml.losses.HingeSquared(margin=0.5), eta=0.1)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.WeightedContrastiveLoss(negative_cost=tfdml.losses.HingeSquared(margin=2.0), eta=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.2917
 
     Args:
         positive_cost: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
@@ -320,10 +334,15 @@ class WeightedContrastiveLoss(PairLoss):
 class BalancedContrastiveLoss(PairLoss):
     """Balanced contrastive loss: see `tfdml.losses.balanced_contrastive` for the formula and its source.
 
+    See also: `ContrastiveLoss` for classes of even size. `tfdml.samplers.GroupSampler`, which draws small classes as
+    often as large ones.
+
     Example:
 
-        counts = numpy.bincount(train_labels)
-        loss = tfdml.losses.BalancedContrastiveLoss(class_counts=counts, negatives_per_positive=256)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.BalancedContrastiveLoss(class_counts=[3, 2], negatives_per_positive=1.0, margin=2.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3611
 
     Args:
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
@@ -344,7 +363,7 @@ class BalancedContrastiveLoss(PairLoss):
     ) -> None:
         ids, counts = positive_counts(class_counts)
         require(len(ids) > 0, f"class_counts={class_counts!r}", "a count above 0 for each class")
-        require(negatives_per_positive > 0, f"negatives_per_positive={negatives_per_positive}", "a number above 0")
+        require_positive(negatives_per_positive=negatives_per_positive)
         require(margin > 0, f"margin={margin}", "a distance above 0")
         distance_function(distance)
         super().__init__(
@@ -365,9 +384,17 @@ class BalancedContrastiveLoss(PairLoss):
 class CosineContrastiveLoss(PairLoss):
     """Contrastive loss on cosine similarities: see `tfdml.losses.cosine_contrastive` for the formula and its source.
 
+    Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
+
+    See also: `CosineRegressionLoss`, whose similarities read as scores. `MarginLoss(distance="cosine")`, which leaves
+    positives alone that are similar enough.
+
     Example:
 
-        loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        -0.1
 
     Args:
         threshold: negative pairs less similar than this have zero loss, in [-1, 1].
@@ -386,6 +413,17 @@ class CosineContrastiveLoss(PairLoss):
 @serializable
 class CosineRegressionLoss(PairLoss):
     """Regression of cosine similarities to 1 and 0: see `tfdml.losses.cosine_regression`.
+
+    Also called: cosine similarity loss (sentence-transformers), without its scores between 0 and 1.
+
+    See also: `CosineContrastiveLoss`, which leaves negatives alone below a threshold.
+
+    Example:
+
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.CosineRegressionLoss()
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1333
 
     Args:
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.

@@ -7,12 +7,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    batch_mean_per_anchor,
-    count,
-    log_sum_exp,
-    require_shared_references,
-)
+from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_shared_references
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -90,9 +85,17 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 class LiftedStructureLoss(PairLoss):
     """Lifted structured loss: see `tfdml.losses.lifted_structure` for the formula and its source.
 
+    Also called: lifted structured embedding, LiftedStruct.
+
+    See also: `GeneralizedLiftedLoss`, with all positives of an anchor jointly. `MultiSimilarityLoss`, usually the
+    better first choice.
+
     Example:
 
-        loss = tfdml.losses.LiftedStructureLoss(margin=1.0)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.LiftedStructureLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.4744
 
     Args:
         margin: distance up to which negatives count, above 0.
@@ -120,9 +123,17 @@ class LiftedStructureLoss(PairLoss):
 class GeneralizedLiftedLoss(PairLoss):
     """Generalized lifted loss: see `tfdml.losses.generalized_lifted` for the formula and its source.
 
+    Also called: generalized lifted structure loss, LG loss.
+
+    See also: `LiftedStructureLoss`, for each positive pair by itself. `MultiSimilarityLoss` and `CircleLoss`, smooth
+    losses of similarities.
+
     Example:
 
-        loss = tfdml.losses.GeneralizedLiftedLoss(distance="cosine")
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.GeneralizedLiftedLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1667
 
     Args:
         margin: how much farther negatives must be, 0 or more.

@@ -4,7 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs, weighted_mean
@@ -70,9 +70,17 @@ def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: 
 class DistanceLogisticLoss(PairLoss):
     """Distance-based logistic loss: see `tfdml.losses.distance_logistic` for the formula and its source.
 
+    Also called: distance-based logistic loss, DBL.
+
+    See also: `ContrastiveLoss`, with hinges at two distances. `BinomialDevianceLoss`, the logistic loss of cosine
+    similarities.
+
     Example:
 
-        loss = tfdml.losses.DistanceLogisticLoss(margin=1.0)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.DistanceLogisticLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.6797
 
     Args:
         margin: distance around which the probability of a match falls, above 0.
@@ -96,9 +104,17 @@ class DistanceLogisticLoss(PairLoss):
 class BinomialDevianceLoss(PairLoss):
     """Binomial deviance loss: see `tfdml.losses.binomial_deviance` for the formula and its source.
 
+    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned sharpness.
+
+    See also: `MultiSimilarityLoss`, in which the weight of a pair also depends on the other pairs of its anchor.
+    `DistanceLogisticLoss` for euclidean distances. `BoostedLoss`, an ensemble trained with this loss.
+
     Example:
 
-        loss = tfdml.losses.BinomialDevianceLoss(alpha=2.0, beta=50.0, threshold=0.5)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.BinomialDevianceLoss(alpha=2.0, beta=50.0, threshold=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        7.8988
 
     Args:
         alpha: sharpness on positives, above 0.
@@ -110,8 +126,7 @@ class BinomialDevianceLoss(PairLoss):
     def __init__(
         self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[PairOptions]
     ) -> None:
-        require(alpha > 0, f"alpha={alpha}", "a number above 0")
-        require(beta > 0, f"beta={beta}", "a number above 0")
+        require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
 

@@ -5,11 +5,11 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count, require_normalize
+from tfdml.losses.reductions import batch_mean_per_anchor, count
 from tfdml.pairs import Pairs, distance_function, normalized
 from tfdml.pairs.base import Distance, Tensor
 
@@ -36,7 +36,7 @@ def margin(
         boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that returns
             one for each anchor.
         nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
-            share of active positives minus that of active negatives among the N pairs.
+            share of active positives minus the share of active negatives among the N pairs.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
 
@@ -76,9 +76,19 @@ def _boundaries(boundary, pairs):
 class MarginLoss(PairLoss):
     """Margin loss: see `tfdml.losses.margin` for the formula and its source.
 
+    Also called: margin-based loss; distance-weighted margin loss with `miner=tfdml.miners.DistanceWeighted()`.
+
+    See also: `ContrastiveLoss`, which squares the hinges and pulls positives to distance 0. `TripletLoss`, which needs
+    no boundary, but gives no threshold for "same or not" either.
+
     Example:
 
-        loss = tfdml.losses.MarginLoss(margin=0.2, boundary=tfdml.layers.Boundaries(class_ids=train_labels))
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3
+        >>> boundaries = tfdml.layers.Boundaries(class_ids=labels)  # learned in an EmbeddingModel
+        >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)
 
     Args:
         margin: how far each pair must be from the boundary, 0 or more.
@@ -105,7 +115,7 @@ class MarginLoss(PairLoss):
             require(0 <= boundary <= 2, f"boundary={boundary}", "a distance in [0, 2], or Boundaries that are learned")
             require(nu == 0, f"nu={nu} with boundary={boundary}", "nu=0, or boundary=tfdml.layers.Boundaries(...)")
         require(nu >= 0, f"nu={nu}", "0 or more")
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         if getattr(boundary, "examples", 0):
             options["match"] = options.get("match") or same_class

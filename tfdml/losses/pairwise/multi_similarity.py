@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import softplus_sum_exp
@@ -26,7 +26,7 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
         `(A,)`. An anchor with neither positives nor negatives gives 0.
 
     Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
-    CVPR 2019, eq. 15. The threshold of 0.5 is that of A Unified View of Deep Metric Learning via Gradient Analysis,
+    CVPR 2019, eq. 15. The threshold of 0.5 is from A Unified View of Deep Metric Learning via Gradient Analysis,
     section 6.
     """
     s = cosine(pairs)
@@ -41,9 +41,17 @@ class MultiSimilarityLoss(PairLoss):
 
     With `miner=tfdml.miners.ValidTriplets(margin=0.1)` this is the full method of the paper.
 
+    Also called: MS loss.
+
+    See also: `RAWLoss`, the same with a miner. `BinomialDevianceLoss`, in which the weight of a pair depends on this
+    pair alone. `NTXentLoss`, which compares each positive with the negatives instead of a threshold.
+
     Example:
 
-        loss = tfdml.losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, miner=tfdml.miners.ValidTriplets(margin=0.1))
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, threshold=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3994
 
     Args:
         alpha: sharpness on positives, above 0.
@@ -55,8 +63,7 @@ class MultiSimilarityLoss(PairLoss):
     def __init__(
         self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[PairOptions]
     ) -> None:
-        require(alpha > 0, f"alpha={alpha}", "a number above 0")
-        require(beta > 0, f"beta={beta}", "a number above 0")
+        require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(multi_similarity, alpha=alpha, beta=beta, threshold=threshold, **options)
 
@@ -70,9 +77,17 @@ class RAWLoss(MultiSimilarityLoss):
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 17 with section 5.1 (RAW + VTHM).
 
+    Also called: RAW + VTHM; the full multi-similarity method, loss and miner.
+
+    See also: `MultiSimilarityLoss`, by default over all pairs: prefer it for noisy labels, since a miner keeps hard
+    pairs. `tfdml.miners.ValidTriplets`, the miner.
+
     Example:
 
-        loss = tfdml.losses.RAWLoss()
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.RAWLoss()
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1997
 
     Args:
         alpha, beta, threshold: as in `MultiSimilarityLoss`.

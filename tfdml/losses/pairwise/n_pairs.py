@@ -41,10 +41,18 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 class NPairsLoss(PairLoss):
     """N-pair loss: see `tfdml.losses.n_pairs` for the formula and its source.
 
+    Also called: multi-class N-pair loss, N-pair-mc.
+
+    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1. `AngularLoss`, which the
+    paper of that loss adds to this one.
+
     Example:
 
-        loss = tfdml.losses.NPairsLoss()  # any labels
-        loss = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.NPairsLoss()
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.4119
+        >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
     Args:
         l2: weight of the mean squared norm of the embeddings, 0 or more.

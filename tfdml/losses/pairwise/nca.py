@@ -6,10 +6,7 @@ from keras import ops
 
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    count,
-    log_sum_exp,
-)
+from tfdml.losses.reductions import count, log_sum_exp
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 
@@ -28,7 +25,7 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
         `(A,)`. An anchor without positives gives 0.
 
     Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
-    Serrat's slides print k != j under the sum; the right condition is k != i.
+    Serrat's slides print k != j under the sum; the correct condition is k != i.
     """
     logits = -squared(pairs)
     among_positives = log_sum_exp(logits, pairs.positive)
@@ -40,9 +37,16 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 class NCALoss(PairLoss):
     """Neighborhood components analysis: see `tfdml.losses.nca` for the formula and its source.
 
+    Also called: NCA; with `log=True`, soft nearest neighbor loss.
+
+    See also: `SupConLoss`, which pulls all positives instead of the nearest. `ProxyNCALoss`, against class centers.
+
     Example:
 
-        loss = tfdml.losses.NCALoss(log=True)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.NCALoss(log=False)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1467
 
     Args:
         log: use the negative log-likelihood instead of the expected error.

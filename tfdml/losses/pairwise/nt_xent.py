@@ -5,14 +5,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    log_sum_exp,
-    softplus_sum_exp,
-    weighted_mean,
-)
+from tfdml.losses.reductions import log_sum_exp, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -30,7 +26,7 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
     Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
-    ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is that of
+    ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is from
     Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018.
     """
     return positives_among_negatives(cosine(pairs) / temperature, pairs)
@@ -56,11 +52,11 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
 
 
 def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
-    """Instance loss, one value per anchor: every example is a class of its own, told from the references of others.
+    """Instance loss, one value per anchor: each example is its own class; the other references are its negatives.
 
     log(1 + sum_n exp(scale (s_an - 1)))
 
-    It is the softmax cross-entropy of the anchor's similarity to itself, 1, and of those to its negatives.
+    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives.
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized. Positives
@@ -114,9 +110,18 @@ def positives_among_negatives(
 class NTXentLoss(PairLoss):
     """Normalized, temperature-scaled cross-entropy: see `tfdml.losses.nt_xent` for the formula and its source.
 
+    Also called: InfoNCE with in-batch negatives, SimCLR loss, multiple negatives ranking loss; one direction of the
+    CLIP loss with `pairing=tfdml.pairs.two_towers`.
+
+    See also: `SupConLoss`, whose positives compete with each other. `NPairsLoss`, on dot products. `TupletMarginLoss`,
+    with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
+
     Example:
 
-        loss = tfdml.losses.NTXentLoss(temperature=0.07)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.NTXentLoss(temperature=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3921
 
     Args:
         temperature: above 0.
@@ -124,7 +129,7 @@ class NTXentLoss(PairLoss):
     """
 
     def __init__(self, *, temperature: float = 0.07, **options: Unpack[PairOptions]) -> None:
-        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        require_positive(temperature=temperature)
         super().__init__(nt_xent, temperature=temperature, **options)
 
 
@@ -132,9 +137,17 @@ class NTXentLoss(PairLoss):
 class SupConLoss(PairLoss):
     """Supervised contrastive loss: see `tfdml.losses.sup_con` for the formula and its source.
 
+    Also called: supervised contrastive loss (its L_out), SupCon.
+
+    See also: `NTXentLoss`, whose minimum is 0 for any number of positives: prefer it for two views.
+    `MultiSimilarityLoss`, with a threshold in place of the softmax.
+
     Example:
 
-        loss = tfdml.losses.SupConLoss(temperature=0.1)
+        >>> labels, embeddings = [0, 0, 0], [[1.0, 0.0]] * 3  # two positives with the same similarity: log(2)
+        >>> loss = tfdml.losses.SupConLoss(temperature=0.1)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.6931
 
     Args:
         temperature: above 0.
@@ -142,7 +155,7 @@ class SupConLoss(PairLoss):
     """
 
     def __init__(self, *, temperature: float = 0.1, **options: Unpack[PairOptions]) -> None:
-        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        require_positive(temperature=temperature)
         super().__init__(sup_con, temperature=temperature, **options)
 
 
@@ -150,9 +163,15 @@ class SupConLoss(PairLoss):
 class InstanceLoss(PairLoss):
     """Instance loss: see `tfdml.losses.instance` for the formula and its source.
 
+    See also: `NTXentLoss`, which also pulls two views of an example together. `NormalizedSoftmaxLoss`, with learned
+    weights per example or class.
+
     Example:
 
-        loss = tfdml.losses.InstanceLoss(scale=64.0)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.InstanceLoss(scale=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.5646
 
     Args:
         scale: above 0.
@@ -160,5 +179,5 @@ class InstanceLoss(PairLoss):
     """
 
     def __init__(self, *, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
-        require(scale > 0, f"scale={scale}", "a number above 0")
+        require_positive(scale=scale)
         super().__init__(instance, scale=scale, **options)

@@ -1,4 +1,4 @@
-"""Regularizers of cosine similarities over a whole batch: variance inside a kind of pair, and consistent thresholds."""
+"""Regularizers of cosine similarities: variance within positives and within negatives, and threshold consistency."""
 
 from typing import Unpack
 
@@ -42,7 +42,7 @@ def threshold_consistency(
     positive_weight: float = 1.0,
     negative_weight: float = 1.0,
 ) -> Tensor:
-    """Threshold-consistent margin loss: similarities of all classes are on the right sides of two thresholds.
+    """Threshold-consistent margin loss: positives above one threshold and negatives below another, for all classes.
 
     positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
 
@@ -82,10 +82,16 @@ def _batch_mean(values, weights, pairs):
 class IntraPairVarianceLoss(PairLoss):
     """Intra-pair variance loss: see `tfdml.losses.intra_pair_variance` for the formula and its source.
 
+    See also: `TupletMarginLoss`, to which the paper adds this regularizer by a `WeightedSumLoss`.
+    `ThresholdConsistencyLoss`, with fixed thresholds.
+
     Example:
 
-        parts = [tfdml.losses.TupletMarginLoss(), tfdml.losses.IntraPairVarianceLoss()]
-        loss = tfdml.losses.WeightedSumLoss(parts, weights=[1.0, 0.5])
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.IntraPairVarianceLoss()
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.0784
+        >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.TupletMarginLoss(), loss], weights=[1.0, 0.5])
 
     Args:
         positive_epsilon, negative_epsilon: allowed relative distance from the mean similarity, 0 or more.
@@ -95,21 +101,28 @@ class IntraPairVarianceLoss(PairLoss):
     def __init__(
         self, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01, **options: Unpack[PairOptions]
     ) -> None:
-        require(positive_epsilon >= 0, f"positive_epsilon={positive_epsilon}", "0 or more")
-        require(negative_epsilon >= 0, f"negative_epsilon={negative_epsilon}", "0 or more")
-        super().__init__(
-            intra_pair_variance, positive_epsilon=positive_epsilon, negative_epsilon=negative_epsilon, **options
-        )
+        settings = {"positive_epsilon": positive_epsilon, "negative_epsilon": negative_epsilon}
+        for name, epsilon in settings.items():
+            require(epsilon >= 0, f"{name}={epsilon}", "0 or more")
+        super().__init__(intra_pair_variance, **settings, **options)
 
 
 @serializable
 class ThresholdConsistencyLoss(PairLoss):
     """Threshold-consistent margin loss: see `tfdml.losses.threshold_consistency` for the formula and its source.
 
+    Also called: threshold-consistent margin loss, TCM.
+
+    See also: `IntraPairVarianceLoss`, relative to the means of the batch. `ContrastiveLoss`, which sets thresholds
+    without another loss. Add this one to a loss that orders, by a `WeightedSumLoss`.
+
     Example:
 
-        parts = [tfdml.losses.SmoothAPLoss(), tfdml.losses.ThresholdConsistencyLoss()]
-        loss = tfdml.losses.WeightedSumLoss(parts)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.ThresholdConsistencyLoss()
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.6
+        >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.SmoothAPLoss(), loss])
 
     Args:
         positive_threshold: positives more similar than this have zero loss, in [-1, 1].

@@ -5,7 +5,7 @@ from typing import Any, Self, Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
@@ -39,9 +39,14 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
 class TupletMarginLoss(PairLoss):
     """Tuplet margin loss: see `tfdml.losses.tuplet_margin` for the formula and its source.
 
+    See also: `NTXentLoss`, without margin. `IntraPairVarianceLoss`, the regularizer of the same paper.
+
     Example:
 
-        loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        2.6268
 
     Args:
         margin_degrees: angular margin between the positive and the negatives, in [0, 180) degrees.
@@ -51,7 +56,7 @@ class TupletMarginLoss(PairLoss):
 
     def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:
         require(0 <= margin_degrees < 180, f"margin_degrees={margin_degrees}", "degrees in [0, 180)")
-        require(scale > 0, f"scale={scale}", "a number above 0")
+        require_positive(scale=scale)
         super().__init__(tuplet_margin, margin_degrees=margin_degrees, scale=scale, **options)
 
     @classmethod

@@ -61,9 +61,15 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
 class AngularLoss(PairLoss):
     """Angular loss: see `tfdml.losses.angular` for the formula and its source.
 
+    See also: `NPairsLoss`, to which the paper adds this loss by a `WeightedSumLoss`. `TripletLoss`, with a margin of
+    distances.
+
     Example:
 
-        loss = tfdml.losses.AngularLoss(angle_degrees=45.0)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.AngularLoss(angle_degrees=45.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.1711
 
     Args:
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).

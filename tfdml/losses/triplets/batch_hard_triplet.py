@@ -4,14 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    batch_mean_per_anchor,
-    require_normalize,
-    require_same_rows,
-)
+from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -69,9 +65,17 @@ def batch_hard_triplet(
 class BatchHardTripletLoss(PairLoss):
     """Batch-hard triplet loss: see `tfdml.losses.batch_hard_triplet` for the formula and its source.
 
+    Also called: hard triplet loss, TriHard.
+
+    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
+    the value of its anchor.
+
     Example:
 
-        model.compile(optimizer="adam", loss=tfdml.losses.BatchHardTripletLoss(margin=0.2))
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.BatchHardTripletLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1667
 
     Args:
         margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
@@ -93,7 +97,7 @@ class BatchHardTripletLoss(PairLoss):
         **options: Unpack[PairOptions],
     ) -> None:
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         super().__init__(
             batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options

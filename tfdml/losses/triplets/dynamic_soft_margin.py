@@ -1,12 +1,12 @@
-"""The dynamic soft margin loss: triplets weighted by their rank among those of recent batches."""
+"""The dynamic soft margin loss: triplets weighted by their rank among the triplets of recent batches."""
 
 from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require, require_selector_or_none
+from tfdml._core.checks import require, require_fraction, require_selector_or_none
 from tfdml._core.serialization import serializable
-from tfdml.layers.base import LossLayer
+from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.ranking.histogram import soft_histogram
 from tfdml.losses.reductions import batch_mean_per_anchor
@@ -31,9 +31,9 @@ def dynamic_soft_margin(
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
-    C(x) is the share of triplets whose difference is smaller, from a histogram of the batch mixed into that of earlier
-    batches; it is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there is no
-    margin to tune. N is the number of triplets in the batch.
+    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
+    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
+    is no margin to tune. N is the number of triplets in the batch.
 
     Args:
         pairs: `Pairs` of A anchors and R references; d is the euclidean distance of embeddings scaled to norm 1. The
@@ -54,7 +54,8 @@ def dynamic_soft_margin(
     d = euclidean(normalized(pairs))
     fixed = ops.stop_gradient(d)
     triplets = _triplets(pairs, fixed, negatives)
-    shares = ops.cumsum(_mixed(_histogram(pairs, fixed, triplets, bins), momentum, history))
+    histogram = _histogram(pairs, fixed, triplets, bins)
+    shares = ops.cumsum(histogram if history is None else mix_histograms(histogram, history, momentum))
 
     def add(p, exists, sums, gradient, number):
         weights, differences = triplets(p, exists), at(p, fixed) - fixed
@@ -67,14 +68,6 @@ def dynamic_soft_margin(
     zeros = ops.zeros_like(fixed[:, 0])
     sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
     return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
-
-
-def triplet_histogram(
-    pairs: Pairs, *, bins: int, momentum: float, negatives: NegativeSelector | None, history: Tensor
-) -> Tensor:
-    """The histogram of `dynamic_soft_margin` after a batch, `(bins + 1,)`."""
-    d = ops.stop_gradient(euclidean(normalized(pairs)))
-    return _mixed(_histogram(pairs, d, _triplets(pairs, d, negatives), bins), momentum, history)
 
 
 def _triplets(pairs, d, negatives):
@@ -102,28 +95,8 @@ def _histogram(pairs, d, triplets, bins):
     return counts / ops.maximum(ops.sum(counts), 1e-30)
 
 
-def _mixed(histogram, momentum, history):
-    """The histogram of a batch, mixed into that of earlier batches."""
-    if history is None:
-        return histogram
-    mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
-    return mixed / ops.maximum(ops.sum(mixed), 1e-30)
-
-
-class _History(LossLayer):
-    """The histogram of earlier batches, `shares`, which every training step replaces by `measure` of its batch."""
-
-    def __init__(self, bins, measure):
-        super().__init__(name="history")
-        self.measure = measure
-        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
-        self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
-
-    def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Mix the triplets of a batch into the histogram, unless an embedding is not finite."""
-        mixed = ops.cast(self.measure(labels, embeddings), "float32")
-        finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
-        self.shares.assign(ops.where(finite, mixed, ops.convert_to_tensor(self.shares)))
+class _History(RunningHistogram):
+    """`RunningHistogram`. Keras puts the name of this class into the weight files of sums of losses."""
 
 
 @serializable
@@ -133,9 +106,16 @@ class DynamicSoftMarginLoss(PairLoss):
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` updates once in every training step
     and keeps in its files. A loss that is called by itself leaves it as it is.
 
+    Also called: CDF-based dynamic soft margin, DSM.
+
+    See also: `TripletLoss(soft=True)` and `BatchHardTripletLoss(soft=True)`, also without a margin and without state.
+
     Example:
 
-        loss = tfdml.losses.DynamicSoftMarginLoss(momentum=0.01)  # trained with an EmbeddingModel
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.DynamicSoftMarginLoss(bins=4)  # trained with an EmbeddingModel
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.0463
 
     Args:
         bins: number of intervals of the histogram between -2 and 2, at least 1.
@@ -153,16 +133,20 @@ class DynamicSoftMarginLoss(PairLoss):
         **options: Unpack[PairOptions],
     ) -> None:
         require(int(bins) == bins >= 1, f"bins={bins}", "a whole number, 1 or more")
-        require(0 < momentum <= 1, f"momentum={momentum}", "a share above 0 and at most 1")
+        require_fraction(momentum=momentum)
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
-        self.history = _History(bins, self._measure)  # the first of the layers: it is updated before a memory is
+        self.history = _History(bins, momentum)
         super().__init__(self._with_history, bins=bins, momentum=momentum, negatives=negatives, **options)
 
     def _with_history(self, pairs, *, bins, momentum, negatives):
         settings = {"bins": bins, "momentum": momentum, "negatives": negatives}
         return dynamic_soft_margin(pairs, history=self.history.shares, **settings)
 
-    def _measure(self, labels, embeddings):
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Mix the triplets of a training batch into the histogram, unless an embedding is not finite."""
         pairs = self.reweight(self.pair(labels, embeddings))
-        return triplet_histogram(pairs, history=self.history.shares, **self.settings)
+        d = ops.stop_gradient(euclidean(normalized(pairs)))
+        triplets = _triplets(pairs, d, self.settings["negatives"])
+        is_finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
+        self.history.add(_histogram(pairs, d, triplets, self.settings["bins"]), if_true=is_finite)

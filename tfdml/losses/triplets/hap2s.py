@@ -4,7 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp
@@ -48,9 +48,17 @@ def _soft_mean(values, logits, weights):
 class HAP2SLoss(PairLoss):
     """Hard-aware point-to-set loss: see `tfdml.losses.hap2s` for the formula and its source.
 
+    Also called: HAP2S_E.
+
+    See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
+    on other losses.
+
     Example:
 
-        loss = tfdml.losses.HAP2SLoss(margin=0.2, temperature=0.5)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.HAP2SLoss(margin=0.2, temperature=0.5)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.1333
 
     Args:
         margin: how much more similar the positives must be, 0 or more.
@@ -60,5 +68,5 @@ class HAP2SLoss(PairLoss):
 
     def __init__(self, *, margin: float = 0.2, temperature: float = 0.5, **options: Unpack[PairOptions]) -> None:
         require(margin >= 0, f"margin={margin}", "a difference of similarities of 0 or more")
-        require(temperature > 0, f"temperature={temperature}", "a number above 0")
+        require_positive(temperature=temperature)
         super().__init__(hap2s, margin=margin, temperature=temperature, **options)

@@ -20,8 +20,8 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
 
     d is the squared distance of embeddings scaled to norm 1, N the number of triplets in the batch. H(y_a, y_n) is the
     height at which the two classes are merged in the tree, and s(y_a) the mean squared distance within the class of the
-    anchor: near classes, which are hard to tell apart, should be farther apart than they are within, and others by as
-    much more as they are farther away.
+    anchor. The margin of a pair of classes grows with their distance in the tree; even sibling classes are separated by
+    more than their spread.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -43,13 +43,21 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
 class HierarchicalTripletLoss(PairLoss):
     """Hierarchical triplet loss: see `tfdml.losses.hierarchical_triplet` for the formula and its source.
 
+    Also called: HTL.
+
+    See also: `TripletLoss`, with one margin: train with it first. `tfdml.samplers.HardClassSampler`, which draws
+    batches of near classes.
+
     Example:
 
-        tree = tfdml.layers.ClassTree(train.labels)
-        loss = tfdml.losses.HierarchicalTripletLoss(tree)  # with callbacks=[RefreshCenters(tree, train)] in `fit`
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
+        >>> loss = tfdml.losses.HierarchicalTripletLoss(tfdml.layers.ClassTree(labels))  # before any RefreshCenters
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.25
 
     Args:
-        tree: a `tfdml.layers.ClassTree` of the training classes, which `EmbeddingModel` saves.
+        tree: a `tfdml.layers.ClassTree` of the training classes. `EmbeddingModel` saves it, and
+            `tfdml.callbacks.RefreshCenters` rebuilds it.
         margin: the constant part of the margin, 0 or more.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """

@@ -40,8 +40,8 @@ def pddm(
     Returns:
         `(A,)`. An anchor without a positive or a negative, or whose positive p has no negative, gives 0.
 
-    Time is that of S for all pairs of the batch, without gradient, one row at a time, so that memory does not grow with
-    the number of pairs times the dimension.
+    S is evaluated for all pairs of the batch, row by row and without gradient; memory does not grow with the number of
+    pairs times the dimension.
 
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
     per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
@@ -77,12 +77,20 @@ def _quadruplets(s, pairs):
 class PDDMLoss(PairLoss):
     """PDDM loss: see `tfdml.losses.pddm` for the formula and its source.
 
+    Also called: position-dependent deep metric; local similarity-aware embedding.
+
+    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance. `QuadrupletLoss`, with distances
+    alone.
+
     Example:
 
-        model.compile("adam", loss=tfdml.losses.PDDMLoss())  # an EmbeddingModel, which trains the metric
+        >>> loss = tfdml.losses.PDDMLoss()  # equal embeddings: 2 margin + 2 weight distance_margin
+        >>> round(float(loss([0, 0, 1, 1], [[1.0, 0.0]] * 4)), 4)
+        2.0
 
     Args:
-        metric: a `tfdml.layers.PositionDependentMetric`; None for one with the default settings.
+        metric: a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An
+            `EmbeddingModel` trains it.
         margin: how much more similar positives must be than negatives, 0 or more.
         distance_margin: how much nearer positives must be than negatives, 0 or more.
         weight: weight of the distances, 0 or more.
@@ -102,6 +110,7 @@ class PDDMLoss(PairLoss):
         require(
             isinstance(metric, PositionDependentMetric), f"metric={metric!r}", "tfdml.layers.PositionDependentMetric()"
         )
-        for name, value in (("margin", margin), ("distance_margin", distance_margin), ("weight", weight)):
+        settings = {"margin": margin, "distance_margin": distance_margin, "weight": weight}
+        for name, value in settings.items():
             require(value >= 0, f"{name}={value}", "0 or more")
-        super().__init__(pddm, metric=metric, margin=margin, distance_margin=distance_margin, weight=weight, **options)
+        super().__init__(pddm, metric=metric, **settings, **options)

@@ -138,9 +138,15 @@ def _sums_above(values, rank):
 class QuadrupletLoss(PairLoss):
     """Quadruplet loss: see `tfdml.losses.quadruplet` for the formula and its source.
 
+    See also: `TripletLoss`, faster, if only the order of neighbors matters. `ThresholdConsistencyLoss`, a cheaper way
+    to one threshold for all classes.
+
     Example:
 
-        loss = tfdml.losses.QuadrupletLoss(margin=1.0, second_margin=0.5)
+        >>> labels, embeddings = [0, 0, 1, 2], [[0.0], [0.5], [1.5], [3.5]]
+        >>> loss = tfdml.losses.QuadrupletLoss(margin=4.0, second_margin=4.0)  # 5.25 / 4 + 0.25
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.5625
 
     Args:
         margin: how much farther a negative of the anchor must be than its positive, above 0.

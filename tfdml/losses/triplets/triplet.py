@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require, require_selector_or_none
+from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, require_normalize, require_same_rows
+from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.miners.negatives import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
@@ -40,14 +40,14 @@ def triplet(
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
-        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is that of the end of (a, p) nearer
-            to it. d_pn has the positive first, as d_an has the anchor, also where the distance is not symmetric. The
+        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end
+            of (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. The
             loss of a triplet counts for the row of the nearer end. The references must be the batch itself, with
             symmetric weights.
         negatives: None for all, or a function that selects one negative per positive, such as
             `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
             per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
-        normalize: "all" divides by the number of triplets, "active" by the number of those with a nonzero loss.
+        normalize: "all" divides by the number of triplets, "active" by the number of triplets with a nonzero loss.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
@@ -215,9 +215,19 @@ def _ratio(margin):
 class TripletLoss(PairLoss):
     """Triplet loss: see `tfdml.losses.triplet` for the formula and its source.
 
+    Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard triplet
+    loss.
+
+    See also: `BatchHardTripletLoss`, one triplet per anchor, for clean labels. `DynamicSoftMarginLoss`, without a
+    margin. `QuadrupletLoss`, if one threshold must serve all classes.
+
     Example:
 
-        loss = tfdml.losses.TripletLoss(margin=0.2, negatives=tfdml.miners.semi_hard_negatives)
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.TripletLoss(margin=1.0)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.125
+        >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
     Args:
         margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
@@ -246,7 +256,7 @@ class TripletLoss(PairLoss):
         require(not (ratio and margin == 0), "margin=0 with ratio=True", "a margin above 0: the ratio divides by it")
         require(not (soft and ratio), "soft=True and ratio=True", "one of the two")
         require_selector_or_none("negatives", negatives)
-        require_normalize(normalize)
+        require_one_of(("all", "active"), normalize=normalize)
         distance_function(distance)
         super().__init__(
             triplet,

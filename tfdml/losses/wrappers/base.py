@@ -1,4 +1,4 @@
-"""Losses that change another loss: their base class, and the columns of embeddings that belong to each learner."""
+"""Base class of losses that wrap another loss, and the columns of the learners of an ensemble."""
 
 import inspect
 import itertools
@@ -37,6 +37,10 @@ class LossOverBase(PairLoss):
     def reweight(self, pairs: Pairs) -> Pairs:
         """The pairs, reweighted by the miner and the importance weights of the base loss."""
         return self.base.reweight(pairs)
+
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of the base loss."""
+        self.base.update(labels, embeddings)
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -100,7 +104,7 @@ def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
     require(
         pairs.anchors.shape[1] == sum(dims),
         f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",
-        f"dimension {sum(dims)}, the learners side by side",
+        f"dimension {sum(dims)}, the columns of all learners",
     )
     stops = itertools.accumulate(dims)
     return [normalized(columns(pairs, stop - dim, stop)) for dim, stop in zip(dims, stops, strict=True)]

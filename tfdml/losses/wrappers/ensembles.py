@@ -1,6 +1,6 @@
 """Ensembles of learners in one embedding: cascades, boosting, divergence.
 
-The learners stand side by side in the columns of the embedding, each scaled to norm 1 by the loss;
+The embedding concatenates the columns of the learners. The losses scale each learner to norm 1;
 `tfdml.models.ensemble` builds such networks.
 """
 
@@ -10,7 +10,7 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions, PairLoss, PairOptions
 from tfdml.losses.pairwise.logistic import binomial_deviance
@@ -19,7 +19,7 @@ from tfdml.losses.wrappers.base import LossOverBase, as_dims, by_learner, requir
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
-# Losses whose relative difference is smaller are ties, such as those of (i, j) and (j, i) after rounding.
+# Losses whose relative difference is smaller are ties, such as the losses of (i, j) and (j, i) after rounding.
 _RELATIVE_TIE = 1e-5
 
 
@@ -75,8 +75,8 @@ def boosted(
     w_1 = 1,  w_m+1 = sigmoid(alpha (threshold - S_m)) for positives, sigmoid(beta (S_m - threshold)) for negatives
     S_m = (1 - eta_m) S_m-1 + eta_m s_m,  eta_m = 2 / (m + 1)
 
-    s_m is the cosine similarity of learner m, and S_m that of the ensemble of the first m learners. The weights are the
-    negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient.
+    s_m is the cosine similarity of learner m, and S_m the similarity of the ensemble of the first m learners. The
+    weights are the negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient.
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -140,9 +140,16 @@ def divergence(
 class CascadeLoss(LossOverBase):
     """Loss of a hard-aware cascade (HDC): see `tfdml.losses.cascade` for the formula and its source.
 
+    Also called: HDC, hard-aware deeply cascaded embedding.
+
+    See also: `BoostedLoss`, which reweights pairs instead of dropping them. `RobustLoss`, hard pairs for one learner.
+
     Example:
 
-        loss = tfdml.losses.CascadeLoss(tfdml.losses.ContrastiveLoss(), dims=(32, 32, 32), shares=(0.5, 0.2))
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
+        >>> loss = tfdml.losses.CascadeLoss(tfdml.losses.CosineRegressionLoss(), dims=(2, 2), shares=(0.5,))
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.3333
 
     Args:
         base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
@@ -173,10 +180,17 @@ class CascadeLoss(LossOverBase):
 class BoostedLoss(PairLoss):
     """Loss of boosted embeddings (BIER): see `tfdml.losses.boosted` for the formula and its source.
 
+    Also called: BIER.
+
+    See also: `CascadeLoss`, in which learners see fewer and harder pairs. `DivergenceLoss`, in which all learners see
+    all pairs and are pushed apart. `BinomialDevianceLoss`, the loss of one learner.
+
     Example:
 
-        loss = tfdml.losses.BoostedLoss(dims=(16, 32, 48))
-        outputs = tfdml.models.ensemble(features, dims=loss.dims, shares=loss.shares)
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
+        >>> loss = tfdml.losses.BoostedLoss(dims=(2, 2))  # tfdml.models.ensemble takes its dims and shares
+        >>> round(float(loss(labels, embeddings)), 4)
+        7.7891
 
     Args:
         dims: numbers of columns of the learners. The paper gives later learners more.
@@ -198,8 +212,7 @@ class BoostedLoss(PairLoss):
         threshold: float = 0.5,
         **options: Unpack[PairOptions],
     ) -> None:
-        require(alpha > 0, f"alpha={alpha}", "a number above 0")
-        require(beta > 0, f"beta={beta}", "a number above 0")
+        require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         self.dims = as_dims(dims)
         super().__init__(boosted, dims=self.dims, alpha=alpha, beta=beta, threshold=threshold, **options)
@@ -215,9 +228,17 @@ class BoostedLoss(PairLoss):
 class DivergenceLoss(LossOverBase):
     """Loss of diverse learners (ABE): see `tfdml.losses.divergence` for the formula and its source.
 
+    Also called: ABE.
+
+    See also: `BoostedLoss` and `CascadeLoss`, in which learners differ by the pairs they learn from.
+
     Example:
 
-        loss = tfdml.losses.DivergenceLoss(tfdml.losses.ContrastiveLoss(), dims=(16, 16, 16, 16))
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
+        >>> base = tfdml.losses.CosineRegressionLoss()  # 0.1333 for each learner; they are equal: a push of 1
+        >>> loss = tfdml.losses.DivergenceLoss(base, dims=(2, 2))
+        >>> round(float(loss(labels, embeddings)), 4)
+        1.2667
 
     Args:
         base: any loss over pairs. Its `pairing`, `miner`, `importance` and `match` are used.

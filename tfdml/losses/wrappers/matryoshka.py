@@ -1,4 +1,4 @@
-"""Nested embeddings: the first columns of an embedding are an embedding, too."""
+"""Matryoshka loss: every prefix of the embedding is trained as an embedding."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -14,7 +14,7 @@ from tfdml.pairs.base import Tensor
 def matryoshka(
     pairs: Pairs, *, base: PairLoss, dims: Sequence[int] = (8, 16, 32, 64), weights: Sequence[float] | None = None
 ) -> Tensor:
-    """Matryoshka loss, one value per anchor: the base loss of the first columns of the embeddings, for several numbers.
+    """Matryoshka loss, one value per anchor: the base loss of several prefixes of the embeddings.
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
@@ -46,9 +46,17 @@ def matryoshka(
 class MatryoshkaLoss(LossOverBase):
     """Matryoshka loss: see `tfdml.losses.matryoshka` for the formula and its source.
 
+    Also called: Matryoshka representation learning, MRL; nested embeddings.
+
+    See also: `tfdml.metrics.quantized_retrieval`, which measures short embeddings. `BoostedLoss`, whose learners do not
+    share columns.
+
     Example:
 
-        loss = tfdml.losses.MatryoshkaLoss(tfdml.losses.MultiSimilarityLoss(), dims=(8, 16, 32, 64))
+        >>> labels, embeddings = [0, 0, 1], [[0.0, 0.0], [0.0, 0.5], [1.5, 2.0]]
+        >>> loss = tfdml.losses.MatryoshkaLoss(tfdml.losses.ContrastiveLoss(negative_margin=2.0), dims=(1, 2))
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.25
 
     Args:
         base: any loss over pairs, also over proxies or a memory. Its `pairing`, `miner`, `importance` and `match` are

@@ -44,10 +44,18 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 class RobustLoss(LossOverBase):
     """Distributionally robust loss: see `tfdml.losses.robust` for the formula and its source.
 
+    Also called: distributionally robust optimization, DRO (DRO-TopK, DRO-KL).
+
+    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules. `MultiSimilarityLoss`,
+    which has the gradient of the margin loss under `GroupedKL`.
+
     Example:
 
-        base = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
-        loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.uncertainty.TopK(160))
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)  # losses 1, 1, and four of 0.25
+        >>> loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.uncertainty.TopK(4))
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.625
 
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,

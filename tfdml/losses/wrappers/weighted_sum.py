@@ -20,10 +20,18 @@ class WeightedSumLoss(FunctionLoss):
     Each loss keeps its own pairing, miner, importance weights and layers. All must have the same anchors, such as all
     rows of the batch. Their reductions are not used: their values are added for each anchor, and the sum is reduced.
 
+    Also called: multi-loss.
+
+    See also: `compile(loss=[...], loss_weights=[...])` of Keras for losses of several outputs. `MatryoshkaLoss`, one
+    loss of several prefixes.
+
     Example:
 
-        parts = [tfdml.losses.MultiSimilarityLoss(), tfdml.losses.NormalizedSoftmaxLoss(classes=870)]
-        loss = tfdml.losses.WeightedSumLoss(parts, weights=[1.0, 0.1])
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> losses = [tfdml.losses.ContrastiveLoss(negative_margin=2.0), tfdml.losses.TripletLoss(margin=1.0)]
+        >>> loss = tfdml.losses.WeightedSumLoss(losses, weights=[1.0, 2.0])  # 0.5 + 2 * 0.125
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.75
 
     Args:
         losses: losses of tfdml, one or more.
@@ -31,8 +39,8 @@ class WeightedSumLoss(FunctionLoss):
         name, reduction, dtype: as in `keras.losses.Loss`.
 
     Raises:
-        ValueError: no loss, something that is not a loss of tfdml, or another number of weights; when called, losses
-            with different numbers of anchors.
+        ValueError: no loss, something that is not a loss of tfdml, or a number of weights that differs from the number
+            of losses; when called, losses with different numbers of anchors.
     """
 
     def __init__(
@@ -63,6 +71,11 @@ class WeightedSumLoss(FunctionLoss):
         """One value per anchor, `(anchors,)`, of labels and embeddings."""
         values = [loss.call(y_true, y_pred) for loss in self.settings["losses"]]
         return self.function(values, self.settings["weights"])
+
+    def update(self, labels: Tensor, embeddings: Tensor) -> None:
+        """Update the state of all losses, each once."""
+        for loss in dict.fromkeys(self.settings["losses"]):
+            loss.update(labels, embeddings)
 
     @property
     def layers(self) -> list[keras.Layer]:

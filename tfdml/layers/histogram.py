@@ -1,0 +1,40 @@
+"""A histogram that follows the batches of a training."""
+
+from keras import ops
+
+from tfdml.layers.base import LossLayer
+from tfdml.pairs.base import Tensor
+
+
+class RunningHistogram(LossLayer):
+    """The moving average of the histograms of the training batches.
+
+    Args:
+        bins: number of intervals; the histogram has a share for each of their `bins + 1` nodes.
+        momentum: weight of a batch in the average, above 0 and at most 1.
+
+    Attributes:
+        shares: the variable of the histogram, `(bins + 1,)`; zeros before the first batch.
+    """
+
+    def __init__(self, bins: int, momentum: float) -> None:
+        super().__init__(name="history")
+        self.momentum = momentum
+        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
+        self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
+
+    def add(self, histogram: Tensor, *, if_true: Tensor) -> None:
+        """Mix the histogram of a batch, `(bins + 1,)`, into the average where the scalar `if_true` holds."""
+        mixed = ops.cast(mix_histograms(histogram, self.shares, self.momentum), "float32")
+        self.shares.assign(ops.where(if_true, mixed, ops.convert_to_tensor(self.shares)))
+
+
+def mix_histograms(histogram: Tensor, history: Tensor, momentum: float) -> Tensor:
+    """The histogram of a batch with the weight `momentum`, mixed into that of earlier batches, with the sum 1.
+
+    Args:
+        histogram, history: `(bins + 1,)`, each with the sum 1 or all zeros. The result has the dtype of the first.
+        momentum: weight of the batch, above 0 and at most 1.
+    """
+    mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
+    return mixed / ops.maximum(ops.sum(mixed), 1e-30)
