@@ -124,7 +124,7 @@ class IndexRecords:
         return row if self._ids[row] == item else -1  # NumPy takes "a\0" for "a"
 
     def _can_be_id(self, item):
-        """Whether an id has the type and at most the length of the index's ids: a look-up makes arrays of its length."""
+        """Whether an id has the type and at most the length of the index's ids: look-ups make arrays of its length."""
         if self._longest is None:
             return type(item) is int
         return isinstance(item, str) and len(item) <= self._longest
