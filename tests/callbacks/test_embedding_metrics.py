@@ -166,7 +166,7 @@ def test_time_is_measured_anew_in_each_run(clock):
 def test_retrieval_keeps_a_share_too(clock):
     evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=1, max_time_fraction=0.01, model=Same())
     measure = evaluation._measured
-    evaluation._measured = lambda sides: clock.takes(1, measure(sides))
+    evaluation._measured = lambda *embedded: clock.takes(1, measure(*embedded))
     assert evaluated(logs_of_epochs(evaluation, clock, 3, seconds=1), "val_recall@1") == [1, 3]
 
 
@@ -176,7 +176,7 @@ def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(w
     model.optimizer.learning_rate = 0.0
     model.set_weights([np.full_like(weight, weights) for weight in model.get_weights()])
     evaluation = callbacks.EmbeddingMetrics(PART, lambda x, part: {"mean": x.mean(), "std": x.std()})
-    with pytest.warns(UserWarning, match=r"After epoch 1 .* The val_\* metrics are those of random embeddings."):
+    with pytest.warns(UserWarning, match=r"After epoch 1 .* The val_\* metrics belong to random embeddings."):
         history = fit(model, evaluation, epochs=1)
     assert abs(history["val_mean"][0]) < 0.2
     assert history["val_std"][0] == pytest.approx(1.0, abs=0.2)

@@ -4,7 +4,7 @@ import functools
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -111,37 +111,38 @@ class RetrievalEvaluation(Scheduled):
         Raises:
             ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
         """
-        return self._measured(self._embedded(model))
+        return self._measured(*self._embedded(model))
 
     def _embedded(self, model):
-        """Embeddings and labels of the set, or of queries and gallery."""
+        """Embeddings and labels of the queries, and of the gallery; None for a set that is its own gallery."""
         towers = getattr(model, "towers", None)
         if self.gallery is None:
             _require_one_tower(towers)
-            return [self._embed_queries(model)]
-        queries, gallery = towers or (model, model)
-        return [self._embed_queries(queries), self._embed_gallery(gallery)]
+            return _Embedded(*self._embed_queries(model)), None
+        query_model, gallery_model = towers or (model, model)
+        return _Embedded(*self._embed_queries(query_model)), _Embedded(*self._embed_gallery(gallery_model))
 
-    def _measured(self, sides):
-        queries, labels, gallery = _queries_in_gallery(sides, self.sample)
+    def _measured(self, queries, gallery):
+        ranks = self._ranks(gallery or queries)
+        embeddings, labels, options = _sampled(queries, gallery, self.sample)
         if self.search is search.Exact:
-            return metrics.retrieval(queries, labels, **gallery, k=self._ranks(sides))
-        return _approximate(self.search, queries, labels, gallery, self._ranks(sides))
+            return metrics.retrieval(embeddings, labels, **options, k=ranks)
+        return _approximate(self.search, embeddings, labels, options, ranks)
 
-    def _ranks(self, sides):
+    def _ranks(self, items):
         """The ranks of recall@k."""
-        return default_ranks(len(sides[-1][1]) - (self.gallery is None)) if self.k is None else self.k
+        return default_ranks(len(items.labels) - (self.gallery is None)) if self.k is None else self.k
 
     def _values_after(self, epoch):
         """Metrics of the model in training; all 0, with a warning, if nothing can be retrieved."""
-        sides = self._embedded(self.network or self.model)
-        trouble = next(filter(None, (trouble_with(embeddings) for embeddings, _ in sides)), None)
+        queries, gallery = self._embedded(self.network or self.model)
+        trouble = trouble_with(queries.embeddings) or (gallery and trouble_with(gallery.embeddings))
         if trouble is None:
-            return self._logged(self._measured(sides))
+            return self._logged(self._measured(queries, gallery))
         warnings.warn(f"After epoch {epoch + 1} {trouble} All {self.prefix}* metrics are 0.", stacklevel=2)
-        ks = self._ranks(sides)
-        only = "map" if self.search is search.Exact else f"search_recall@{max(ks) + (self.gallery is None)}"
-        names = [*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", only]
+        ks = self._ranks(gallery or queries)
+        last = "map" if self.search is search.Exact else f"search_recall@{max(ks) + (self.gallery is None)}"
+        names = [*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", last]
         return dict.fromkeys(names, 0.0)
 
     def _logged(self, values):
@@ -212,18 +213,24 @@ def _embedder(data, batch_size):
     return lambda model: embed_batches(model, _with_progress(*_batches(batched(), batch_size)))
 
 
-def _queries_in_gallery(sides, sample):
+class _Embedded(NamedTuple):
+    """Embeddings `(n, dim)` and labels `(n,)` of queries, or of a gallery."""
+
+    embeddings: np.ndarray
+    labels: np.ndarray
+
+
+def _sampled(queries, gallery, sample):
     """Embeddings and labels of the queries, all or a sample, and the gallery as options of `metrics.retrieval`."""
-    (embeddings, labels), itself = sides[0], len(sides) == 1
-    options = {} if itself else dict(zip(("gallery", "gallery_labels"), sides[1], strict=True))
-    rows = np.flatnonzero(_has_match(labels, None if itself else sides[1][1]))
+    options = {} if gallery is None else {"gallery": gallery.embeddings, "gallery_labels": gallery.labels}
+    rows = np.flatnonzero(_has_match(queries.labels, gallery and gallery.labels))
     if sample is None or sample >= len(rows):
-        return embeddings, labels, options
-    sampled = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
-    if itself:  # Each row is its own group, so that a query does not find itself.
-        groups = {"groups": sampled, "gallery_groups": np.arange(len(labels))}
-        options = {"gallery": embeddings, "gallery_labels": labels, **groups}
-    return embeddings[sampled], labels[sampled], options
+        return *queries, options
+    rows = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
+    if gallery is None:  # Each row is its own group, so that a query does not find itself.
+        groups = {"groups": rows, "gallery_groups": np.arange(len(queries.labels))}
+        options = {"gallery": queries.embeddings, "gallery_labels": queries.labels, **groups}
+    return queries.embeddings[rows], queries.labels[rows], options
 
 
 def _has_match(labels, gallery_labels):
@@ -250,12 +257,12 @@ def _approximate(build, queries, labels, gallery, k, *, num_samples=1_000):
 
 def _require_candidates(data, gallery, ranks):
     """Raise a ValueError if no query has a relevant item, or a rank exceeds the number of candidates."""
-    sides = [_labels(side) for side in (data, gallery) if side is not None]
-    if any(labels is None for labels in sides):
+    labels, gallery_labels = _labels(data), None if gallery is None else _labels(gallery)
+    if labels is None or (gallery is not None and gallery_labels is None):
         return
-    received = f"{len(sides[0])} queries of which none has a relevant item"
-    require(_has_match(sides[0], None if gallery is None else sides[1]).any(), received, "examples of the same classes")
-    candidates = len(sides[-1]) - (gallery is None)
+    received = f"{len(labels)} queries of which none has a relevant item"
+    require(_has_match(labels, gallery_labels).any(), received, "examples of the same classes")
+    candidates = len(labels) - 1 if gallery is None else len(gallery_labels)
     received = f"k={max(ranks)} and {candidates} candidates per query"
     require(max(ranks) <= candidates, received, "ranks up to that number")
 

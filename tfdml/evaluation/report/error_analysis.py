@@ -50,8 +50,8 @@ def _without_self(rows, similarities):
     return tuple(array[~itself].reshape(len(rows), -1) for array in (rows, similarities))
 
 
-def _example(side, row):
-    return Example(int(row), side.name(row), side.class_name(side.labels[row]))
+def _example(embedded, row):
+    return Example(int(row), embedded.name(row), embedded.class_name(embedded.labels[row]))
 
 
 def hardest_queries(neighbors, ranks, shown):
