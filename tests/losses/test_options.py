@@ -22,6 +22,7 @@ from tests.losses.rows import (
     evaluated,
     having,
     lacking,
+    softplus,
     values_of,
 )
 from tfdml import layers, losses
@@ -74,6 +75,17 @@ EARLIER = [
             "config": {"gamma": 0.5, "negative_gamma": None, "pseudo": 0.1},
         },
         losses.uncertainty.GroupedKL(0.5, pseudo_loss=0.1),
+    ),
+    (
+        {
+            "class_name": "WeightedContrastiveLoss",
+            "registered_name": "tfdml>WeightedContrastiveLoss",
+            "config": {
+                "g": keras.saving.serialize_keras_object(softplus),
+                "h": keras.saving.serialize_keras_object(losses.HingeSquared(0.5)),
+            },
+        },
+        losses.WeightedContrastiveLoss(positive_cost=softplus, negative_cost=losses.HingeSquared(0.5)),
     ),
 ]
 

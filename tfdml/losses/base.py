@@ -63,9 +63,9 @@ class FunctionLoss(keras.losses.Loss):
         return self._reduce(values, values, sample_weight)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Update the state of the loss itself from one training batch; most losses have none.
+        """Update the state of the loss from one training batch; most losses have none.
 
-        `EmbeddingModel` calls it once per training step, after the loss and before the `update` of the loss's layers.
+        `EmbeddingModel` calls it once per training step, after the loss and before the `update` of its layers.
 
         Args:
             labels, embeddings: as the loss received them.

@@ -104,7 +104,8 @@ class DistanceLogisticLoss(PairLoss):
 class BinomialDevianceLoss(PairLoss):
     """Binomial deviance loss: see `tfdml.losses.binomial_deviance` for the formula and its source.
 
-    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned sharpness.
+    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned
+    sharpness and threshold.
 
     See also: `MultiSimilarityLoss`, in which the weight of a pair also depends on the other pairs of its anchor.
     `DistanceLogisticLoss` for euclidean distances. `BoostedLoss`, an ensemble trained with this loss.

@@ -79,8 +79,8 @@ class RAWLoss(MultiSimilarityLoss):
 
     Also called: RAW + VTHM; the full multi-similarity method, loss and miner.
 
-    See also: `MultiSimilarityLoss`, by default over all pairs: prefer it for noisy labels, since a miner keeps hard
-    pairs. `tfdml.miners.ValidTriplets`, the miner.
+    See also: `MultiSimilarityLoss`, by default over all pairs: the first to try. `tfdml.miners.ValidTriplets`, the
+    miner.
 
     Example:
 

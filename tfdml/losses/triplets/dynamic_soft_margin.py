@@ -39,7 +39,7 @@ def dynamic_soft_margin(
         pairs: `Pairs` of A anchors and R references; d is the euclidean distance of embeddings scaled to norm 1. The
             weight of a triplet is the product of the weights of its two pairs.
         bins: number of intervals of the histogram between -2 and 2.
-        momentum: share of this batch in the histogram.
+        momentum: weight of this batch in the histogram.
         negatives: a function that selects one negative per positive, as in `triplet`; None for all negatives.
         history: `(bins + 1,)`, the histogram of earlier batches; None or zeros before the first.
 
@@ -96,15 +96,15 @@ def _histogram(pairs, d, triplets, bins):
 
 
 class _History(RunningHistogram):
-    """`RunningHistogram`. Keras puts the name of this class into the weight files of sums of losses."""
+    """`RunningHistogram` under an earlier name: the paths in the weight files of sums of losses contain it."""
 
 
 @serializable
 class DynamicSoftMarginLoss(PairLoss):
     """Dynamic soft margin loss: see `tfdml.losses.dynamic_soft_margin` for the formula and its source.
 
-    The histogram of earlier batches is the state of a layer, which `EmbeddingModel` updates once in every training step
-    and keeps in its files. A loss that is called by itself leaves it as it is.
+    The histogram of earlier batches is the state of a layer, which `EmbeddingModel` keeps in its files. `update` mixes
+    a batch into it; `EmbeddingModel` calls it once per training step. A call of the loss leaves it as it is.
 
     Also called: CDF-based dynamic soft margin, DSM.
 
@@ -119,7 +119,7 @@ class DynamicSoftMarginLoss(PairLoss):
 
     Args:
         bins: number of intervals of the histogram between -2 and 2, at least 1.
-        momentum: share of a batch in the histogram, above 0 and at most 1.
+        momentum: weight of a batch in the histogram, above 0 and at most 1.
         negatives: a selector of negatives, as in `TripletLoss`; None for all of them.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
