@@ -71,17 +71,13 @@ def clustering(
     x = as_vectors(embeddings, "embeddings")
     labels = as_ids(labels, "labels", len(x))
     clusters = len(np.unique(labels))
-    require(
-        1 < clusters < len(x),
-        f"{len(x)} examples of {clusters} classes",
-        "two classes, and one of them with two examples",
-    )
+    expected = "two classes, and one of them with two examples"
+    require(1 < clusters < len(x), f"{len(x)} examples of {clusters} classes", expected)
     require_varied(x)
     mini_batch = clusters * len(x) > _MINI_BATCH_ABOVE if mini_batch is None else mini_batch
-    algorithm = _mini_batch_k_means if mini_batch else _k_means
     with threadpool_limits(1, "blas"):  # The start makes many small products, between which BLAS threads would wait.
         x = l2_normalize(x) if metric == "cosine" else x
-        cluster_ids = algorithm(x, clusters, n_init=restarts, random_state=seed)
+        cluster_ids = _k_means(x, clusters, mini_batch, n_init=restarts, random_state=seed)
     return {
         **clustering_scores(labels, cluster_ids),
         "clusters": clusters,
@@ -91,17 +87,11 @@ def clustering(
     }
 
 
-def _k_means(x, clusters, **options):
-    return _sklearn_cluster().KMeans(clusters, **options).fit_predict(x)
-
-
-def _mini_batch_k_means(x, clusters, **options):
-    options["batch_size"] = max(_BATCH, clusters)
-    return _sklearn_cluster().MiniBatchKMeans(clusters, **options).fit_predict(x)
-
-
-def _sklearn_cluster():
-    return optional_import("sklearn.cluster", feature="clustering", extra="evaluation")
+def _k_means(x, clusters, mini_batch, **options):
+    sklearn = optional_import("sklearn.cluster", feature="clustering", extra="evaluation")
+    if mini_batch:
+        return sklearn.MiniBatchKMeans(clusters, batch_size=max(_BATCH, clusters), **options).fit_predict(x)
+    return sklearn.KMeans(clusters, **options).fit_predict(x)
 
 
 def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:

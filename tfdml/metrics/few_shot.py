@@ -60,21 +60,20 @@ def few_shot(
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
-    for name, value, least in (("ways", ways, 2), ("shots", shots, 1), ("queries", queries, 1)):
+    settings = {"ways": (ways, 2), "shots": (shots, 1), "queries": (queries, 1), "episodes": (episodes, 2)}
+    for name, (value, least) in {**settings, "seed": (seed, 0)}.items():
         require_whole(name, value, least)
-    require_whole("episodes", episodes, 2)
-    require_whole("seed", seed, 0)
     require_one_of(("euclidean", "cosine"), metric=metric)
     x = as_vectors(embeddings, "embeddings")
     members = _members(as_ids(labels, "labels", len(x)), ways, shots, queries)
     require_varied(x)
     x = l2_normalize(x) if metric == "cosine" else x
     rng = np.random.default_rng(seed)
-    accuracies = [
+    blocks = [
         _accuracies(x[_episode_rows(members, rng, count, ways, shots, queries)], shots, metric)
         for count in _episodes_per_step(episodes, members, x.shape[1], ways, shots + queries)
     ]
-    accuracies = np.concatenate(accuracies)
+    accuracies = np.concatenate(blocks)
     mean, half_width = float(accuracies.mean()), float(1.96 * accuracies.std(ddof=1) / np.sqrt(episodes))
     return {"accuracy": mean, "low": mean - half_width, "high": mean + half_width}
 

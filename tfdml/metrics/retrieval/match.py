@@ -115,7 +115,7 @@ def values_of_grades(scores, grades, cutoffs, ties):
         ties: "index" or "expected".
 
     Returns:
-        dict of floats, and whether the best relevant score is also that of an item that is not relevant.
+        dict of floats, and whether an item that is not relevant has the best relevant score.
     """
     order = descending_order(scores)
     scores, grades = scores[order], grades[order]

@@ -135,7 +135,7 @@ class Counts:
             self.is_active[self._items.offsets[query] : self._items.offsets[query + 1]] = False
 
     def drop_beyond_depth(self, items):
-        """Drop those of the items that are beyond the depth of their query."""
+        """Drop the items that are beyond the depth of their query."""
         query = self._items.query
         is_beyond = ~self._items.is_best[items] & (self.above[items] >= self._depth[query[items]])
         self.is_active[items[is_beyond]] = False
@@ -218,7 +218,7 @@ class _Tiling:
             counts.num_compared[queries] += tile.shape[1]
 
     def _compare_exact(self, item, column):
-        """Those of the items `(m,)` whose close item has a higher score, the same, and the same and an earlier row."""
+        """The items `(m,)` whose close item has a higher score, the same, and the same and an earlier row."""
         exact = self.scores.exact(self.items.start + self.items.query[item], column)
         is_equal = exact == self.items.score[item]
         is_earlier = is_equal & (column < self.items.column[item])
