@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
 from tfdml._core.optional import optional_import
 from tfdml.search.scores import l2_normalize
+from tfdml.typing import Labels
 
 _MINI_BATCH_ABOVE = 2_000_000_000  # Examples times clusters.
 _BATCH = 4096  # Examples in a mini-batch; at least one per cluster.
@@ -29,7 +30,7 @@ _ROUNDING = 1e-9  # Of an entropy, relative.
 
 def clustering(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     seed: int = 0,
     restarts: int = 1,
@@ -94,7 +95,7 @@ def _k_means(x, clusters, mini_batch, **options):
     return sklearn.KMeans(clusters, **options).fit_predict(x)
 
 
-def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:
+def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, float]:
     """Normalized and adjusted mutual information, and pairwise F1, of a clustering.
 
     nmi has the geometric mean of the entropies, as papers on metric learning define it; scikit-learn's default is the

@@ -11,15 +11,16 @@ from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
+from tfdml.typing import Labels
 
 
 def reidentification(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     cameras: npt.ArrayLike,
     *,
     gallery: npt.ArrayLike | None = None,
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     gallery_cameras: npt.ArrayLike | None = None,
     k: int | Sequence[int] | None = None,
     exclude: str = "same_identity_and_camera",
@@ -91,7 +92,7 @@ def reidentification(
 
 def random_gallery(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     repeats: int = 10,
     k: int | Sequence[int] | None = None,

@@ -34,18 +34,19 @@ from tfdml.metrics.retrieval.ties import expected_values
 from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
 from tfdml.search.blocks import MEMORY
 from tfdml.search.scores import Gallery, Scores
+from tfdml.typing import Labels
 
 _TIE_RATE = 0.01
 
 
 def retrieval(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     queries: npt.ArrayLike | None = None,
     in_gallery: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
@@ -150,11 +151,11 @@ def retrieval(
 
 def retrieval_from_neighbors(
     neighbors: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     groups: npt.ArrayLike | None = None,
     gallery_groups: npt.ArrayLike | None = None,
     match: Match | None = None,
