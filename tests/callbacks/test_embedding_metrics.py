@@ -52,7 +52,7 @@ def pairs_of_neighbors(embeddings, part):
     ("function", "names"),
     [
         (lambda x, part: metrics.clustering(x, part.labels), {"nmi", "ami", "f1", "clusters", "seed", "restarts"}),
-        (lambda x, part: metrics.few_shot(x, part.labels, queries=2, episodes=9), {"accuracy", "low", "high"}),
+        (lambda x, part: metrics.few_shot(x, part.labels, queries=2, episodes=9), {"accuracy", "interval"}),
         (lambda x, part: metrics.reidentification(x, part.labels, np.arange(60) % 3, k=1), {"cmc@1", "map"}),
         (pairs_of_neighbors, {"accuracy", "auc", "eer", "fpr95"}),
     ],

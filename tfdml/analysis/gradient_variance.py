@@ -35,7 +35,7 @@ def gradient_variance(
         seed: whole number of at least 0.
 
     Returns:
-        Array of shape `noise.shape + distances.shape`, in [0, 1].
+        Array of the shape of `noise`, followed by the shape of `distances`, in [0, 1].
 
     Raises:
         ValueError: a distance outside [0, 2], noise that is not above 0, a dimension below 3, or no draws.

@@ -30,7 +30,7 @@ def few_shot(
     order, is taken.
 
         accuracy = mean over episodes
-        interval = accuracy -+ 1.96 * sample standard deviation over episodes / sqrt(episodes)
+        interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
@@ -39,7 +39,7 @@ def few_shot(
 
         >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
         >>> tfdml.metrics.few_shot(x, [0, 0, 1, 1], ways=2, shots=1, queries=1)
-        {'accuracy': 1.0, 'low': 1.0, 'high': 1.0}
+        {'accuracy': 1.0, 'interval': 0.0}
 
     Args:
         embeddings: `(n, dim)` floats.
@@ -53,7 +53,8 @@ def few_shot(
             the direction of the prototype.
 
     Returns:
-        dict of floats: `accuracy`, and its 95% confidence interval from `low` to `high`.
+        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks
+        can log both.
 
     Raises:
         ValueError: fewer classes than `ways`; a class with fewer than K + Q examples; embeddings that are not finite or
@@ -61,22 +62,21 @@ def few_shot(
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
-    settings = {"ways": (ways, 2), "shots": (shots, 1), "queries": (queries, 1), "episodes": (episodes, 2)}
-    for name, (value, least) in {**settings, "seed": (seed, 0)}.items():
+    for name, value, least in (("ways", ways, 2), ("shots", shots, 1), ("queries", queries, 1)):
         require_whole(name, value, least)
+    require_whole("episodes", episodes, 2)
+    require_whole("seed", seed, 0)
     require_one_of(("euclidean", "cosine"), metric=metric)
     x = as_vectors(embeddings, "embeddings")
     members = _members(as_ids(labels, "labels", len(x)), ways, shots, queries)
     require_varied(x)
     x = l2_normalize(x) if metric == "cosine" else x
     rng = np.random.default_rng(seed)
-    blocks = [
-        _accuracies(x[_episode_rows(members, rng, count, ways, shots, queries)], shots, metric)
-        for count in _episodes_per_step(episodes, members, x.shape[1], ways, shots + queries)
-    ]
-    accuracies = np.concatenate(blocks)
-    mean, half_width = float(accuracies.mean()), float(1.96 * accuracies.std(ddof=1) / np.sqrt(episodes))
-    return {"accuracy": mean, "low": mean - half_width, "high": mean + half_width}
+    steps = _episodes_per_step(episodes, members, x.shape[1], ways, shots + queries)
+    rows = (_episode_rows(members, rng, count, ways, shots, queries) for count in steps)
+    accuracies = np.concatenate([_accuracies(x[chunk], shots, metric) for chunk in rows])
+    interval = 1.96 * accuracies.std(ddof=1) / np.sqrt(episodes)
+    return {"accuracy": float(accuracies.mean()), "interval": float(interval)}
 
 
 def _members(labels, ways, shots, queries):

@@ -51,7 +51,7 @@ def reidentification(
         cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`.
-        k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, without ranks above the number of candidates.
+        k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, as far as a query has candidates.
         exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of any
             identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
@@ -110,7 +110,7 @@ def random_gallery(
         embeddings: `(n, dim)` floats. They need not be normalized.
         labels: `(n,)` integers, identities.
         repeats: number of random galleries, 10 in the protocol.
-        k: ranks of cmc@k, an integer or several; None: 1 and 5, without ranks above the number of candidates.
+        k: ranks of cmc@k, an integer or several; None: 1 and 5, as far as a query has candidates.
         seed: seed of the draws; the same seed gives the same galleries.
         metric: "cosine", "dot" or "euclidean".
         memory: bytes for the blocks of scores.

@@ -115,7 +115,7 @@ def values_of_grades(scores, grades, cutoffs, ties):
         ties: "index" or "expected".
 
     Returns:
-        dict of floats, and whether an item that is not relevant has the best relevant score.
+        dict of floats, and whether an item that is not relevant shares the best relevant score.
     """
     order = descending_order(scores)
     scores, grades = scores[order], grades[order]

@@ -81,7 +81,7 @@ def retrieval(
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, without ranks above the number of candidates.
+        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
         gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
@@ -183,7 +183,7 @@ def retrieval_from_neighbors(
         neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 where the search found
             nothing counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, without ranks above the number of candidates.
+        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates.
         extra: names of more metrics, as in `retrieval`.
         gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
             (leave-one-out), and each query is removed from its own list, at any rank.
