@@ -43,6 +43,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("miners", ["--no-peers"], {"graph_loss_ms", "xla_mined_ms", "xla_added"}),
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("clustering", [], {"seconds", "nmi", "ami", "f1"}),
+        ("ranks", [], {"way", "seconds", "cpu_seconds"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),

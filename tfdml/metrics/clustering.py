@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
 from tfdml._core.optional import optional_import
 from tfdml.search.scores import l2_normalize
+from tfdml.typing import Labels
 
 _MINI_BATCH_ABOVE = 2_000_000_000  # Examples times clusters.
 _BATCH = 4096  # Examples in a mini-batch; at least one per cluster.
@@ -29,7 +30,7 @@ _ROUNDING = 1e-9  # Of an entropy, relative.
 
 def clustering(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     seed: int = 0,
     restarts: int = 1,
@@ -71,17 +72,13 @@ def clustering(
     x = as_vectors(embeddings, "embeddings")
     labels = as_ids(labels, "labels", len(x))
     clusters = len(np.unique(labels))
-    require(
-        1 < clusters < len(x),
-        f"{len(x)} examples of {clusters} classes",
-        "two classes, and one of them with two examples",
-    )
+    expected = "two classes, and one of them with two examples"
+    require(1 < clusters < len(x), f"{len(x)} examples of {clusters} classes", expected)
     require_varied(x)
     mini_batch = clusters * len(x) > _MINI_BATCH_ABOVE if mini_batch is None else mini_batch
-    algorithm = _mini_batch_k_means if mini_batch else _k_means
     with threadpool_limits(1, "blas"):  # The start makes many small products, between which BLAS threads would wait.
         x = l2_normalize(x) if metric == "cosine" else x
-        cluster_ids = algorithm(x, clusters, n_init=restarts, random_state=seed)
+        cluster_ids = _k_means(x, clusters, mini_batch, n_init=restarts, random_state=seed)
     return {
         **clustering_scores(labels, cluster_ids),
         "clusters": clusters,
@@ -91,20 +88,14 @@ def clustering(
     }
 
 
-def _k_means(x, clusters, **options):
-    return _sklearn_cluster().KMeans(clusters, **options).fit_predict(x)
+def _k_means(x, clusters, mini_batch, **options):
+    sklearn = optional_import("sklearn.cluster", feature="clustering", extra="evaluation")
+    if mini_batch:
+        return sklearn.MiniBatchKMeans(clusters, batch_size=max(_BATCH, clusters), **options).fit_predict(x)
+    return sklearn.KMeans(clusters, **options).fit_predict(x)
 
 
-def _mini_batch_k_means(x, clusters, **options):
-    options["batch_size"] = max(_BATCH, clusters)
-    return _sklearn_cluster().MiniBatchKMeans(clusters, **options).fit_predict(x)
-
-
-def _sklearn_cluster():
-    return optional_import("sklearn.cluster", feature="clustering", extra="evaluation")
-
-
-def clustering_scores(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> dict[str, float]:
+def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, float]:
     """Normalized and adjusted mutual information, and pairwise F1, of a clustering.
 
     nmi has the geometric mean of the entropies, as papers on metric learning define it; scikit-learn's default is the

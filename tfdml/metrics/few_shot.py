@@ -5,13 +5,14 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
 from tfdml.search.scores import l2_normalize
+from tfdml.typing import Labels
 
 _NUMBERS = 2**22  # Random keys and coordinates of the episodes that are measured at the same time.
 
 
 def few_shot(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     ways: int = 5,
     shots: int = 1,

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml.metrics.retrieval.retrieval import retrieval
+from tfdml.typing import Labels
 
 _LARGEST = 127  # The largest int8 of a symmetric range.
 PRECISIONS = ("float32", "int8", "binary")
@@ -91,7 +92,7 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
 
 def quantized_retrieval(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     dims: Sequence[int] | None = None,
     precisions: Sequence[str] = PRECISIONS,

@@ -11,15 +11,16 @@ from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.search.blocks import MEMORY
+from tfdml.typing import Labels
 
 
 def reidentification(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     cameras: npt.ArrayLike,
     *,
     gallery: npt.ArrayLike | None = None,
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     gallery_cameras: npt.ArrayLike | None = None,
     k: int | Sequence[int] | None = None,
     exclude: str = "same_identity_and_camera",
@@ -91,7 +92,7 @@ def reidentification(
 
 def random_gallery(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     repeats: int = 10,
     k: int | Sequence[int] | None = None,
@@ -129,11 +130,8 @@ def random_gallery(
     x = as_vectors(embeddings, "embeddings")
     labels = as_ids(labels, "labels", len(x))
     identities = len(np.unique(labels))
-    require(
-        1 < identities < len(labels),
-        f"{len(labels)} images of {identities} identities",
-        "at least two identities, one of them with two images",
-    )
+    expected = "at least two identities, one of them with two images"
+    require(1 < identities < len(labels), f"{len(labels)} images of {identities} identities", expected)
     rng = np.random.default_rng(seed)
     k = default_ranks(identities, (1, 5)) if k is None else k
     options = {"k": k, "metric": metric, "memory": memory}

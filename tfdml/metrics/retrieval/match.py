@@ -4,18 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfdml._core.checks import require
 from tfdml.metrics.retrieval.measures import last_of, values_of_ranks
 from tfdml.metrics.retrieval.ranks.base import descending_order
 from tfdml.metrics.retrieval.relevance import Relevance, as_rows, require_classes
 from tfdml.metrics.retrieval.ties import expected_values
+from tfdml.typing import Labels
 
 Match = Callable[[np.ndarray, np.ndarray], Any]
 
 
-def shared_labels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.ndarray:
+def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of labels that two items have in common, for `match=`: items with several labels each.
 
     Args:
@@ -35,7 +35,7 @@ def shared_labels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.nd
     return a.astype(np.float32) @ b.T.astype(np.float32)
 
 
-def shared_levels(labels: npt.ArrayLike, gallery_labels: npt.ArrayLike) -> np.ndarray:
+def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of levels of a hierarchy that two items have in common, for `match=`, from the coarsest level on.
 
     Args:

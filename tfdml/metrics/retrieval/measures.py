@@ -21,7 +21,7 @@ class Cutoff(NamedTuple):
 
 
 def default_ranks(num_candidates: int, ranks: Sequence[int] = (1, 2, 4, 8)) -> tuple[int, ...]:
-    """Those of `ranks`, the first of which is 1, that a query has candidates for; always the first."""
+    """The `ranks` that a query has candidates for, at least the first one."""
     return tuple(k for k in ranks if k <= max(num_candidates, 1))
 
 

@@ -34,18 +34,19 @@ from tfdml.metrics.retrieval.ties import expected_values
 from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
 from tfdml.search.blocks import MEMORY
 from tfdml.search.scores import Gallery, Scores
+from tfdml.typing import Labels
 
 _TIE_RATE = 0.01
 
 
 def retrieval(
     embeddings: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     queries: npt.ArrayLike | None = None,
     in_gallery: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
@@ -101,7 +102,7 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
-            `queries` or `in_gallery`, and about 25 MiB per thread. What `match` uses inside is added.
+            `queries` or `in_gallery`, and about 25 MiB per thread. The memory that `match` uses is added.
         progress: show a progress bar.
 
     Returns:
@@ -150,11 +151,11 @@ def retrieval(
 
 def retrieval_from_neighbors(
     neighbors: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     k: int | Sequence[int] | None = None,
     extra: Sequence[str] = (),
-    gallery_labels: npt.ArrayLike | None = None,
+    gallery_labels: Labels | None = None,
     groups: npt.ArrayLike | None = None,
     gallery_groups: npt.ArrayLike | None = None,
     match: Match | None = None,
@@ -276,27 +277,21 @@ class _Ranking(NamedTuple):
         return empty_values(self.cutoffs, num_queries, () if self.full_map else ("map",))
 
 
-class _Measured(NamedTuple):
-    """Metrics of some queries, and whether an item that is not relevant has their best relevant score."""
-
-    values: dict[str, np.ndarray]
-    is_tied: np.ndarray
-
-
 def _values_per_query(ranking, blocks, progress):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
     Args:
         ranking: `_Ranking`.
-        blocks: numbers `(m,)` of queries and their `_Measured`, from `_by_rank` or `_by_grade`.
+        blocks: iterable of numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and
+            whether an item that is not relevant has the best relevant score.
         progress: show a progress bar.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)
-    for queries, measured in blocks:
+    for queries, (block_values, is_block_tied) in blocks:
+        is_tied[queries] = is_block_tied
         for name, array in values.items():
-            array[queries] = measured.values[name]
-        is_tied[queries] = measured.is_tied
+            array[queries] = block_values[name]
         num_ranked += len(queries)
         if progress:
             show_progress("queries ranked", num_ranked, num_queries)
@@ -304,7 +299,7 @@ def _values_per_query(ranking, blocks, progress):
 
 
 def _by_rank(ranking, memory, progress):
-    """Yield queries and `_Measured` from the ranks of their relevant items."""
+    """The blocks of `_values_per_query`, from the ranks of the relevant items."""
     scores, relevance, cutoffs, ties, full_map = ranking
     counts, num_items = relevance.counts, len(scores.gallery)
     width = max(1, counts.max())
@@ -312,7 +307,7 @@ def _by_rank(ranking, memory, progress):
     values_of = partial(_values_by_position, width=width) if ties == "index" else _expected_values
 
     def measure(queries, ranks):
-        return _Measured(values_of(ranks, counts[queries], cutoffs), _is_best_tied(ranks, len(queries)))
+        return values_of(ranks, counts[queries], cutoffs), _is_best_tied(ranks, len(queries))
 
     thread_bytes = (64 if ties == "index" else 128) * num_items
     needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
@@ -320,14 +315,14 @@ def _by_rank(ranking, memory, progress):
 
 
 def _by_grade(ranking, memory, progress):
-    """Yield queries and `_Measured` from the grades of the whole gallery, for relevance by `match`."""
+    """The blocks of `_values_per_query`, from the grades of the gallery by `match`."""
     scores, num_items = ranking.scores, len(ranking.scores.gallery)
     needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
     return map_blocks(partial(_measure_grades, ranking), len(scores), num_items, **needs)
 
 
 def _measure_grades(ranking, rows, block):
-    """The queries of a slice, and their `_Measured`; `block` `(rows, items)` is overwritten."""
+    """The queries of a slice, their values and whether each is tied; `block` `(rows, items)` is overwritten."""
     queries, relevance = np.arange(rows.start, rows.stop), ranking.relevance
     values, is_tied = ranking.empty_values(len(queries)), np.zeros(len(queries), bool)
     ranking.scores.exact_block(rows, out=block)
@@ -337,7 +332,7 @@ def _measure_grades(ranking, rows, block):
             values_of_query, is_tied[i] = values_of_grades(row, grades, ranking.cutoffs, ranking.ties)
             for name in values:
                 values[name][i] = values_of_query[name]
-    return queries, _Measured(values, is_tied)
+    return queries, (values, is_tied)
 
 
 def _values_by_position(ranks, counts, cutoffs, width):

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import require
 from tfdml.metrics.statistics.confidence import bootstrap_interval, weighted_sums
+from tfdml.typing import Labels
 
 _BITS = 2**20  # Random bits drawn at the same time.
 _ROUNDING = 1e-12  # Relative rounding error of a sum of the same differences in another order.
@@ -59,7 +60,7 @@ def _points(low, high):
 def paired_comparison(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     names: tuple[str, str] = ("A", "B"),
     confidence: float = 0.95,

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_one_of
 from tfdml._core.optional import optional_import
+from tfdml.typing import Labels
 
 AVERAGES = ("micro", "macro")
 _DRAWS = 1000  # Samples drawn at the same time.
@@ -12,7 +13,7 @@ _DRAWS = 1000  # Samples drawn at the same time.
 
 def bootstrap_interval(
     values: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    labels: Labels,
     *,
     confidence: float = 0.95,
     samples: int = 1000,

@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require
 from tfdml.metrics.statistics.confidence import class_sums
+from tfdml.typing import Labels
 
 
-def per_class(values: Mapping[str, npt.ArrayLike], labels: npt.ArrayLike, *, by: str = "map@r") -> list[dict[str, Any]]:
+def per_class(values: Mapping[str, npt.ArrayLike], labels: Labels, *, by: str = "map@r") -> list[dict[str, Any]]:
     """Table of the mean metrics of each class, the worst class first.
 
     The mean over the rows is the metric with `average="macro"`. Means of few queries are uncertain: the minimum over

@@ -218,7 +218,7 @@ class _Tiling:
             counts.num_compared[queries] += tile.shape[1]
 
     def _compare_exact(self, item, column):
-        """Those of the items `(m,)` whose close item has a higher score, the same, and the same and an earlier row."""
+        """The items `(m,)` whose close item has a higher score, the same, and the same and an earlier row."""
         exact = self.scores.exact(self.items.start + self.items.query[item], column)
         is_equal = exact == self.items.score[item]
         is_earlier = is_equal & (column < self.items.column[item])
