@@ -148,7 +148,7 @@ FAMILIES = {
         ),
         "P2SGrad": over_classes(losses.P2SGradLoss, {"per_class": (1, 2)}),
         "softmax and centers": Method(with_centers, {**SCALES, "weight": (0.1, 1.0)}),
-        "SoftTriple": over_classes(losses.SoftTripleLoss, {"scale": (10.0, 20.0), "centers": (2, 10)}),
+        "SoftTriple": over_classes(losses.SoftTripleLoss, {"scale": (10.0, 20.0), "per_class": (2, 10)}),
     },
     "proxies": {
         "ProxyNCA": over_classes(losses.ProxyNCALoss, {"scale": (3.0, 9.0)}),
@@ -165,7 +165,9 @@ FAMILIES = {
         "SNR contrastive": over_batch(
             losses.ContrastiveLoss, {"positive_margin": (0.0, 0.1), **MARGINS}, distance=pairs.snr
         ),
-        "PNP": over_batch(losses.PNPLoss, {"temperature": (0.01, 0.05), "alpha": (1.0, 4.0)}, variant="Dq"),
+        "PNP": over_batch(
+            losses.PNPLoss, {"temperature": (0.01, 0.05), "alpha": (1.0, 4.0)}, variant="decreasing_power"
+        ),
         "dynamic soft margin": over_batch(losses.DynamicSoftMarginLoss, {"momentum": (0.01, 0.1)}),
         "intra-pair variance": over_batch(with_variance, {"scale": (16.0, 64.0), "weight": (0.1, 0.5)}),
         "threshold consistency": over_batch(with_thresholds, {**SIMILARITIES, "weight": (0.1, 1.0)}),

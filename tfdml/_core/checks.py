@@ -167,9 +167,14 @@ def _require_finite(array, name):
         )
 
 
+def are_all_the_same(vectors: np.ndarray) -> bool:
+    """Whether a matrix has several rows that are all the same, but for rounding."""
+    return len(vectors) > 1 and bool(np.ptp(vectors, axis=0).max() <= 1e-6 * np.abs(vectors).max())
+
+
 def require_varied(vectors: np.ndarray) -> None:
     """Raise a ValueError if all rows of a matrix are the same, but for rounding; one row alone is not an error."""
-    if len(vectors) > 1 and np.ptp(vectors, axis=0).max() <= 1e-6 * np.abs(vectors).max():
+    if are_all_the_same(vectors):
         raise ValueError(
             "Received embeddings that are all the same, so every ranking is random. The model has collapsed: look at "
             "its loss, its learning rate, and whether its inputs reach it."

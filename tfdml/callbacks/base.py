@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.checks import are_all_the_same, is_labeled_set, require, require_whole
 from tfdml.typing import Data
 
 
@@ -134,7 +134,7 @@ def trouble_with(embeddings: np.ndarray) -> str | None:
             f"{broken:.1%} of the embeddings are not finite. Likely causes: a learning rate that is too high, half "
             "precision without loss scaling, inputs that are not finite."
         )
-    if len(embeddings) > 1 and np.ptp(embeddings, axis=0).max() <= 1e-6 * np.abs(embeddings).max():
+    if are_all_the_same(embeddings):
         return (
             "all embeddings are the same: the model has collapsed. Likely causes: averages of BatchNormalization that "
             "lag during the first hundreds of steps (wait, or lower their momentum to 0.9), a learning rate that is "
