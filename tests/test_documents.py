@@ -89,6 +89,7 @@ def run_blocks(page, count=None):
     names = {}
     for block in blocks(page)[:count]:
         exec(compile(short(at_its_lines(page, block)), str(page), "exec"), names)
+    return names
 
 
 EXAMPLES = pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
@@ -116,6 +117,13 @@ def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
     for command in commands(page):
         done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_new_loss_of_contributing_is_a_loss():
+    loss = run_blocks(ROOT / "CONTRIBUTING.md", 1)["CosineHingeLoss"](margin=0.5)
+    x = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
+    # 1 - 0.8 for the positive pair, max(0, s - 0.5) for the negatives at 0.6 and 0.96.
+    assert float(loss(np.array([0, 0, 1]), x)) == pytest.approx((0.2 + 0.1 + 0.2 + 0.46 + 0.1 + 0.46) / 6)
 
 
 def test_own_photos_become_an_exported_model_in_at_most_25_lines():
