@@ -206,8 +206,7 @@ def test_an_unknown_option_is_named_beside_those_that_there_are(row):
 
 @each(having(DEFAULTS, OVER_PROXIES))
 def test_an_unknown_option_of_a_loss_over_proxies_is_named_beside_those_that_there_are(row):
-    proxies = {"classes"} if "centers" in row.loss.settings else {"classes", "per_class"}
-    expected = set(row.loss.settings) | proxies | PAIR_OPTIONS | KERAS_OPTIONS
+    expected = set(row.loss.settings) | {"classes", "per_class"} | PAIR_OPTIONS | KERAS_OPTIONS
     require_options(row.loss, expected, pairing=row.loss.pairing)
 
 

@@ -107,7 +107,7 @@ def test_values_and_gradients_are_those_of_the_peer(result):
     if name in PAIRS:
         found = value_and_gradient(lambda v: PAIRS[name](labels, v), x)
     else:
-        proxies = REFERENCE[f"{OVER_PROXIES[name].settings.get('centers', 1)} proxies per class"]
+        proxies = REFERENCE[f"{OVER_PROXIES[name].settings.get('per_class', 1)} proxies per class"]
         found = value_and_gradient(over_proxies(OVER_PROXIES[name], labels, len(x)), np.concatenate([x, proxies]))
     found = FACTORS.get(name, 1.0) * found
     rtol = RTOL.get(name, 1e-6)
