@@ -347,12 +347,12 @@ def trained(model, settings, sampler, train, checkpoint, *, resume):
 
 def recall_at(model, tests, ranks, metric):
     """Recall@k in percent: of the test part against itself, or of the queries against the gallery."""
-    query, *gallery = (tfdml.models.embed(model, part, batch_size=64) for part in tests)
+    query, *gallery = (tfdml.models.embed(model, data, batch_size=64) for data in tests)
     others = {"gallery": gallery[0], "gallery_labels": tests[1].labels} if gallery else {}
     largest = len(tests[-1]) - (0 if gallery else 1)
     ranks = [k for k in ranks if k <= largest]  # a miniature set has fewer neighbors
-    found = tfdml.metrics.retrieval(query, tests[0].labels, k=ranks, metric=metric, full_map=False, **others)
-    return {k: 100 * found[f"recall@{k}"] for k in ranks}
+    scores = tfdml.metrics.retrieval(query, tests[0].labels, k=ranks, metric=metric, full_map=False, **others)
+    return {k: 100 * scores[f"recall@{k}"] for k in ranks}
 
 
 def report(results):

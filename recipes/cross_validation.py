@@ -32,7 +32,7 @@ def main():
     steps = 10 if options.quick else 100
 
     search = tfdml.evaluation.cross_validate(
-        lambda settings, part, seed: trained(settings, part, seed, steps=steps),
+        lambda settings, data, seed: trained(settings, data, seed, steps=steps),
         train,
         space,
         options.output,
@@ -40,10 +40,10 @@ def main():
         **size,
     )
     print(search)
-    found = search.open_test(test)
-    print(f"\n{found}")
+    result = search.open_test(test)
+    print(f"\n{result}")
 
-    page = found.evaluation.html(options.output / "report.html")
+    page = result.evaluation.html(options.output / "report.html")
     print(f"\nTrials, models and the numbers of each opening are in {options.output}; the report is {page}")
 
 
@@ -69,10 +69,10 @@ def trained(settings, train, seed, *, steps):
 
 
 def quick_parts(classes=40):
-    """The first classes of each part, with protocols that say so."""
-    parts = tfdml.datasets.glyphs()
-    few = [part.select_classes(range(classes)) for part in parts]
-    return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
+    """The first classes of each split, with protocols that say so."""
+    splits = tfdml.datasets.glyphs()
+    few = [data.select_classes(range(classes)) for data in splits]
+    return [replace(less, protocol=f"{data.protocol}/first-{classes}") for less, data in zip(few, splits, strict=True)]
 
 
 if __name__ == "__main__":

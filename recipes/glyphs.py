@@ -58,18 +58,19 @@ def main():
     save_index(out / "index", trained, test)
 
     draw_history(out / "training.png", out / "history.csv", before=before)
-    for name, found in {"before": untrained, "after": trained}.items():
-        figure = tfdml.visualize.retrieval_grid(found, 255 - test.images, test.labels, title=f"{name.title()} training")
+    for name, embeddings in {"before": untrained, "after": trained}.items():
+        pictures, title = 255 - test.images, f"{name.title()} training"
+        figure = tfdml.visualize.retrieval_grid(embeddings, pictures, test.labels, title=title)
         figure.savefig(out / f"{name}.png", dpi=120)
     methods = {**pixels(test.images), "untrained network": untrained, "trained network": trained}
-    results = {name: tfdml.metrics.retrieval(found, test.labels, k=K) for name, found in methods.items()}
-    about = {
+    results = {name: tfdml.metrics.retrieval(embeddings, test.labels, k=K) for name, embeddings in methods.items()}
+    facts = {
         "protocol": test.protocol,
         "seed": options.seed,
         "seconds": round(time.time() - begin, 1),  # since this start, also of a resumed run
         "resumed_at_epoch": start // steps,
     }
-    report(out, about, results)
+    report(out, facts, results)
     print(f"{entry} holds the model and its card, {out / 'report.html'} what to know about its mistakes.")
     print(f"Search by your own drawings: tfdml serve {entry} --index {out / 'index'}")
 
@@ -123,10 +124,10 @@ def fitted(model, train, evaluation, epochs, steps, options):
 
 
 def quick_parts(classes=40):
-    """The first classes of each part, with protocols that say so."""
-    parts = tfdml.datasets.glyphs(validation=True)
-    few = [part.select_classes(range(classes)) for part in parts]
-    return [replace(less, protocol=f"{part.protocol}/first-{classes}") for less, part in zip(few, parts, strict=True)]
+    """The first classes of each split, with protocols that say so."""
+    splits = tfdml.datasets.glyphs(validation=True)
+    few = [data.select_classes(range(classes)) for data in splits]
+    return [replace(less, protocol=f"{data.protocol}/first-{classes}") for less, data in zip(few, splits, strict=True)]
 
 
 def zoo_entry(model, test, options):
@@ -167,8 +168,8 @@ def pixels(images):
 def served_embeddings(path, images):
     """Embeddings from an exported model, as a server would make them."""
     embed = tf.saved_model.load(str(path)).signatures["serving_default"]
-    parts = [embed(images=tf.constant(images[i : i + 512]))["embedding"] for i in range(0, len(images), 512)]
-    return np.concatenate(parts)
+    batches = [embed(images=tf.constant(images[i : i + 512]))["embedding"] for i in range(0, len(images), 512)]
+    return np.concatenate(batches)
 
 
 def draw_history(path, history, *, before):
@@ -190,15 +191,15 @@ def draw_history(path, history, *, before):
     save(figure, path)
 
 
-def report(folder, about, results):
+def report(folder, facts, results):
     """Write results.json and print the table."""
-    numbers = {name: {key: found[key] for key in KEYS} for name, found in results.items()}
-    about = {**about, **tfdml.environment("pillow", "matplotlib"), "results": numbers}
-    (folder / "results.json").write_text(json.dumps(about, indent=1))
+    numbers = {name: {key: scores[key] for key in KEYS} for name, scores in results.items()}
+    facts = {**facts, **tfdml.environment("pillow", "matplotlib"), "results": numbers}
+    (folder / "results.json").write_text(json.dumps(facts, indent=1))
     print(f"\n{'':24}" + "".join(f"{key:>10}" for key in KEYS))
-    for name, found in numbers.items():
-        print(f"{name:24}" + "".join(f"{100 * found[key]:10.1f}" for key in KEYS))
-    print(f"\n{about['seconds']:.0f} seconds; model, pictures and results.json are in {folder}")
+    for name, scores in numbers.items():
+        print(f"{name:24}" + "".join(f"{100 * scores[key]:10.1f}" for key in KEYS))
+    print(f"\n{facts['seconds']:.0f} seconds; model, pictures and results.json are in {folder}")
 
 
 def save(figure, path):

@@ -50,10 +50,10 @@ def main():
     )
 
     queries = np.random.default_rng(0).choice(len(validation), min(8, len(validation) // 2), replace=False)
-    asked, others = validation.take(queries), validation.take(np.delete(np.arange(len(validation)), queries))
+    pictures, others = validation.take(queries), validation.take(np.delete(np.arange(len(validation)), queries))
     figure = tfdml.visualize.retrieval_grid(
-        served(options.output / "saved_model", asked),
-        asked,
+        served(options.output / "saved_model", pictures),
+        pictures,
         gallery_embeddings=tfdml.models.embed(models[best], others),
         gallery=others,
         k=min(8, len(others)),
@@ -106,8 +106,8 @@ def arguments():
 def read(options):
     """Labeled sets of training classes and of other classes to validate on."""
     if not options.own:
-        parts = tfdml.datasets.photo_patches(splits=("train", "validation"))
-        return (parts[0].select_classes(range(40)), parts[1]) if options.quick else parts
+        splits = tfdml.datasets.photo_patches(splits=("train", "validation"))
+        return (splits[0].select_classes(range(40)), splits[1]) if options.quick else splits
     view = tfdml.datasets.Preprocessing(size=options.size, resize=round(options.size * 8 / 7), fit="pad")
     photos = (
         tfdml.datasets.folder(options.data, load=view)
@@ -177,18 +177,18 @@ def batches(train, options, *, start):
 def turned(step, batch):
     """Each place in one of eight flips and quarter turns, the same for its views: a turned place is another class."""
     x, labels = batch
-    bits = [tf.reshape((labels + step) // 2**place % 2 == 1, (-1, 1, 1, 1)) for place in range(3)]
+    bits = [tf.reshape((labels + step) // 2**bit % 2 == 1, (-1, 1, 1, 1)) for bit in range(3)]
     x = tf.where(bits[0], tf.reverse(x, [1]), x)
     x = tf.where(bits[1], tf.reverse(x, [2]), x)
     return tf.where(bits[2], tf.transpose(x, (0, 2, 1, 3)), x), labels
 
 
-def served(path, part):
+def served(path, data):
     """Embeddings from the exported model, as a server makes them: from the content of files, or from pixels."""
     signatures = tf.saved_model.load(str(path)).signatures
-    if part.paths is None:
-        return signatures["serving_default"](images=tf.constant(part.images))["embedding"].numpy()
-    files = [Path(path).read_bytes() for path in part.paths]
+    if data.paths is None:
+        return signatures["serving_default"](images=tf.constant(data.images))["embedding"].numpy()
+    files = [Path(path).read_bytes() for path in data.paths]
     return signatures["serve_bytes"](images=tf.constant(files))["embedding"].numpy()
 
 

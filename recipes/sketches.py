@@ -8,7 +8,7 @@ pixels of outlines. Six trainings took 20 minutes on two busy cores (Intel Xeon)
     python recipes/sketches.py --choose     # the settings, on validation classes, with seed 0
     python recipes/sketches.py --quick      # smoke test, under a minute
 
-Data: glyphs, 32 x 32 pixels, in classes that are disjoint between the parts. Queries are outlines (the morphological
+Data: glyphs, 32 x 32 pixels, in classes that are disjoint between the splits. Queries are outlines (the morphological
 gradient) of the characters in three type designs, the gallery the filled characters of two other designs. The learning
 rate and the temperature of each kind are the best of four on validation classes, seed 0; each model is tested once.
 """
@@ -33,12 +33,12 @@ def main():
     """Tell the story."""
     options, begin = arguments(), time.time()
     options.output.mkdir(parents=True, exist_ok=True)
-    parts = tfdml.datasets.glyphs(validation=True)
+    splits = tfdml.datasets.glyphs(validation=True)
     if options.quick:
-        parts = [
-            replace(part.select_classes(range(40)), protocol=f"{part.protocol}/first-40-classes") for part in parts
+        splits = [
+            replace(data.select_classes(range(40)), protocol=f"{data.protocol}/first-40-classes") for data in splits
         ]
-    train, validation, test = map(tfdml.datasets.sketches, parts)
+    train, validation, test = map(tfdml.datasets.sketches, splits)
     measured = validation if options.choose else test
     evaluation = tfdml.callbacks.RetrievalEvaluation(measured[0], gallery=measured[1], k=(1, 8))
 

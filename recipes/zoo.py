@@ -172,7 +172,7 @@ def write(name, options):
     """Train a model unless it is kept, and write its entry."""
     run = replace(RUNS[name], classes=8, steps=4) if options.quick else RUNS[name]
     kind = "photo patches" if run.data == "photo patches" else "glyphs"
-    kept, training = options.output / f"{name}.keras", parts_of(run, "train", options.quick)
+    kept, training = options.output / f"{name}.keras", sets_of(run, "train", options.quick)
     if not kept.exists():
         begin = time.time()
         model = trained(run, training)
@@ -180,7 +180,7 @@ def write(name, options):
         about = {"seconds": round(time.time() - begin), **tfdml.environment("pillow", "matplotlib")}
         kept.with_suffix(".json").write_text(json.dumps(about))
         model.save(kept)
-    data, *gallery = parts_of(run, "test", options.quick)
+    data, *gallery = sets_of(run, "test", options.quick)
     entry = tfdml.zoo.save(
         keras.saving.load_model(kept, compile=False),
         name,
@@ -212,7 +212,7 @@ def settings(run):
     }
 
 
-def trained(run, parts, seed=SEED):
+def trained(run, sets, seed=SEED):
     """The network of a run after training."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -223,7 +223,7 @@ def trained(run, parts, seed=SEED):
     )
     loss = LOSSES[run.loss](**({run.option: run.value} if run.option else {}))
     model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=False)
-    model.fit(batches(run, parts, seed), steps_per_epoch=run.steps, shuffle=False, verbose=2)
+    model.fit(batches(run, sets, seed), steps_per_epoch=run.steps, shuffle=False, verbose=2)
     return model
 
 
@@ -242,12 +242,12 @@ def network(run):
     return tfdml.models.EmbeddingModel(images, keras.layers.Dense(run.dim, name="plane")(features))
 
 
-def batches(run, parts, seed):
+def batches(run, sets, seed):
     """Training batches; photo patches are turned."""
     if run.data == "sketches":
-        return tfdml.samplers.TwoSetSampler(classes_per_batch=run.classes, seed=seed).batches(*parts)
+        return tfdml.samplers.TwoSetSampler(classes_per_batch=run.classes, seed=seed).batches(*sets)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes, examples_per_class=4, seed=seed)
-    drawn = sampler.batches(parts[0])
+    drawn = sampler.batches(sets[0])
     if run.data == "glyphs":
         return drawn
     return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step), per_class=4), batch[1]))
@@ -263,16 +263,16 @@ def turned(images, seed, *, per_class):
     return tf.reshape(x, images.shape)
 
 
-def parts_of(run, part, quick=False):
-    """The set of a part, "train", "validation" or "test"; of sketches queries and gallery."""
+def sets_of(run, split, quick=False):
+    """The set of a split, "train", "validation" or "test"; of sketches queries and gallery."""
     if run.data == "photo patches":
-        (found,) = tfdml.datasets.photo_patches(splits=(part,))
+        (data,) = tfdml.datasets.photo_patches(splits=(split,))
     else:
         names = ("train", "validation", "test")
-        found = dict(zip(names, tfdml.datasets.glyphs(validation=True), strict=True))[part]
+        data = dict(zip(names, tfdml.datasets.glyphs(validation=True), strict=True))[split]
     if quick:
-        found = replace(found.select_classes(range(40)), protocol=f"{found.protocol}/first-40-classes")
-    return tfdml.datasets.sketches(found) if run.data == "sketches" else (found,)
+        data = replace(data.select_classes(range(40)), protocol=f"{data.protocol}/first-40-classes")
+    return tfdml.datasets.sketches(data) if run.data == "sketches" else (data,)
 
 
 def choose(name, path, quick=False):
@@ -295,14 +295,14 @@ def choose(name, path, quick=False):
 def trial(run, quick):
     """Settings, scores on validation classes, and time of a run."""
     begin = time.process_time()
-    model = trained(run, parts_of(run, "train", quick))
-    validation = parts_of(run, "validation", quick)
-    found = tfdml.metrics.retrieval(
+    model = trained(run, sets_of(run, "train", quick))
+    validation = sets_of(run, "validation", quick)
+    scores = tfdml.metrics.retrieval(
         tfdml.models.embed(model, validation[0]), validation[0].labels, metric=metric_of(run), full_map=False
     )
     return {
         **asdict(run),
-        **{key: found[key] for key in ("recall@1", "map@r")},
+        **{key: scores[key] for key in ("recall@1", "map@r")},
         "core_seconds": round(time.process_time() - begin),
         "protocol": validation[0].protocol.replace("cosine", metric_of(run)),
         "seed": SEED,

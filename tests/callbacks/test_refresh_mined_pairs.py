@@ -119,7 +119,7 @@ def test_a_run_that_resumes_begins_with_the_pairs_of_its_model():
             "Received search='faiss', expected 'exact', 'scann', None, or a class such as",
         ),
         (LABELS[1:], {}, "Received 38 images and 37 labels, expected the same number"),
-        (LABELS[::-1], {}, "Received 38 labels, which are not those of pairs=<MinedPairs of 38 examples, "),
+        (LABELS[::-1], {}, "Received 38 labels, which are not the labels of pairs=<MinedPairs of 38 examples, "),
         (LABELS * 1.0, {}, "Received labels of dtype float64"),
     ],
 )

@@ -23,7 +23,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     """Embed a set of any size to disk.
 
         skipped = write_embeddings(model, photos, "photos.parquet")
-        found = read_embeddings("photos.parquet")
+        stored = read_embeddings("photos.parquet")
 
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
       class) and `embedding`. Any other path becomes a folder of `embeddings.npy`, which can be mapped into memory,

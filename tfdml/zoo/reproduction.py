@@ -98,9 +98,9 @@ def evaluate(
 ) -> Reproduction:
     """Measure a model of the zoo again, to compare with its card.
 
-        found = tfdml.zoo.evaluate("glyphs-nt-xent")
-        print(found)
-        assert found.agrees
+        result = tfdml.zoo.evaluate("glyphs-nt-xent")
+        print(result)
+        assert result.agrees
 
     Processors sum in different orders, so the last bits of embeddings differ, and neighbors at almost the same distance
     may change places. Numbers agree if none differs by more than 0.001, a tenth of a percentage point.

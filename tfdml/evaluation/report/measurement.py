@@ -36,10 +36,10 @@ def evaluate(
 ) -> Evaluation:
     """Retrieval of a set: metrics with intervals, curves, and the examples to look at.
 
-        found = tfdml.evaluate(model, test)
-        print(found)
-        found.save("test.json")
-        found.html("test.html")
+        report = tfdml.evaluate(model, test)
+        print(report)
+        report.save("test.json")
+        report.html("test.html")
 
     Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine. The metrics
     are those of `tfdml.metrics.retrieval`; docs/evaluation.md explains each part.
