@@ -33,9 +33,9 @@ def in_one_pass(*inner, **options):
 
 
 def by_hand(*inner, **options):
-    """A model that calls the network on the parts of a batch, one after the other, and keeps all activations."""
+    """A model that calls the network on the thirds of a batch, one after the other, and keeps all activations."""
     inputs, shared = keras.Input(batch_shape=(24, 6)), network(*inner)
-    outputs = keras.ops.concatenate([shared(part) for part in keras.ops.split(inputs, 3)])
+    outputs = keras.ops.concatenate([shared(third) for third in keras.ops.split(inputs, 3)])
     return model_of(inputs, outputs, **options)
 
 
@@ -124,6 +124,8 @@ def test_half_precision_trains_in_micro_batches():
 def test_evaluation_and_prediction_take_any_batch():
     model = in_one_pass(micro_batch_size=SIZE)
     assert model.predict(X[:5], verbose=0).shape == (5, 4)
+    assert np.isfinite(model.evaluate(X[:5], LABELS[:5], verbose=0))
+    trained(model, epochs=1)
     assert np.isfinite(model.evaluate(X[:5], LABELS[:5], verbose=0))
 
 

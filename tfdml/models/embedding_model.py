@@ -182,7 +182,7 @@ class EmbeddingModel(keras.Model):
         size = getattr(self, "_micro_batch_size", None)
         if not training or size is None:
             return super().call(inputs, training=training, mask=mask)
-        return in_micro_batches(keras.Model(self.inputs, self.outputs), inputs, size)
+        return in_micro_batches(keras.Model(self.inputs, self.output), inputs, size)
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
