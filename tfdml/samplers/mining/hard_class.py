@@ -125,8 +125,8 @@ class HardClassSampler(ClassBalancedSampler):
 
     Batch t is a function of (seed, t) and of the centers when it is drawn. Batches are drawn ahead of the training
     step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
-    run, because they are drawn with the centers of the resumed model.
+    later. A run resumed with `start=` has a defined state, but its first batches differ from the batches of an
+    uninterrupted run, because they are drawn with the centers of the resumed model.
 
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
     estimates it, if there are few enough candidates for every pair of classes to be drawn.

@@ -84,7 +84,7 @@ class MinedPairs(tf.Module):
     def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
-        Memory and time are those of `tfdml.search.hardest_pairs`.
+        Memory and time are as in `tfdml.search.hardest_pairs`.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
@@ -127,8 +127,8 @@ class MinedSampler(Sampler):
 
     Batch t is a function of (seed, t) and of the mined pairs when it is drawn. Batches are drawn ahead of the training
     step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. A run resumed with `start=` has a defined state, but its first batches differ from those of an uninterrupted
-    run, because they are drawn with the pairs of the resumed model.
+    later. A run resumed with `start=` has a defined state, but its first batches differ from the batches of an
+    uninterrupted run, because they are drawn with the pairs of the resumed model.
 
     Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 
