@@ -13,8 +13,8 @@ from tfdml.importance.probabilities import PairProbabilities
 def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int = 10_000) -> PairProbabilities:
     """Q of any sampler, estimated from its batches.
 
-    The pairs of a batch are made by `sampler.pairing`. Q of two classes is the mean share of their pairs over batches,
-    divided by their number of pairs of examples. The design must treat all examples of a class alike.
+    `sampler.pairing` says which rows of a batch are pairs. Q of two classes is the mean share of their pairs over
+    batches, divided by their number of pairs of examples. The design must treat all examples of a class alike.
 
     Args:
         sampler: a `tfdml.samplers.Sampler`; its seed determines the batches.

@@ -44,8 +44,8 @@ class Memory(References):
 
     Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. The paper writes the batch
     before its loss, so that anchors are compared with copies of themselves; here the batch is compared with itself as
-    in `all_pairs`, with gradients on both sides. The paper adds a loss of the batch to the loss of the memory; here
-    both are one set of pairs.
+    in `all_pairs`, with gradients of anchors and references. The paper adds the loss of the batch to the loss of the
+    memory; here both are one set of pairs.
     """
 
     saved_arguments = ("size", "warm_up")

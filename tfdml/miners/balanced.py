@@ -85,7 +85,7 @@ class UniformHistogram(Seeded):
         return pairs.drop(positive=ops.logical_not(is_kept), negative=ops.logical_not(is_kept))
 
     def _bins(self, d, pairs):
-        """The bin of each pair: first the bins of positives, then the bins of negatives, which one sum counts."""
+        """The bin of each pair: first the bins of positives, then of negatives, so that one sum counts both."""
         positive, negative = (_bin_index(d, weights > 0, self.bins) for weights in (pairs.positive, pairs.negative))
         return ops.where(pairs.positive > 0, positive, self.bins + negative)
 

@@ -176,7 +176,7 @@ def _with_exact_matrix(d2, near, anchors, references, duplicate):
 
 
 def _with_exact_pairs(d2, is_near, most, anchors, references, duplicate):
-    """The same squared distances, up to `most` near references of each anchor from differences."""
+    """The same squared distances; up to `most` near references of each anchor come from differences."""
     if most == 0:
         return d2
     _, columns = ops.top_k(ops.where(is_near, -d2, -float("inf")), most)

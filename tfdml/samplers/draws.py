@@ -30,9 +30,7 @@ def random_bits(seed: int, steps: tf.Tensor, count: int) -> tf.Tensor:
     return tf.map_fn(bits, steps, fn_output_signature=tf.int64)
 
 
-_AUGMENTATION = (
-    0x61_7567_6D65_6E74  # "augment": separates its draws from the draws of the rows, which have the same steps.
-)
+_AUGMENTATION = 0x61_7567_6D65_6E74  # "augment": separates its draws from the draws of rows at the same steps.
 
 
 def augmentation_seeds(seed: int, step: tf.Tensor, count: int) -> tf.Tensor:

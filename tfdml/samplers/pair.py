@@ -86,7 +86,7 @@ def pair_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, pairs: int, pos
     """Row numbers of the p-random batches of `steps`.
 
     Args:
-        table: `ClassTable` with at least two classes, classes of one example last.
+        table: `ClassTable` with at least two classes; classes of one example come last.
         seed: any int64.
         steps: `(block,)` int64, not negative.
         pairs: number of pairs in a batch.

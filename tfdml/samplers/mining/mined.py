@@ -84,7 +84,7 @@ class MinedPairs(tf.Module):
     def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
-        Memory and time: see `tfdml.search.hardest_pairs`.
+        Memory and time are as in `tfdml.search.hardest_pairs`.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
