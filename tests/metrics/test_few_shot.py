@@ -123,7 +123,7 @@ def test_low_precision_is_scored_in_float32(dtype):
         ({"queries": 0}, "queries=0"),
         ({"episodes": 1}, "episodes=1"),
         ({"seed": -1}, "seed=-1"),
-        ({"metric": "dot"}, "metric='dot', expected 'euclidean' or 'cosine'"),
+        ({"metric": "dot"}, "metric='dot', expected one of 'euclidean', 'cosine'"),
         ({"embeddings": np.ones((159, 2))}, "all the same"),
         ({"embeddings": np.full((159, 2), np.nan)}, "NaN"),
         ({"labels": np.zeros(159, int)}, "labels of 1 classes"),

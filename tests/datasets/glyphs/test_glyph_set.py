@@ -240,7 +240,7 @@ def test_the_protocol_of_own_fonts_depends_on_their_order_and_files(fonts, monke
         ({"fonts": "a.ttf"}, r"expected for example fonts=\["),
         ({"fonts": ["no/such.ttf"]}, r"font file no/such.ttf, which does not exist"),
         ({"fonts": ["a/x.ttf", "b/x.ttf"]}, r"several font files named x, expected each once"),
-        ({"fonts": [__file__]}, r"test_glyphs.py, which is not a font file"),
+        ({"fonts": [__file__]}, r"test_glyph_set.py, which is not a font file"),
         ({"cache": True}, r"Received cache=True, expected a folder"),
     ],
 )
