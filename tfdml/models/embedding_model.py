@@ -240,7 +240,7 @@ def _layers_by_output(loss, model):
 
 
 def _stateful_by_output(loss, model):
-    """Updates of a training step, each with the number of its output: losses first, whose pairs may be with a memory."""
+    """Updates of a training step, each with the number of its output: losses first, which may pair with a memory."""
     losses = [(stateful, output) for stateful, output in _losses_by_output(loss, model) if hasattr(stateful, "update")]
     return losses + _layers_by_output(loss, model)
 
