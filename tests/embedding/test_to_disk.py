@@ -178,6 +178,14 @@ def test_a_run_that_was_stopped_resumes_after_the_last_whole_part(name, batch, s
     assert not (tmp_path / f"{name}.unfinished").exists()
 
 
+def test_what_a_dead_writer_of_a_chunk_left_is_removed_with_the_chunks(small_blocks, tmp_path):
+    stopped(PIXELS, tmp_path / "out", batch_size=4)
+    chunk = next((tmp_path / "out.unfinished").glob("*.npz"))
+    (chunk.parent / f".partial-1-0123abcd-{chunk.name}").mkdir()
+    models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=4)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def stopped(data, path, **options):
     with pytest.raises(KeyboardInterrupt):
         models.write_embeddings(Fails(3), data, path, **options)

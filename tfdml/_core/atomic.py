@@ -61,7 +61,7 @@ def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Itera
         OSError: `path` cannot be written; see `as_writable_path`.
     """
     path = _target(as_writable_path(path))
-    _sweep(path)
+    sweep(path)
     require_replaceable(path, listed)
     workspace, lock = _workspace(path)
     try:
@@ -241,7 +241,7 @@ def _locked(lock, *, wait=True):
     return True
 
 
-def _sweep(path):
+def sweep(path):
     """Remove the folders of dead writers of `path`."""
     recovered(path)
     for workspace in _workspaces(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._core.atomic import atomic_write
+from tfdml._core.atomic import atomic_write, sweep
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.embedding import files as embedding_files
@@ -92,6 +92,7 @@ class _Chunks:
     def remove(self) -> None:
         """Remove the chunks, and the folder if nothing else is in it."""
         for file in [*self.files(), self.folder / _RUN]:
+            sweep(file)
             file.unlink()
         with contextlib.suppress(OSError):  # a user's file is in it
             self.folder.rmdir()

@@ -73,7 +73,7 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
         classes=labels,
         boxes=corners,
         is_train=labels <= 100,
-        name_of=names.__getitem__,
+        class_name=names.__getitem__,
     )
 
 
@@ -114,7 +114,7 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
         classes=labels,
         boxes=np.array(corners),
         is_train=labels <= 98,
-        name_of=lambda number: _text(names[number - 1]),
+        class_name=lambda number: _text(names[number - 1]),
     )
 
 
@@ -144,7 +144,7 @@ def stanford_online_products(
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
         is_train=np.repeat([True, False], [len(table) for table in lists]),
-        name_of=str,
+        class_name=str,
     )
 
 
@@ -192,7 +192,7 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     )
 
 
-def _halves(name, *, load, paths, classes, boxes, is_train, name_of):
+def _halves(name, *, load, paths, classes, boxes, is_train, class_name):
     """The training and the test set; `is_train` is `(n,)` bool."""
     masks = {"train": is_train, "test": ~is_train}
     return tuple(
@@ -204,13 +204,13 @@ def _halves(name, *, load, paths, classes, boxes, is_train, name_of):
             classes=classes[rows],
             boxes=None if boxes is None else boxes[rows],
             class_ids=np.unique(classes[rows]),
-            name_of=name_of,
+            class_name=class_name,
         )
         for split, rows in masks.items()
     )
 
 
-def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, name_of=str):
+def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_name=str):
     """The set of one split, its labels dense by the order of `class_ids`.
 
     Raises:
@@ -227,7 +227,7 @@ def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, name_o
     return LabeledSet(
         paths=paths,
         labels=np.searchsorted(class_ids, classes).astype(np.int64),
-        class_names=tuple(name_of(label) for label in class_ids.tolist()),
+        class_names=tuple(class_name(label) for label in class_ids.tolist()),
         boxes=boxes,
         load=load or Preprocessing(size=224),
         protocol=f"{name}/{classes_of_splits}/{image}/v1",

@@ -63,28 +63,28 @@ def _parse(name):
     return Cutoff(match[1], int(match[2]))
 
 
-def values_of_ranks(ranks, counts, cutoffs, gains=1.0, best=None):
+def values_of_ranks(ranks, num_relevant, cutoffs, gains=1.0, ideal_gains=None):
     """Values per query from the ranks of its relevant items.
 
     Args:
         ranks: `(queries, width)` ascending, from 1; infinity after the last.
-        counts: `(queries,)` R; 0 gives NaN.
+        num_relevant: `(queries,)` R; 0 gives NaN.
         cutoffs: `Cutoff`s.
         gains: `(queries, width)` the grades of the items at these ranks, for nDCG; 1 where relevance has no grades.
-        best: `(queries, m)` the highest grades, descending, at least as many as the last cutoff or all; None where
-            relevance has no grades.
+        ideal_gains: `(queries, m)` the highest grades, descending, at least as many as the last cutoff or all; None
+            where relevance has no grades.
 
     Returns:
         dict of `(queries,)` float64.
     """
-    total = np.maximum(counts, 1)
-    best = best if best is None else np.where(counts[:, None] > 0, best, 1)
+    total = np.maximum(num_relevant, 1)
+    ideal_gains = ideal_gains if ideal_gains is None else np.where(num_relevant[:, None] > 0, ideal_gains, 1)
     precision = np.arange(1, ranks.shape[1] + 1) / ranks
-    within = ranks <= counts[:, None]
+    within = ranks <= num_relevant[:, None]
     at_k = {
         "recall": lambda k: ranks[:, 0] <= k,
         "precision": lambda k: (ranks <= k).sum(axis=1) / k,
-        "ndcg": lambda k: (gains * discounts(ranks, k)).sum(axis=1) / ideal_dcg(total, k, best),
+        "ndcg": lambda k: (gains * discounts(ranks, k)).sum(axis=1) / ideal_dcg(total, k, ideal_gains),
         "map": lambda k: (precision * (ranks <= k)).sum(axis=1) / total,
     }
     values = {
@@ -95,7 +95,7 @@ def values_of_ranks(ranks, counts, cutoffs, gains=1.0, best=None):
         "map": precision.sum(axis=1) / total,
         "mrr": 1 / ranks[:, 0],
     }
-    return {name: np.where(counts > 0, value, np.nan) for name, value in values.items()}
+    return {name: np.where(num_relevant > 0, value, np.nan) for name, value in values.items()}
 
 
 def empty_values(cutoffs, num_queries, omitted=()):
