@@ -24,10 +24,10 @@ def every(folder):
         "RetrievalEvaluation": callbacks.RetrievalEvaluation(DATASET, k=1),
         "EmbeddingMetrics": callbacks.EmbeddingMetrics(PART, lambda embeddings, part: {"dim": embeddings.shape[1]}),
         "EmbeddingHistory": callbacks.EmbeddingHistory(PART),
-        "Projector": callbacks.Projector(folder / "projector", PART),
-        "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
-        "RefreshCenters": callbacks.RefreshCenters(centers, X, LABELS),
-        "RefreshMinedPairs": callbacks.RefreshMinedPairs(pairs, X, LABELS),
+        "Projector": callbacks.Projector(PART, folder / "projector"),
+        "PairDiagnostics": callbacks.PairDiagnostics(X, LABELS, path=folder / "logs"),
+        "RefreshCenters": callbacks.RefreshCenters(X, LABELS, centers=centers),
+        "RefreshMinedPairs": callbacks.RefreshMinedPairs(X, LABELS, pairs=pairs),
         "TrainingCheckpoint": callbacks.TrainingCheckpoint(folder / "state.keras"),
         "ExportBest": callbacks.ExportBest(folder / "export", monitor="loss", mode="min", best=-1.0),
     }
@@ -68,7 +68,7 @@ HOLD_DATA += ["RefreshMinedPairs"]
 def test_a_copy_shares_data_and_nothing_that_changes(tmp_path, name):
     original = every(tmp_path)[name]
     other = copy.deepcopy(original)
-    for attribute in ("data", "images", "labels", "centers", "pairs"):
+    for attribute in ("data", "labels", "centers", "pairs"):
         assert getattr(other, attribute, None) is getattr(original, attribute, None)
     other.every = 7
     assert original.every == 1

@@ -232,7 +232,7 @@ def test_a_monitor_that_is_not_there_is_named_with_those_that_are(tmp_path):
 
 def test_what_is_wrong_is_said_at_the_call(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="mode='best', expected 'max' or 'min'"):
+    with pytest.raises(ValueError, match="mode='best', expected one of 'max', 'min'"):
         callbacks.ExportBest(tmp_path / "model", mode="best")
     with pytest.raises(ValueError, match="best=nan, expected a number"):
         callbacks.ExportBest(tmp_path / "model", best=float("nan"))

@@ -43,12 +43,12 @@ CALLBACKS = {
     "RetrievalEvaluation in a gallery": lambda part, folder: callbacks.RetrievalEvaluation(
         part.take(range(0, 24, 2)), gallery=part.take(range(1, 24, 2)), k=1
     ),
-    "Evaluation": lambda part, folder: callbacks.EmbeddingMetrics(part, embedding_mean),
+    "EmbeddingMetrics": lambda part, folder: callbacks.EmbeddingMetrics(part, embedding_mean),
     "EmbeddingHistory": lambda part, folder: callbacks.EmbeddingHistory(part),
-    "PairDiagnostics": lambda part, folder: callbacks.PairDiagnostics(part, log_dir=folder / "logs"),
-    "RefreshCenters": lambda part, folder: callbacks.RefreshCenters(samplers.ClassCenters(LABELS, dim=2), part),
+    "PairDiagnostics": lambda part, folder: callbacks.PairDiagnostics(part, path=folder / "logs"),
+    "RefreshCenters": lambda part, folder: callbacks.RefreshCenters(part, centers=samplers.ClassCenters(LABELS, dim=2)),
     "RefreshMinedPairs": lambda part, folder: callbacks.RefreshMinedPairs(
-        samplers.MinedPairs(LABELS, positives=1, negatives=1), part
+        part, pairs=samplers.MinedPairs(LABELS, positives=1, negatives=1)
     ),
 }
 
