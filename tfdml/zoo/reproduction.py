@@ -1,4 +1,4 @@
-"""The numbers of a card, measured again."""
+"""Metrics of a model, and the metrics of a card measured again."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from tfdml import datasets
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
-from tfdml.evaluation.report.measurement import measured, protocol_of, values_per_query
+from tfdml.evaluation.report.measurement import means_with_intervals, protocol_of, values_per_query
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
 from tfdml.metrics.retrieval.measures import default_ranks
@@ -34,7 +34,7 @@ _SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """Numbers of a model on a set.
+    """Metrics of a model on a set.
 
     Attributes:
         metrics: `Measured` by name.
@@ -49,11 +49,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Numbers of a card, and the same numbers measured again; it prints as a table.
+    """Metrics of a card, and the same metrics measured again; it prints as a table.
 
     Attributes:
         card: the `Card`.
-        metrics: `Measured` by name, measured now.
+        metrics: `Measured` by name, measured again.
     """
 
     card: Card
@@ -61,9 +61,8 @@ class Reproduction:
 
     @property
     def difference(self) -> float:
-        """The largest difference between a number of the card and the same number now, as a share: 0.001 is 0.1%."""
-        pairs = [(self.card.metrics[name].value, measured.value) for name, measured in self.metrics.items()]
-        return max(abs(before - now) for before, now in pairs)
+        """The largest absolute difference between a metric of the card and the same metric now; 0.001 is 0.1%."""
+        return max(abs(self.card.metrics[name].value - now.value) for name, now in self.metrics.items())
 
     @property
     def agrees(self) -> bool:
@@ -82,7 +81,7 @@ class Reproduction:
     __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers of both and their difference as dicts, lists, numbers and text."""
+        """Both metrics and their difference as dicts, lists, numbers and text."""
         head = {"name": self.card.name, "protocol": self.card.protocol, "agrees": self.agrees}
         numbers = {"card": plain(self.card.metrics), "now": plain(self.metrics)}
         return {**head, "difference": self.difference, **numbers}
@@ -98,17 +97,17 @@ def evaluate(
 ) -> Reproduction:
     """Measure a model of the zoo again, to compare with its card.
 
-        found = tfdml.zoo.evaluate("glyphs-nt-xent")
-        print(found)
-        assert found.agrees
+        reproduction = tfdml.zoo.evaluate("glyphs-nt-xent")
+        print(reproduction)
+        assert reproduction.agrees
 
-    Processors sum in different orders, so the last bits of embeddings differ, and neighbors at almost the same distance
-    may change places. Numbers agree if none differs by more than 0.001, a tenth of a percentage point.
+    Processors sum in different orders, so embeddings differ in their last bits, and neighbors at almost equal distances
+    may change ranks. Metrics agree if none differs by more than 0.001, a tenth of a percentage point.
 
     Args:
         name, root: as for `load`.
-        data: the labeled set of the card, the queries where there is a gallery; None for the glyphs and photo patches,
-            which are found by the protocol id of the card.
+        data: the labeled set of the card, the queries if it has a gallery; None to find glyphs and photo patches by the
+            protocol id of the card.
         gallery: the gallery, with `data`.
         batch_size: number of examples embedded at the same time.
 
@@ -116,8 +115,8 @@ def evaluate(
         `Reproduction`.
 
     Raises:
-        ValueError: no such entry, a damaged one, a card whose data are not known without `data`, data of another
-            protocol than the card names, or a metric of the card that is not measured.
+        ValueError: no such entry, a damaged entry, a card of other data without `data`, data of another protocol than
+            in the card, or a metric of the card that is not measured.
         OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))
@@ -138,17 +137,17 @@ def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, b
     queries, items = queries_and_gallery(model, data, gallery, None, batch_size)
     ranks = default_ranks(len(items.labels) - (queries is items))
     values = values_per_query(queries, items, ranks, metric=metric)
-    counted = ~np.isnan(values["mrr"])
+    is_counted = ~np.isnan(values["mrr"])
     return Measurement(
-        metrics={name: measured(value, queries.labels, _SEED) for name, value in values.items()},
-        queries=int(counted.sum()),
+        metrics=means_with_intervals(values, queries.labels, _SEED),
+        queries=int(is_counted.sum()),
         items=len(items.labels),
-        classes=len(np.unique(queries.labels[counted])),
+        classes=len(np.unique(queries.labels[is_counted])),
     )
 
 
 def time_per_image(network: keras.Model) -> Timing:
-    """Time of a network on this computer: the median over batches of black images, after a first one."""
+    """Time of a network on this computer: the median over batches of black images, after one to warm up."""
     shape, dtype = network.inputs[0].shape[1:], network.inputs[0].dtype
     images = np.zeros((_TIMED_BATCH_SIZE, *shape), dtype)
     seconds = [_seconds(network, images) for _ in range(1 + _TIMED_BATCHES)][1:]

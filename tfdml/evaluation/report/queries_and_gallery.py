@@ -32,7 +32,8 @@ class EmbeddedSet(NamedTuple):
 
     def name(self, row: int) -> str:
         """The file of an example; without files its row."""
-        return str(row) if getattr(self.data, "paths", None) is None else str(self.data.paths[row])
+        paths = getattr(self.data, "paths", None)
+        return str(row if paths is None else paths[row])
 
 
 def queries_and_gallery(
@@ -80,7 +81,7 @@ def require_same_class_names(data: Any, gallery: Any) -> None:
     )
 
 
-def embedded_set(embeddings: npt.ArrayLike, data: Data | Labels, name: str) -> EmbeddedSet:
+def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet:
     """An `EmbeddedSet` of embeddings and of a labeled set or labels; `name` is the name of the embeddings in errors."""
     vectors = as_vectors(embeddings, name)
     is_labeled = is_labeled_set(data)
