@@ -4,6 +4,7 @@ import collections
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
 from tfdml.datasets import LabeledSet
@@ -49,16 +50,17 @@ CALLBACKS = {
 
 
 def test_callbacks_build_the_pipelines_of_their_sets_once(tmp_path, monkeypatch):
-    built, batches = collections.Counter(), LabeledSet.batches
+    built = collections.Counter()
 
-    def counted(data, *arguments):
+    def counted(data, batch_size):
+        """A pipeline of the same shapes, which takes less time to build."""
         built[data.class_names[0].removesuffix(" 0")] += 1
-        return batches(data, *arguments)
+        return tf.data.Dataset.from_tensor_slices((X[: len(data)], data.labels)).batch(batch_size)
 
     monkeypatch.setattr(LabeledSet, "batches", counted)
     inputs = keras.Input((4,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=losses.ContrastiveLoss(), run_eagerly=True)
     watch = [make(labeled_set(name), tmp_path) for name, make in CALLBACKS.items()]
-    model.fit(X, LABELS, epochs=3, verbose=0, callbacks=watch)
+    model.fit(X, LABELS, epochs=2, verbose=0, callbacks=watch)
     assert built == {name: 2 if "gallery" in name else 1 for name in CALLBACKS}
