@@ -78,58 +78,35 @@ class Scheduled(Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""
-        self._times = _Times()
+        self._begin, self._durations = time.monotonic(), list[float]()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Evaluate after the epochs that `every` and `max_time_fraction` select."""
         if logs is None:
             return
         if self._is_due(epoch):
-            with self._times:
-                values = self._values_after(epoch)
+            begin = time.monotonic()
+            values = self._values_after(epoch)
+            self._durations.append(time.monotonic() - begin)
             logs.update({f"{self.prefix}{name}": value for name, value in values.items()})
         if self.max_time_fraction is not None:
-            logs[f"{self.prefix}time_share"] = self._times.fraction()
+            logs[f"{self.prefix}time_share"] = self._time_fraction()
 
     def _is_due(self, epoch):
-        if not self._times.number or epoch + 1 == self.params.get("epochs"):
+        if not self._durations or epoch + 1 == self.params.get("epochs"):
             return True
         limit = self.max_time_fraction
-        has_time = limit is None or self._times.fraction_after_another() <= limit
+        has_time = limit is None or self._time_fraction(self._durations[-1]) <= limit
         return (epoch + 1) % self.every == 0 and has_time
+
+    def _time_fraction(self, additional=0.0):
+        """Fraction of the time since the run began that evaluations took, or will take after `additional` seconds."""
+        total = sum(self._durations) + additional
+        return total / max(time.monotonic() - self._begin + additional, 1e-9)
 
     def _values_after(self, epoch: int) -> dict[str, float]:
         """The numbers of the model in training, without the prefix."""
         raise NotImplementedError
-
-
-class _Times:
-    """Durations of the evaluations of a run; a context manager that measures one evaluation.
-
-    Attributes:
-        number: number of evaluations so far.
-        total, previous: seconds of all of them, and of the previous one.
-    """
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.number, self.total, self.previous = 0, 0.0, 0.0
-
-    def __enter__(self) -> None:
-        self._entered = time.monotonic()
-
-    def __exit__(self, *error: Any) -> None:
-        self.previous = time.monotonic() - self._entered
-        self.total += self.previous
-        self.number += 1
-
-    def fraction(self) -> float:
-        """Fraction of the time since the run began that evaluations took."""
-        return self.total / max(time.monotonic() - self.start, 1e-9)
-
-    def fraction_after_another(self) -> float:
-        """The same after one more evaluation that takes as long as the previous one."""
-        return (self.total + self.previous) / max(time.monotonic() - self.start + self.previous, 1e-9)
 
 
 def embedding_problem(embeddings: np.ndarray) -> str | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
@@ -125,11 +125,8 @@ class PairDiagnostics(Callback):
 
 def _compiled_loss(model):
     loss = getattr(model, "loss", None)
-    if not callable(loss):
-        raise ValueError(
-            f"Received a model compiled with loss={loss!r}, expected a loss of tfdml or another function of labels and "
-            "embeddings. Compile it with one, or pass loss=."
-        )
+    expected = "a loss of tfdml or another function of labels and embeddings. Compile it with one, or pass loss="
+    require(callable(loss), f"a model compiled with loss={loss!r}", expected)
     return loss
 
 
@@ -139,9 +136,6 @@ def _distances(embeddings, labels, match):
     d = keras.ops.convert_to_numpy(euclidean(pairs)).astype("float64")
     distances = {kind: d[keras.ops.convert_to_numpy(getattr(pairs, kind)) > 0] for kind in ("positive", "negative")}
     for kind, values in distances.items():
-        if not len(values):
-            raise ValueError(
-                f"Received {len(d)} examples without a {kind} pair, expected examples of several classes, and several "
-                "examples per class."
-            )
+        received = f"{len(d)} examples without a {kind} pair"
+        require(len(values) > 0, received, "examples of several classes, and several examples per class")
     return distances

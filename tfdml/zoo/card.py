@@ -98,7 +98,7 @@ class Card:
         size = f"{self.dimension:,} numbers per image, {self.parameters:,} weights, {self.megabytes:.1f} MB"
         lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}", f"size          {size}"]
         lines += [] if self.timing is None else [f"time          {_timing_text(self.timing)}"]
-        lines += [f"{name:14}{_percent(measured)}" for name, measured in self.metrics.items()]
+        lines += [f"{name:14}{100 * mean.value:5.1f}  {mean.interval}" for name, mean in self.metrics.items()]
         return "\n".join(map(visible, lines))
 
     __repr__ = __str__
@@ -194,10 +194,7 @@ def write_card(folder: Path, card: Card) -> None:
 
 def page(card: Card) -> str:
     """The card as a page, Markdown."""
-    rows = [
-        [name, f"{100 * x:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
-        for name, (x, low, high) in card.metrics.items()
-    ]
+    rows = [[name, f"{100 * mean.value:.1f}", mean.interval] for name, mean in card.metrics.items()]
     training = [[name, value] for name, value in card.training.items()]
     settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
     sections = {
@@ -234,10 +231,6 @@ def _numbers_text(card):
 
 def _timing_text(timing):
     return f"{timing.milliseconds:.2f} ms per image in batches of {timing.batch_size} on {timing.hardware}"
-
-
-def _percent(measured):
-    return f"{100 * measured.value:5.1f}  {100 * measured.low:.1f} to {100 * measured.high:.1f}"
 
 
 def table(head, body, *, num_numeric=0):

@@ -121,15 +121,11 @@ def _card_or_reason(name, folders):
 
 def _text_row(card):
     """Cells of the table that is printed."""
-    recall, precision = (_with_interval(card.metrics[name]) for name in SHOWN_METRICS)
+    metrics = (card.metrics[name] for name in SHOWN_METRICS)
+    texts = [f"{100 * mean.value:4.1f} ({mean.interval})" for mean in metrics]
     milliseconds = "-" if card.timing is None else f"{card.timing.milliseconds:.2f}"
-    numbers = [recall, precision, str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
-    return [card.name, *numbers, _data_name(card), card.summary]
-
-
-def _with_interval(measured):
-    value, low, high = (100 * number for number in measured)
-    return f"{value:4.1f} ({low:.1f} to {high:.1f})"
+    sizes = [str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
+    return [card.name, *texts, *sizes, _data_name(card), card.summary]
 
 
 def _aligned(rows):

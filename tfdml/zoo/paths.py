@@ -87,10 +87,8 @@ def _is_entry(folder):
 
 def require_one(name: str, folders: list[Path]) -> None:
     """Raise a ValueError where several packages have an entry of one name."""
-    several = " and ".join(repr(str(folder.parent)) for folder in folders)
-    require(
-        len(folders) == 1, f"name={name!r}, an entry in {several}", "one of them. Pass one of these folders as root="
-    )
+    received = f"name={name!r}, an entry in {' and '.join(repr(str(folder.parent)) for folder in folders)}"
+    require(len(folders) == 1, received, "one of them. Pass one of these folders as root=")
 
 
 def folder_of(name: str, root: FilePath | None) -> Path:
@@ -106,14 +104,10 @@ def folder_of(name: str, root: FilePath | None) -> Path:
         return _downloaded(name, str(root).rstrip("/"))
     roots = roots_of(root)
     folders = folders_named(name, roots)
-    require(bool(folders), f"name={name!r}", f"an entry {_names_text(roots)}. {NO_ENTRIES}")
+    names = "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
+    require(bool(folders), f"name={name!r}", f"an entry {names}. {NO_ENTRIES}")
     require_one(name, folders)
     return folders[0]
-
-
-def _names_text(roots):
-    """The names of the entries of each folder, for errors."""
-    return "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
 
 
 def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
@@ -129,7 +123,7 @@ def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
 
 def _downloaded(name, url):
     require(_URL.fullmatch(url) is not None, f"root={url!r}", "a folder, or a URL of http or https")
-    folder = _cached(name, url)
+    folder = cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     if not recovered(folder).exists():
         _download_to(folder, f"{url}/{name}")
     return folder
@@ -147,10 +141,6 @@ def _download_to(folder, url):
 def _files_in(folder):
     """Names of all files of a folder: in the cache, any of them is replaced."""
     return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
-
-
-def _cached(name, url):
-    return cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
 
 
 def _download(url, folder):

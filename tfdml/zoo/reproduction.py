@@ -12,10 +12,9 @@ from tfdml import datasets
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
-from tfdml.evaluation.report.measurement import means_with_intervals, protocol_of, values_per_query
+from tfdml.evaluation.report.measurement import Measurement, measure_retrieval, protocol_of
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
-from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
@@ -30,21 +29,6 @@ _SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
     f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
     "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(splits=("test",)), None),
 }
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Metrics of a model on a set.
-
-    Attributes:
-        metrics: `Measured` by name.
-        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
-    """
-
-    metrics: Mapping[str, Measured]
-    queries: int
-    items: int
-    classes: int
 
 
 @dataclass(frozen=True)
@@ -72,9 +56,8 @@ class Reproduction:
     def __str__(self) -> str:
         head = visible(f"{self.card.name}, {self.card.protocol}")
         lines = [head, f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
-        for name, (value, low, high) in self.metrics.items():
-            numbers = f"{100 * self.card.metrics[name].value:7.1f}{100 * value:7.1f}"
-            lines.append(f"{name:14}{numbers}  {100 * low:.1f} to {100 * high:.1f}")
+        for name, now in self.metrics.items():
+            lines.append(f"{name:14}{100 * self.card.metrics[name].value:7.1f}{100 * now.value:7.1f}  {now.interval}")
         verdict = "the card is reproduced" if self.agrees else "the card is NOT reproduced"
         return "\n".join([*lines, f"{verdict}: largest difference {100 * self.difference:.3f}"])
 
@@ -135,15 +118,7 @@ def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, b
     """Retrieval metrics of a model, with intervals."""
     require_metric(metric)
     queries, items = queries_and_gallery(model, data, gallery, None, batch_size)
-    ranks = default_ranks(len(items.labels) - (queries is items))
-    values = values_per_query(queries, items, ranks, metric=metric)
-    is_counted = ~np.isnan(values["mrr"])
-    return Measurement(
-        metrics=means_with_intervals(values, queries.labels, _SEED),
-        queries=int(is_counted.sum()),
-        items=len(items.labels),
-        classes=len(np.unique(queries.labels[is_counted])),
-    )
+    return measure_retrieval(queries, items, None, _SEED, metric=metric)
 
 
 def time_per_image(network: keras.Model) -> Timing:

@@ -1,6 +1,7 @@
 """Retrieval of a labeled set by a model: metrics, curves and error analysis."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -66,21 +67,19 @@ def evaluate(
     require_whole("shown", shown, 0)
     require_seed(seed)
     queries, items = queries_and_gallery(model, data, gallery, gallery_embeddings, batch_size)
-    candidates = len(items.labels) - (queries is items)
-    values = values_per_query(queries, items, default_ranks(candidates) if k is None else k)
-    ranks = np.rint(1 / values["mrr"])
-    is_counted = ~np.isnan(ranks)
+    measurement = measure_retrieval(queries, items, k, seed)
+    ranks = measurement.ranks
     curve_queries = sampled_queries(ranks, seed)
     lists = NeighborLists(queries, items)
     suspects, num_suspects = label_suspects(lists, shown)
     return Evaluation(
         protocol=protocol_of(queries.data, has_gallery=queries is not items),
-        metrics=means_with_intervals(values, queries.labels, seed),
-        queries=int(is_counted.sum()),
-        skipped=int((~is_counted).sum()),
-        items=len(items.labels),
-        classes=len(np.unique(queries.labels[is_counted])),
-        recall=recall_curve(ranks, candidates),
+        metrics=measurement.metrics,
+        queries=measurement.queries,
+        skipped=len(ranks) - measurement.queries,
+        items=measurement.items,
+        classes=measurement.classes,
+        recall=recall_curve(ranks, num_candidates(queries, items)),
         precision_recall=precision_recall_curve(queries, items, curve_queries),
         curve_queries=len(curve_queries),
         similarities=similarity_histograms(queries, items, seed),
@@ -93,6 +92,44 @@ def evaluate(
         environment=environment(),
         sets=(queries.data, items.data),
     )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Retrieval metrics of queries in a gallery.
+
+    Attributes:
+        metrics: `Measured` by name.
+        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
+        ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
+    """
+
+    metrics: Mapping[str, Measured]
+    queries: int
+    items: int
+    classes: int
+    ranks: np.ndarray
+
+
+def measure_retrieval(
+    queries: EmbeddedSet, items: EmbeddedSet, k: int | Sequence[int] | None, seed: int, *, metric: str = "cosine"
+) -> Measurement:
+    """Metrics with intervals; arguments as for `evaluate`."""
+    k = default_ranks(num_candidates(queries, items)) if k is None else k
+    values = values_per_query(queries, items, k, metric=metric)
+    is_counted = ~np.isnan(values["mrr"])
+    return Measurement(
+        metrics=means_with_intervals(values, queries.labels, seed),
+        queries=int(is_counted.sum()),
+        items=len(items.labels),
+        classes=len(np.unique(queries.labels[is_counted])),
+        ranks=np.rint(1 / values["mrr"]),
+    )
+
+
+def num_candidates(queries: EmbeddedSet, items: EmbeddedSet) -> int:
+    """Number of items that a query can find; no query finds itself."""
+    return len(items.labels) - (queries is items)
 
 
 def values_per_query(

@@ -49,10 +49,7 @@ def _sections(evaluation, pictures):
 
 
 def _metrics(evaluation):
-    rows = [
-        (name, f"{100 * value:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
-        for name, (value, low, high) in evaluation.metrics.items()
-    ]
+    rows = [(name, f"{100 * mean.value:.1f}", mean.interval) for name, mean in evaluation.metrics.items()]
     return _table("Means over the queries, in %", ("metric", "value", "95% interval over classes"), rows)
 
 
@@ -85,16 +82,13 @@ def _pairs_text(evaluation):
 
 def _figure(evaluation, draw, caption, describe):
     """A figure for light and for dark screens; the browser chooses."""
-    light, dark = (_svg_uri(svg(draw, evaluation, theme)) for theme in (LIGHT, DARK))
+    texts = (svg(draw, evaluation, theme) for theme in (LIGHT, DARK))
+    light, dark = (f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}" for text in texts)
     return (
         f'<figure><picture><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
         f'<img src="{light}" alt="{caption}"></picture>'
         f"<figcaption>{caption} {describe(evaluation)}</figcaption></figure>\n"
     )
-
-
-def _svg_uri(text):
-    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def _hardest(evaluation, pictures):

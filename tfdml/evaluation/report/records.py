@@ -19,6 +19,11 @@ class Measured(NamedTuple):
     low: float
     high: float
 
+    @property
+    def interval(self) -> str:
+        """The interval in %, as text."""
+        return f"{100 * self.low:.1f} to {100 * self.high:.1f}"
+
 
 class Curve(NamedTuple):
     """Points of a curve: two float arrays `(points,)`."""
@@ -136,8 +141,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [f"{'%':14}{'value':>7}  95% interval over classes"]
-        for name, (value, low, high) in self.metrics.items():
-            lines.append(f"{name:14}{100 * value:7.1f}  {100 * low:.1f} to {100 * high:.1f}")
+        lines += [f"{name:14}{100 * mean.value:7.1f}  {mean.interval}" for name, mean in self.metrics.items()]
         return "\n".join([*(f"{name:14}{text}" for name, text in self.summary.items()), "", *lines])
 
     __repr__ = __str__
