@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from tfdml.visualize.coordinates import tsne
 from tfdml.visualize.pictures import pictures, shows_images
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _THUMBNAIL = 64  # pixels
@@ -73,7 +74,7 @@ def embedding_map(
     return figure
 
 
-def draw_points(axis: Any, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
+def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
     """Points `(n, 2)` in the colors of few classes, else in one color.
 
     Returns:
@@ -110,7 +111,7 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
     return rows, centers[rows], width
 
 
-def finish(figure: Any, axis: Any, points: np.ndarray, title: str | None) -> None:
+def finish(figure: Figure, axis: Axes, points: np.ndarray, title: str | None) -> None:
     """Set title, legend, and limits around all points, `(n, 2)`; axes have no numbers: coordinates have no unit."""
     middle, width = _square(points)
     low, high = middle - 0.53 * width, middle + 0.53 * width
