@@ -82,12 +82,13 @@ def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name:
     """
     styles = class_styles(labels)
     if not styles:
-        return [(axis.scatter(*points.T, s=8, color=SINGLE_COLOR, linewidths=0), np.ones(len(points), bool))]
+        x, y = points.T
+        return [(axis.scatter(x, y, s=8, color=SINGLE_COLOR, linewidths=0), np.ones(len(points), bool))]
     drawn = []
     for label, (color, marker) in styles.items():
         rows = labels == label
-        style = {"s": 18, "color": color, "marker": marker, "linewidths": 0, "label": name(label)}
-        drawn.append((axis.scatter(*points[rows].T, **style), rows))
+        x, y = points[rows].T
+        drawn.append((axis.scatter(x, y, s=18, color=color, marker=marker, linewidths=0, label=name(label)), rows))
     return drawn
 
 
