@@ -104,7 +104,7 @@ def embedded(build, make_loss, seed, steps, train, validation):
     model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(3e-3, max(steps, 1))), loss=loss)
     batches = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4, seed=seed).batches(train)
     trees = [layer for layer in getattr(loss, "layers", []) if isinstance(layer, tfdml.layers.ClassTree)]
-    refresh = [tfdml.callbacks.RefreshCenters(tree, train) for tree in trees]
+    refresh = [tfdml.callbacks.RefreshCenters(train, centers=tree) for tree in trees]
     if steps:
         model.fit(batches, steps_per_epoch=steps // EPOCHS, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=refresh)
     return model.predict(validation.images, batch_size=256, verbose=0)

@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=0)
     callbacks = [
         tfdml.callbacks.RetrievalEvaluation((IMAGES, LABELS), k=1),
-        tfdml.callbacks.PairDiagnostics(IMAGES, LABELS, log_dir=folder / "logs"),
+        tfdml.callbacks.PairDiagnostics(IMAGES, LABELS, path=folder / "logs"),
         tfdml.callbacks.ExportBest(folder / "export"),
         tfdml.callbacks.TrainingCheckpoint(folder / "last.keras"),
     ]

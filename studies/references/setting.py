@@ -111,7 +111,7 @@ def fitted(run, training):
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
     trees = [layer for layer in loss.layers if isinstance(layer, tfdml.layers.ClassTree)]
     epochs = 10 if trees else 1
-    refresh = [tfdml.callbacks.RefreshCenters(tree, training) for tree in trees]
+    refresh = [tfdml.callbacks.RefreshCenters(training, centers=tree) for tree in trees]
     model.fit(
         sampler.batches(training),
         steps_per_epoch=run.steps // epochs,

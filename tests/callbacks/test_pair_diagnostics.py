@@ -27,13 +27,13 @@ def fit(model, *more, epochs=3, **options):
     return model.fit(X, LABELS, batch_size=20, epochs=epochs, verbose=0, callbacks=list(more), **options).history
 
 
-def events(log_dir):
-    return EventAccumulator(str(log_dir), size_guidance={"tensors": 0}).Reload()
+def events(path):
+    return EventAccumulator(str(path), size_guidance={"tensors": 0}).Reload()
 
 
-def written(log_dir, key):
+def written(path, key):
     """{step: value} in the event files."""
-    return {event.step: tf.make_ndarray(event.tensor_proto) for event in events(log_dir).Tensors(f"pairs/{key}")}
+    return {event.step: tf.make_ndarray(event.tensor_proto) for event in events(path).Tensors(f"pairs/{key}")}
 
 
 def by_loops(model, loss):
@@ -58,7 +58,7 @@ def by_loops(model, loss):
 def test_scalars_of_every_epoch_are_in_the_event_file_and_in_the_logs(tmp_path):
     model = make(last=keras.layers.Identity)
     before = by_loops(model, losses.MarginLoss())
-    history = fit(model, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, batch_size=7))
+    history = fit(model, callbacks.PairDiagnostics(X, LABELS, path=tmp_path, batch_size=7))
     after = by_loops(model, losses.MarginLoss())
     assert set(history) == {"loss", *KEYS}
     for key in KEYS:
@@ -72,7 +72,7 @@ def test_scalars_of_every_epoch_are_in_the_event_file_and_in_the_logs(tmp_path):
 
 def test_histograms_hold_every_ordered_pair(tmp_path):
     model = make()
-    fit(model, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path), epochs=1)
+    fit(model, callbacks.PairDiagnostics(X, LABELS, path=tmp_path), epochs=1)
     assert events(tmp_path).Tags()["tensors"] == [
         *(f"pairs/{key}" for key in ["active_positives", "active_negatives"]),
         *(f"pairs/{key}" for key in ["positive_distance", "negative_distance", "negative_distance_std"]),
@@ -87,13 +87,13 @@ def test_histograms_hold_every_ordered_pair(tmp_path):
 
 
 def test_every_takes_the_start_and_every_nth_epoch(tmp_path):
-    history = fit(make(), callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, every=2), epochs=5)
+    history = fit(make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path, every=2), epochs=5)
     assert list(written(tmp_path, "active_negatives")) == [0, 2, 4]
     assert len(history["active_negatives"]) == 2
 
 
 def test_a_resumed_run_continues_the_same_graphs(tmp_path):
-    model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path)
+    model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path)
     fit(model, diagnostics, epochs=2)
     fit(model, diagnostics, epochs=4, initial_epoch=2)
     assert sorted(written(tmp_path, "positive_distance")) == [0, 1, 2, 3, 4]
@@ -102,7 +102,7 @@ def test_a_resumed_run_continues_the_same_graphs(tmp_path):
 def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
     seen = []
     read = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append([*written(tmp_path, "active_negatives")]))
-    fit(make(), callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path), read)
+    fit(make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path), read)
     assert seen == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
 
 
@@ -117,7 +117,7 @@ def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
 )
 def test_the_diagnostics_have_no_side_effects(tmp_path, make_loss):
     seen = make(make_loss())
-    history = fit(seen, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path))
+    history = fit(seen, callbacks.PairDiagnostics(X, LABELS, path=tmp_path))
     unseen = make(make_loss())
     assert history["loss"] == fit(unseen)["loss"]
     for ours, theirs in zip(seen.variables, unseen.variables, strict=True):
@@ -127,7 +127,7 @@ def test_the_diagnostics_have_no_side_effects(tmp_path, make_loss):
 def test_a_loss_that_is_given_says_what_is_active_and_positive(tmp_path):
     match = losses.MarginLoss(boundary=0.5, match=lambda a, b: a[:, None] // 2 == b // 2)
     model = make()
-    fit(model, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, loss=match), epochs=1)
+    fit(model, callbacks.PairDiagnostics(X, LABELS, path=tmp_path, loss=match), epochs=1)
     x = model.predict(X, verbose=0)
     expected = analysis.active_pairs(losses.MarginLoss(boundary=0.5), x, LABELS // 2)
     assert written(tmp_path, "active_positives")[1] == pytest.approx(expected.positive)
@@ -137,24 +137,24 @@ def test_a_loss_that_is_given_says_what_is_active_and_positive(tmp_path):
 
 def test_what_is_wrong_is_said_at_the_call(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="Received 40 images and 39 labels, expected one label per image"):
-        callbacks.PairDiagnostics(X, LABELS[1:], log_dir=tmp_path)
+    with pytest.raises(ValueError, match="Received 40 examples and 39 labels, expected one label per example"):
+        callbacks.PairDiagnostics(X, LABELS[1:], path=tmp_path)
     with pytest.raises(ValueError, match="every=0, expected a whole number of at least 1"):
-        callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, every=0)
+        callbacks.PairDiagnostics(X, LABELS, path=tmp_path, every=0)
     with pytest.raises(ValueError, match=r"batch_size=2\.0"):
-        callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path, batch_size=2.0)
+        callbacks.PairDiagnostics(X, LABELS, path=tmp_path, batch_size=2.0)
     with pytest.raises(OSError, match="expected a place that can be written"):
-        callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path / "file")
+        callbacks.PairDiagnostics(X, LABELS, path=tmp_path / "file")
 
 
 @pytest.mark.parametrize(("labels", "kind"), [(np.arange(40), "positive"), (np.zeros(40, int), "negative")])
 def test_examples_of_one_kind_of_pairs_are_refused_before_training(tmp_path, labels, kind):
     with pytest.raises(ValueError, match=f"Received 40 examples without a {kind} pair, expected examples of several"):
-        fit(make(), callbacks.PairDiagnostics(X, labels, log_dir=tmp_path))
+        fit(make(), callbacks.PairDiagnostics(X, labels, path=tmp_path))
 
 
 def test_a_model_without_a_loss_of_embeddings_is_asked_for_one(tmp_path):
     model = make()
     model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match=r"compiled with loss='mse', expected a loss of tfdml .* or pass loss=\."):
-        fit(model, callbacks.PairDiagnostics(X, LABELS, log_dir=tmp_path))
+        fit(model, callbacks.PairDiagnostics(X, LABELS, path=tmp_path))

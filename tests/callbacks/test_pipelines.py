@@ -1,8 +1,10 @@
 """Callbacks build the pipeline of a set once, not in every epoch: each has a graph of many MiB."""
 
+import collections
+
 import keras
 import numpy as np
-import pytest
+import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
 from tfdml.datasets import LabeledSet
@@ -21,43 +23,44 @@ class Source:
         return X[row]
 
 
-@pytest.fixture
-def built(monkeypatch):
-    """The number of rows of each pipeline that was built."""
-    rows, batches = [], LabeledSet.batches
-
-    def counted(part, *arguments):
-        rows.append(len(part))
-        return batches(part, *arguments)
-
-    monkeypatch.setattr(LabeledSet, "batches", counted)
-    return rows
+def labeled_set(name):
+    """A set whose classes are named after a callback."""
+    return LabeledSet(source=Source(), labels=LABELS, class_names=tuple(f"{name} {c}" for c in range(4)))
 
 
-def embedding_mean(embeddings, part):
+def embedding_mean(embeddings, data):
     return {"mean": float(np.mean(embeddings))}
 
 
+def with_gallery(data, folder):
+    queries, gallery = data.take(range(0, 24, 2)), data.take(range(1, 24, 2))
+    return callbacks.RetrievalEvaluation(queries, gallery=gallery, k=1, prefix="gallery_")
+
+
+CENTERS, PAIRS = samplers.ClassCenters(LABELS, dim=2), samplers.MinedPairs(LABELS, positives=1, negatives=1)
 CALLBACKS = {
-    "RetrievalEvaluation": lambda part, folder: callbacks.RetrievalEvaluation(part, k=1),
-    "RetrievalEvaluation in a gallery": lambda part, folder: callbacks.RetrievalEvaluation(
-        part.take(range(0, 24, 2)), gallery=part.take(range(1, 24, 2)), k=1
-    ),
-    "Evaluation": lambda part, folder: callbacks.EmbeddingMetrics(part, embedding_mean),
-    "EmbeddingHistory": lambda part, folder: callbacks.EmbeddingHistory(part),
-    "PairDiagnostics": lambda part, folder: callbacks.PairDiagnostics(part, log_dir=folder / "logs"),
-    "RefreshCenters": lambda part, folder: callbacks.RefreshCenters(samplers.ClassCenters(LABELS, dim=2), part),
-    "RefreshMinedPairs": lambda part, folder: callbacks.RefreshMinedPairs(
-        samplers.MinedPairs(LABELS, positives=1, negatives=1), part
-    ),
+    "RetrievalEvaluation": lambda data, folder: callbacks.RetrievalEvaluation(data, k=1),
+    "RetrievalEvaluation in a gallery": with_gallery,
+    "EmbeddingMetrics": lambda data, folder: callbacks.EmbeddingMetrics(data, embedding_mean),
+    "EmbeddingHistory": lambda data, folder: callbacks.EmbeddingHistory(data),
+    "PairDiagnostics": lambda data, folder: callbacks.PairDiagnostics(data, path=folder / "logs"),
+    "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=CENTERS),
+    "RefreshMinedPairs": lambda data, folder: callbacks.RefreshMinedPairs(data, pairs=PAIRS),
 }
 
 
-@pytest.mark.parametrize("name", CALLBACKS)
-def test_a_callback_builds_the_pipeline_of_its_set_once(name, built, tmp_path):
+def test_callbacks_build_the_pipelines_of_their_sets_once(tmp_path, monkeypatch):
+    built = collections.Counter()
+
+    def counted(data, batch_size):
+        """A pipeline of the same shapes, which takes less time to build."""
+        built[data.class_names[0].removesuffix(" 0")] += 1
+        return tf.data.Dataset.from_tensor_slices((X[: len(data)], data.labels)).batch(batch_size)
+
+    monkeypatch.setattr(LabeledSet, "batches", counted)
     inputs = keras.Input((4,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=losses.ContrastiveLoss(), run_eagerly=True)
-    callback = CALLBACKS[name](LabeledSet(source=Source(), labels=LABELS, class_names=tuple("abcd")), tmp_path)
-    model.fit(X, LABELS, epochs=3, verbose=0, callbacks=[callback])
-    assert len(built) == (2 if "gallery" in name else 1)
+    watch = [make(labeled_set(name), tmp_path) for name, make in CALLBACKS.items()]
+    model.fit(X, LABELS, epochs=2, verbose=0, callbacks=watch)
+    assert built == {name: 2 if "gallery" in name else 1 for name in CALLBACKS}

@@ -61,7 +61,7 @@ def client(folder):
 
 def test_tensorboard_shows_every_epoch_with_classes_and_thumbnails(tmp_path):
     collect = Collect()
-    fit(callbacks.Projector(tmp_path, PART, thumbnail=4), collect, epochs=2)
+    fit(callbacks.Projector(PART, tmp_path, thumbnail=4), collect, epochs=2)
     get = client(tmp_path)
     assert json.loads(get("runs")) == ["."]
     shown = json.loads(get("info"))["embeddings"]
@@ -84,7 +84,7 @@ def test_tensorboard_shows_every_epoch_with_classes_and_thumbnails(tmp_path):
 
 
 def test_a_large_set_is_sampled_and_its_rows_are_named(tmp_path):
-    fit(callbacks.Projector(tmp_path, PART, examples=5), epochs=1)
+    fit(callbacks.Projector(PART, tmp_path, examples=5), epochs=1)
     rows = [int(line.split("\t")[1]) for line in (tmp_path / "metadata.tsv").read_text().splitlines()[1:]]
     assert rows == sorted(set(rows))
     assert len(rows) == 5
@@ -94,7 +94,7 @@ def test_a_large_set_is_sampled_and_its_rows_are_named(tmp_path):
 
 def test_examples_that_are_not_images_have_no_thumbnails(tmp_path):
     part = LabeledSet(images=IMAGES.reshape(11, -1), labels=LABELS, class_names=NAMES)
-    callback = callbacks.Projector(tmp_path, part)
+    callback = callbacks.Projector(part, tmp_path)
     callback.on_train_begin()
     assert not (tmp_path / "sprite.png").exists()
     assert (tmp_path / "metadata.tsv").exists()
@@ -102,9 +102,8 @@ def test_examples_that_are_not_images_have_no_thumbnails(tmp_path):
 
 def test_images_of_other_ranges_are_stretched_to_gray_levels(tmp_path):
     images = IMAGES / 100 - 1.0
-    callbacks.Projector(
-        tmp_path, LabeledSet(images=images, labels=LABELS, class_names=NAMES), thumbnail=8
-    ).on_train_begin()
+    data = LabeledSet(images=images, labels=LABELS, class_names=NAMES)
+    callbacks.Projector(data, tmp_path, thumbnail=8).on_train_begin()
     sprite = tf.io.decode_png((tmp_path / "sprite.png").read_bytes()).numpy()
     levels = [sprite[0, 0, 0], sprite[0, 16, 0], sprite[17, 17, 0]]  # of images 0, 2 and 10: 255 k / 10
     assert levels == [0, 51, 255]
@@ -114,7 +113,7 @@ def test_every_takes_the_last_epoch_too_and_a_resumed_run_adds_its_epochs(tmp_pa
     def written():
         return sorted(int(path.stem[-4:]) for path in tmp_path.glob("embeddings_*"))
 
-    projector = callbacks.Projector(tmp_path, PART, every=2)
+    projector = callbacks.Projector(PART, tmp_path, every=2)
     model = fit(projector, epochs=3)
     assert written() == [2, 3]
     fit(projector, model=model, initial_epoch=3, epochs=4)
@@ -127,12 +126,12 @@ def test_every_takes_the_last_epoch_too_and_a_resumed_run_adds_its_epochs(tmp_pa
 @pytest.mark.parametrize(
     ("make_it", "message"),
     [
-        (lambda path: callbacks.Projector(path, IMAGES), "data of type ndarray, expected a labeled set"),
-        (lambda path: callbacks.Projector(path, PART.take([])), "a set without examples"),
-        (lambda path: callbacks.Projector(path, PART, every=0), "every=0"),
-        (lambda path: callbacks.Projector(path, PART, examples=0), "examples=0"),
-        (lambda path: callbacks.Projector(path, PART, thumbnail=9000), "thumbnail=9000"),
-        (lambda path: callbacks.Projector(path, PART, thumbnail=4000), "11 examples with thumbnails of 4000 pixels"),
+        (lambda path: callbacks.Projector(IMAGES, path), "data of type ndarray, expected a labeled set"),
+        (lambda path: callbacks.Projector(PART.take([]), path), "a set without examples"),
+        (lambda path: callbacks.Projector(PART, path, every=0), "every=0"),
+        (lambda path: callbacks.Projector(PART, path, examples=0), "examples=0"),
+        (lambda path: callbacks.Projector(PART, path, thumbnail=9000), "thumbnail=9000"),
+        (lambda path: callbacks.Projector(PART, path, thumbnail=4000), "11 examples with thumbnails of 4000 pixels"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_call(make_it, message, tmp_path):

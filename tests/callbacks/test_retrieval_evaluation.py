@@ -101,9 +101,8 @@ HALVES = {"data": (X[QUERY], LABELS[QUERY]), "gallery": (X[~QUERY], LABELS[~QUER
 )
 def test_queries_are_searched_in_a_gallery(as_data):
     model = make()
-    history = fit(
-        model, callbacks.RetrievalEvaluation(**{name: as_data(*part) for name, part in HALVES.items()}, k=(1, 4))
-    )
+    halves = {name: as_data(*half) for name, half in HALVES.items()}
+    history = fit(model, callbacks.RetrievalEvaluation(**halves, k=(1, 4)), epochs=1)
     x = model.predict(X, verbose=0)
     expected = metrics.retrieval(x[QUERY], LABELS[QUERY], gallery=x[~QUERY], gallery_labels=LABELS[~QUERY], k=(1, 4))
     for key in KEYS - {"queries", "skipped"}:
@@ -153,7 +152,7 @@ def test_one_head_of_a_model_with_several_outputs_is_evaluated_and_all_of_them_a
 
 def test_queries_and_gallery_that_do_not_fit_are_refused():
     named = [LabeledSet(images=X, labels=LABELS, class_names=names) for names in (NAMES, NAMES[::-1])]
-    with pytest.raises(ValueError, match="queries of 12 classes and a gallery of 12 with other class names"):
+    with pytest.raises(ValueError, match="queries and a gallery with other class names"):
         callbacks.RetrievalEvaluation(named[0], gallery=named[1])
     with pytest.raises(ValueError, match="expected a labeled set, a pair"):
         callbacks.RetrievalEvaluation((X, LABELS), gallery=X)
@@ -238,13 +237,15 @@ def test_a_new_network_with_lagging_batch_norm_continues_to_train():
 def test_long_work_shows_a_bar(capsys, monkeypatch):
     clock = iter(range(0, 1000, 3))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     callbacks.RetrievalEvaluation((X, LABELS), batch_size=10).evaluate(make())
-    assert "6/6" in capsys.readouterr().out
+    assert "6/6\n" in capsys.readouterr().err
 
 
-def test_short_work_shows_none(capsys):
+def test_short_work_shows_none(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     callbacks.RetrievalEvaluation((X, LABELS)).evaluate(make())
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def nan_in_row_7():

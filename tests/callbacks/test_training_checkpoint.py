@@ -17,7 +17,7 @@ def model_of(optimizer="sgd"):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((2,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(1)(inputs))
-    model.compile(optimizer, loss="mse")
+    model.compile(optimizer, loss="mse", run_eagerly=True)  # a few steps, not worth compiling
     return model
 
 
@@ -40,18 +40,25 @@ BROKEN = {
 }
 
 
+@pytest.fixture(scope="module")
+def weights_after_two_epochs():
+    model = model_of(keras.optimizers.SGD(0.01, momentum=0.9))
+    model.fit(X, X[:, :1], epochs=2, verbose=0)
+    return model.get_weights()
+
+
 @pytest.mark.parametrize("variable", BROKEN.values(), ids=BROKEN)
-def test_a_state_that_is_not_finite_leaves_the_last_finite_one_and_says_so(variable, tmp_path):
+def test_a_state_that_is_not_finite_leaves_the_last_finite_one_and_says_so(
+    variable, weights_after_two_epochs, tmp_path
+):
     path = tmp_path / "last.keras"
     model = model_of(keras.optimizers.SGD(0.01, momentum=0.9))
     with pytest.warns(UserWarning, match=r"After epoch [23] the variable .* stays as it is: resume from it"):
         model.fit(X, X[:, :1], epochs=3, verbose=0, callbacks=[Diverge(variable), callbacks.TrainingCheckpoint(path)])
     resumed = keras.saving.load_model(path)
     assert resumed.steps == 1
-    expected = model_of(keras.optimizers.SGD(0.01, momentum=0.9))
-    expected.fit(X, X[:, :1], epochs=2, verbose=0)
     resumed.fit(X, X[:, :1], initial_epoch=1, epochs=2, verbose=0)
-    for ours, theirs in zip(resumed.get_weights(), expected.get_weights(), strict=True):
+    for ours, theirs in zip(resumed.get_weights(), weights_after_two_epochs, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -94,8 +94,8 @@ def test_evaluation_takes_a_set_as_it_is(data):
 def test_refresh_callbacks_and_diagnostics_take_a_set_as_it_is(data, tmp_path):
     centers = samplers.ClassCenters(LABELS, dim=48)
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=1)
-    refresh = [callbacks.RefreshCenters(centers, data), callbacks.RefreshMinedPairs(pairs, data)]
-    diagnostics = callbacks.PairDiagnostics(data, log_dir=tmp_path)
+    refresh = [callbacks.RefreshCenters(data, centers=centers), callbacks.RefreshMinedPairs(data, pairs=pairs)]
+    diagnostics = callbacks.PairDiagnostics(data, path=tmp_path)
     model = model_of_pixels()
     model.compile(keras.optimizers.SGD(1e-9), loss=losses.ContrastiveLoss(), run_eagerly=True)
     batches = samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(data)
@@ -181,9 +181,9 @@ def test_a_set_without_examples_is_refused_where_examples_are_needed():
     "make",
     [
         lambda: samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(IMAGES),
-        lambda: callbacks.RefreshCenters(samplers.ClassCenters(LABELS, dim=48), IMAGES),
-        lambda: callbacks.RefreshMinedPairs(samplers.MinedPairs(LABELS, positives=1, negatives=1), IMAGES),
-        lambda: callbacks.PairDiagnostics(IMAGES, log_dir="logs"),
+        lambda: callbacks.RefreshCenters(IMAGES, centers=samplers.ClassCenters(LABELS, dim=48)),
+        lambda: callbacks.RefreshMinedPairs(IMAGES, pairs=samplers.MinedPairs(LABELS, positives=1, negatives=1)),
+        lambda: callbacks.PairDiagnostics(IMAGES, path="logs"),
     ],
 )
 def test_arrays_without_labels_are_refused(make):

@@ -75,7 +75,7 @@ def test_the_callback_builds_the_tree_and_files_keep_it(tmp_path):
     inputs = keras.Input((4,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile("adam", loss=losses.HierarchicalTripletLoss(tree))
-    refresh = callbacks.RefreshCenters(tree, X, LABELS)
+    refresh = callbacks.RefreshCenters(X, LABELS, centers=tree)
     model.fit(X, LABELS, batch_size=15, epochs=2, verbose=0, callbacks=[refresh])
     assert float(tree.lowest.value) > 0
     model.save(tmp_path / "model.keras")
@@ -106,4 +106,4 @@ def test_classes_of_one_example_have_the_mean_spread_and_one_class_alone_no_neig
 
 def test_centers_and_trees_take_the_same_callback():
     for made in (layers.ClassTree(LABELS), samplers.ClassCenters(LABELS, dim=4)):
-        assert callbacks.RefreshCenters(made, X, LABELS).centers is made
+        assert callbacks.RefreshCenters(X, LABELS, centers=made).centers is made

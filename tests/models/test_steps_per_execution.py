@@ -52,7 +52,7 @@ def one_at_a_time(tmp_path_factory):
 def watching(folder):
     return [
         callbacks.RetrievalEvaluation((X, LABELS), k=1),
-        callbacks.PairDiagnostics(X, LABELS, log_dir=folder / "logs"),
+        callbacks.PairDiagnostics(X, LABELS, path=folder / "logs"),
         callbacks.TrainingCheckpoint(folder / "state.keras"),
     ]
 

@@ -1,11 +1,13 @@
 """Images of every form as pixels."""
 
+import base64
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfdml.datasets import LabeledSet
-from tfdml.visualize.pictures import pictures, shows_images
+from tfdml.visualize.pictures import pictures, shows_images, thumbnails
 
 RGB = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10
 
@@ -97,3 +99,24 @@ def test_the_first_example_says_whether_a_set_shows_images():
     assert not shows_images(np.zeros((3, 4)))
     assert not shows_images([])
     assert not shows_images(None)
+
+
+def pixels_of(uri):
+    """The gray levels of a PNG in a data URI."""
+    return tf.io.decode_png(base64.b64decode(uri.removeprefix("data:image/png;base64,")), 1)[..., 0].numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("example", "expected"),
+    [
+        (np.array([[[0.0], [0.5], [1.0]]]), [[[0, 128, 255]]]),
+        (np.array([[-1.0, 3.0]]), [[[0, 255]]]),
+        (np.array([[7, 7]]), [[[0, 0]]]),
+        (np.zeros((2, 2, 5)), []),
+        (np.zeros(9), []),
+        (np.array(["text"]), []),
+    ],
+)
+def test_numbers_of_any_range_become_gray_levels_and_other_examples_have_no_thumbnail(example, expected):
+    uris = thumbnails([example], [0])
+    assert [pixels_of(uri) for uri in uris.values()] == expected

@@ -59,7 +59,7 @@ def test_the_folder_savedmodels_comes_before_installed_packages_and_root_is_alon
     assert (zoo.card("squares").seed, zoo.card("circles").seed) == (2, 1)
     assert zoo.card("squares", root=folder).seed == 1
     assert zoo.list_models("savedmodels").names == ("squares",)
-    with pytest.raises(ValueError, match="name='circles', expected one of those in 'savedmodels': squares"):
+    with pytest.raises(ValueError, match="name='circles', expected an entry in 'savedmodels': squares"):
         zoo.card("circles", root="savedmodels")
     assert "circles" not in zoo.write_table().read_text()
 
@@ -92,7 +92,7 @@ def test_an_entry_point_without_its_package_is_a_warning(install):
     write_entry(install("models-a", "models_a"), "squares")
     install("gone", "no_such_package")
     install("nested", "email.mime")
-    with pytest.warns(UserWarning, match="left out: it names") as warned:
+    with pytest.warns(UserWarning, match="left out: its entry point names") as warned:
         assert zoo.list_models().names == ("squares",)
     assert len(warned) == 2
     assert str(warned[0].message).endswith("'no_such_package', which is not an installed package. Install gone again.")

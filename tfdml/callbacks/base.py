@@ -1,4 +1,4 @@
-"""Base classes of the callbacks, and embeddings that cannot be ranked."""
+"""Base classes of the callbacks, and checks of models and embeddings during training."""
 
 import copy
 import time
@@ -6,36 +6,44 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
-from tfdml._core.checks import are_all_the_same, is_labeled_set, require, require_whole
+from tfdml._core.checks import are_all_the_same, is_labeled_set, labels_of, require, require_whole
 from tfdml.typing import Data
 
 
 class Callback(keras.callbacks.Callback):
     """A Keras callback whose copies share the data that it holds.
 
-    Tuners call `copy.deepcopy` once per trial. Data sets, indexes and event files are not copied: a copy might not fit
-    in memory, and the sampler would not read it.
+    Tuners call `copy.deepcopy` once per trial. Copies of data sets and indexes might not fit in memory, and the sampler
+    would not read them.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
         return copy.copy(self)
 
 
-def sample_of_set(data: Data, examples: int) -> np.ndarray:
-    """Ascending row numbers of all examples of a set, or of `examples` of them, drawn at random with a fixed seed.
-
-    Raises:
-        ValueError: data that are not a labeled set, a set without examples, or a number that is not positive.
-    """
+def sampled_rows(data: Data, examples: int) -> np.ndarray:
+    """Ascending row numbers of at most `examples` examples of a labeled set, drawn at random with a fixed seed."""
     require_whole("examples", examples, 1)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require(len(data) > 0, "a set without examples", "at least one")
     return np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
 
 
+def one_label_per_example(data: Any, labels: npt.ArrayLike | None) -> np.ndarray:
+    """The labels of a labeled set, or `labels`, as an array.
+
+    Raises:
+        ValueError: another number of labels than of examples; data without labels.
+    """
+    labels = np.asarray(labels_of(data, labels))
+    require(len(data) == len(labels), f"{len(data)} examples and {len(labels)} labels", "one label per example")
+    return labels
+
+
 class Refresh(Callback):
-    """Calls `self.refresh(model)` when training begins and after every `every` epochs, except the last one."""
+    """Call `self.refresh(model)` when training begins and after every `every` epochs, except the last one."""
 
     every = 1
 
@@ -50,7 +58,7 @@ class Refresh(Callback):
 
 
 class Scheduled(Callback):
-    """Writes the numbers of `_values_after(epoch)` into the logs, as `every` and `max_time_fraction` say.
+    """Write the numbers of `_values_after(epoch)` into the logs, as often as `every` and `max_time_fraction` allow.
 
     Args:
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
@@ -70,68 +78,45 @@ class Scheduled(Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""
-        self._times = _Times()
+        self._begin, self._durations = time.monotonic(), list[float]()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Evaluate after the epochs that `every` and `max_time_fraction` select."""
         if logs is None:
             return
         if self._is_due(epoch):
-            with self._times:
-                values = self._values_after(epoch)
+            begin = time.monotonic()
+            values = self._values_after(epoch)
+            self._durations.append(time.monotonic() - begin)
             logs.update({f"{self.prefix}{name}": value for name, value in values.items()})
         if self.max_time_fraction is not None:
-            logs[f"{self.prefix}time_share"] = self._times.share()
+            logs[f"{self.prefix}time_share"] = self._time_fraction()
 
     def _is_due(self, epoch):
-        if not self._times.number or epoch + 1 == self.params.get("epochs"):
+        if not self._durations or epoch + 1 == self.params.get("epochs"):
             return True
         limit = self.max_time_fraction
-        has_time = limit is None or self._times.share_after_another() <= limit
+        has_time = limit is None or self._time_fraction(self._durations[-1]) <= limit
         return (epoch + 1) % self.every == 0 and has_time
+
+    def _time_fraction(self, additional=0.0):
+        """Fraction of the time since the run began that evaluations took, or will take after `additional` seconds."""
+        total = sum(self._durations) + additional
+        return total / max(time.monotonic() - self._begin + additional, 1e-9)
 
     def _values_after(self, epoch: int) -> dict[str, float]:
         """The numbers of the model in training, without the prefix."""
         raise NotImplementedError
 
 
-class _Times:
-    """How long the evaluations of a run take; a context in which one of them takes place.
-
-    Attributes:
-        number: number of evaluations so far.
-        taken, previous: seconds of all of them, and of the previous one.
-    """
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.number, self.taken, self.previous = 0, 0.0, 0.0
-
-    def __enter__(self) -> None:
-        self._entered = time.monotonic()
-
-    def __exit__(self, *error: Any) -> None:
-        self.previous = time.monotonic() - self._entered
-        self.taken += self.previous
-        self.number += 1
-
-    def share(self) -> float:
-        """Share of the time since the run began that evaluations took."""
-        return self.taken / max(time.monotonic() - self.start, 1e-9)
-
-    def share_after_another(self) -> float:
-        """The same after one more evaluation that takes as long as the previous one."""
-        return (self.taken + self.previous) / max(time.monotonic() - self.start + self.previous, 1e-9)
-
-
-def trouble_with(embeddings: np.ndarray) -> str | None:
-    """The reason why embeddings cannot be ranked, with likely causes, or None."""
+def embedding_problem(embeddings: np.ndarray) -> str | None:
+    """The reason why embeddings cannot be ranked, with likely causes; None if they can."""
     with np.errstate(over="ignore", invalid="ignore"):
         embeddings = np.asarray(embeddings, "float32")
-    broken = 1.0 - np.isfinite(embeddings).all(axis=1).mean()
-    if broken > 0:
+    non_finite = 1.0 - np.isfinite(embeddings).all(axis=1).mean()
+    if non_finite > 0:
         return (
-            f"{broken:.1%} of the embeddings are not finite. Likely causes: a learning rate that is too high, half "
+            f"{non_finite:.1%} of the embeddings are not finite. Likely causes: a learning rate that is too high, half "
             "precision without loss scaling, inputs that are not finite."
         )
     if are_all_the_same(embeddings):
@@ -143,8 +128,8 @@ def trouble_with(embeddings: np.ndarray) -> str | None:
     return None
 
 
-def variable_not_finite(model: keras.Model) -> str | None:
-    """The path of the first variable of a model or its optimizer with a number that is not finite, or None."""
+def non_finite_variable(model: keras.Model) -> str | None:
+    """The path of the first variable of a model or its optimizer that is not finite; None if all are."""
     variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
     return next((variable.path for variable in variables if not _is_finite(variable)), None)
 

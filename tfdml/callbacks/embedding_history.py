@@ -1,4 +1,4 @@
-"""Embeddings of the same examples at several moments of a training run."""
+"""Embeddings of the same examples after several epochs, kept in memory."""
 
 from typing import Any
 
@@ -6,24 +6,25 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import require_whole
-from tfdml.callbacks.base import Callback, sample_of_set
+from tfdml.callbacks.base import Callback, sampled_rows
 from tfdml.embedding.in_memory import embedder
+from tfdml.typing import Data
 
 
 class EmbeddingHistory(Callback):
-    """Keep the embeddings of some examples before training and after epochs, in memory, for an animation.
+    """Keep embeddings of the same examples, before training and after epochs, in memory, for an animation.
 
         history = tfdml.callbacks.EmbeddingHistory(test)
         model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
         tfdml.visualize.animation("training.gif", history.frames, history.data)
 
-    For frames at every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; one
-    that begins at 0 replaces all frames.
+    For a frame every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; a `fit`
+    that begins at epoch 0 replaces all frames.
 
     Args:
         data: labeled set of `tfdml.datasets`.
         model: the network to embed with, if it is not the model in training but has its layers.
-        every: number of epochs between two frames; the last epoch has one in any case.
+        every: number of epochs between two frames; the last epoch is always included.
         examples: maximum number of examples, drawn once at random from a larger set.
         batch_size: number of examples embedded at the same time.
 
@@ -31,7 +32,7 @@ class EmbeddingHistory(Callback):
         frames: list of `(n, dim)` float32 arrays.
         epochs: list of int, the number of finished epochs of each frame; the first one is 0, or where a run resumes.
         data: the examples, a labeled set of n.
-        rows: `(n,)` their row numbers in the set that was passed.
+        rows: `(n,)` row numbers of these examples in the set that was passed.
 
     Raises:
         ValueError: data that are not a labeled set, no examples, or a number that is not positive; at the end of an
@@ -40,7 +41,7 @@ class EmbeddingHistory(Callback):
 
     def __init__(
         self,
-        data: Any,
+        data: Data,
         *,
         model: keras.Model | None = None,
         every: int = 1,
@@ -49,7 +50,7 @@ class EmbeddingHistory(Callback):
     ) -> None:
         super().__init__()
         require_whole("every", every, 1)
-        self.rows = sample_of_set(data, examples)
+        self.rows = sampled_rows(data, examples)
         self.data, self.network, self.every = data.take(self.rows), model, every
         self._embed = embedder(self.data, batch_size)
         self.frames: list[np.ndarray] = []
@@ -57,22 +58,21 @@ class EmbeddingHistory(Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Note that the next epoch is the first of a run."""
-        self._begins = True
+        self._is_first_epoch = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the embeddings before the first epoch of a run, and drop later ones of an earlier run."""
-        if self._begins:
+        if self._is_first_epoch:
             num_earlier = sum(earlier < epoch for earlier in self.epochs)
             self.frames, self.epochs = self.frames[:num_earlier], self.epochs[:num_earlier]
-            self._keep(epoch)
-        self._begins = False
+            self._add_frame(epoch)
+        self._is_first_epoch = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the embeddings of the epochs that `every` selects."""
         if (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs"):
-            self._keep(epoch + 1)
+            self._add_frame(epoch + 1)
 
-    def _keep(self, finished):
-        embeddings = self._embed(self.network or self.model)
-        self.frames.append(np.asarray(embeddings, np.float32))
-        self.epochs.append(finished)
+    def _add_frame(self, num_epochs):
+        self.frames.append(np.asarray(self._embed(self.network or self.model), np.float32))
+        self.epochs.append(num_epochs)

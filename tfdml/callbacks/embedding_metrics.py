@@ -1,4 +1,4 @@
-"""Any metrics of the embeddings of a set during training."""
+"""Metrics by a function of embeddings, during training."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -8,37 +8,39 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml.callbacks.base import Scheduled, trouble_with
+from tfdml.callbacks.base import Scheduled, embedding_problem
 from tfdml.embedding.in_memory import embedder
+from tfdml.typing import Examples
 
 
 class EmbeddingMetrics(Scheduled):
     """Embed a set after an epoch, and write what a function measures into the logs.
 
-        def clusters(embeddings, part):
-            return tfdml.metrics.clustering(embeddings, part.labels)
+        def clusters(embeddings, data):
+            return tfdml.metrics.clustering(embeddings, data.labels)
 
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
             tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
             tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
 
-    Each number of the result is written under its name with the prefix. It reaches every later callback and the
-    `History`. Several evaluations, of the same or of different sets, work in one `fit`; give them different prefixes
-    where their names are equal. `RetrievalEvaluation` is the one with retrieval metrics.
+    Each number is written under its name with the prefix. It reaches every later callback and the `History`. Several
+    evaluations, of the same or of different sets, work in one `fit`; give them different prefixes where names are
+    equal. `RetrievalEvaluation` computes retrieval metrics.
 
-    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With `share`, epochs
-    between the first and the last are left out while evaluation would take more than this share of the time of `fit`
-    so far, as long as the previous one took. `val_time_share` in the logs of every epoch is the share that it took.
+    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With
+    `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the previous
+    duration would exceed this fraction of the training time. `val_time_share` in the logs of every epoch is the
+    fraction that evaluations took so far.
 
-    If embeddings are not finite or all equal, a warning names likely causes, and the numbers belong to random
-    embeddings: chance, which any later epoch improves. (Nothing, or NaN, would stop `ExportBest`, or stay the best
-    value of `EarlyStopping`.)
+    If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
+    Its values are then at chance level, so later epochs improve on them. (Without a value `ExportBest` would stop, and
+    NaN would stay the best value of `EarlyStopping`.)
 
     Args:
-        data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a part of a
+        data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a subset of a
             large set by `test.take(rows)`.
-        function: function of the embeddings `(examples, dim)` and of `data` that returns a dict of numbers. Text, such
-            as the algorithm of `clustering`, is left out of the logs.
+        function: function of embeddings `(examples, dim)` and `data` that returns a dict of numbers. Text, such as the
+            algorithm of `clustering`, is not written into the logs.
         model: the network to evaluate, if it is not the model in training but has its layers.
         every: number of epochs between two evaluations.
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
@@ -55,7 +57,7 @@ class EmbeddingMetrics(Scheduled):
 
     def __init__(
         self,
-        data: Any,
+        data: Examples,
         function: Callable[[np.ndarray, Any], Mapping[str, float]],
         *,
         model: keras.Model | None = None,
@@ -69,22 +71,19 @@ class EmbeddingMetrics(Scheduled):
         is_finite = not hasattr(data, "element_spec")
         require(is_finite, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
         require(len(data) > 0, "a set without examples", "at least one")
-        self.data = data
-        self.function = function
-        self.network = model
+        self.data, self.function, self.network = data, function, model
         self._embed = embedder(data, batch_size)
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
-        """The numbers of a model, without the prefix."""
+        """The numbers of a model, by name without the prefix."""
         return self._measured(self._embed(model))
 
     def _values_after(self, epoch):
-        """The numbers of the model in training, or of random embeddings."""
         embeddings = self._embed(self.network or self.model)
-        trouble = trouble_with(embeddings)
-        if trouble is not None:
+        problem = embedding_problem(embeddings)
+        if problem is not None:
             warnings.warn(
-                f"After epoch {epoch + 1} {trouble} The {self.prefix}* metrics belong to random embeddings.",
+                f"After epoch {epoch + 1} {problem} The {self.prefix}* metrics belong to random embeddings.",
                 stacklevel=2,
             )
             embeddings = np.random.default_rng(0).standard_normal(embeddings.shape, np.float32)

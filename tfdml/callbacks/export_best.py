@@ -3,14 +3,15 @@
 import json
 import math
 import warnings
-from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import keras
 
 from tfdml._core.atomic import recovered
-from tfdml.callbacks.base import variable_not_finite
+from tfdml._core.checks import require, require_one_of
+from tfdml.callbacks.base import non_finite_variable
 from tfdml.export.saved_model import as_export_path, require_export_options, require_tensorflow, saved_model
+from tfdml.typing import FilePath
 
 RECORD = "best.json"  # in assets.extra, which TensorFlow reserves for other software
 _ADVICE = "Choose another path, or pass start_over=True to replace it, with best= for a value to beat."
@@ -25,13 +26,13 @@ class ExportBest(keras.callbacks.Callback):
     """Write a SavedModel whenever the monitored value improves.
 
     List it after the callback that writes the value (`RetrievalEvaluation`). The model is written to a temporary name
-    and renamed, so a run that is killed leaves the previous export in place. See `tfdml.export.saved_model` for the
+    and renamed, so a run that is killed leaves the previous export in place. `tfdml.export.saved_model` describes the
     signatures. Epochs without the value (`every=` above 1) are skipped.
 
     The value is stored inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two
-    always agree. A resumed run reads it: an export is only replaced by a better one. A run that begins at or before the
+    always agree. A resumed run reads it: only a better model replaces an export. A run that begins at or before the
     epoch of the export, such as a new run over an old folder, warns and names the value to beat. A network with a
-    variable that is not finite is not exported, with a warning.
+    variable that is not finite is not exported, and a warning names the variable.
 
     Example:
 
@@ -61,7 +62,7 @@ class ExportBest(keras.callbacks.Callback):
 
     def __init__(
         self,
-        path: str | PathLike,
+        path: FilePath,
         *,
         monitor: str = "val_map@r",
         mode: Literal["max", "min"] = "max",
@@ -71,19 +72,12 @@ class ExportBest(keras.callbacks.Callback):
         **options: Any,
     ):
         super().__init__()
-        if mode not in ("max", "min"):
-            raise ValueError(f"Received mode={mode!r}, expected 'max' or 'min'.")
-        if best is not None and math.isnan(best):
-            raise ValueError(f"Received best={best}, expected a number or None.")
+        require_one_of(("max", "min"), mode=mode)
+        require(best is None or not math.isnan(best), f"best={best}", "a number or None")
         require_export_options(**options)
         require_tensorflow()
-        self.options = options
-        self.path = as_export_path(path)
-        self.monitor = monitor
-        self.mode = mode
-        self.best = best
-        self.start_over = start_over
-        self.network = model
+        self.path, self.monitor, self.mode, self.best = as_export_path(path), monitor, mode, best
+        self.start_over, self.network, self.options = start_over, model, options
         self._seen = self._exported = False
         self._resume()
 
@@ -116,11 +110,11 @@ class ExportBest(keras.callbacks.Callback):
 
     def _has_diverged(self, epoch):
         """Whether the network has a variable that is not finite; then a warning names it."""
-        broken = variable_not_finite(self.network or self.model)
-        if broken is not None:
-            text = f"After epoch {epoch + 1} the variable {broken} is not finite. The model is not exported."
+        variable = non_finite_variable(self.network or self.model)
+        if variable is not None:
+            text = f"After epoch {epoch + 1} the variable {variable} is not finite. The model is not exported."
             warnings.warn(f"{text} Lower the learning rate, or clip the gradients.", stacklevel=3)
-        return broken is not None
+        return variable is not None
 
     def _export(self, best):
         record = {"monitor": self.monitor, "mode": self.mode, **best._asdict()}

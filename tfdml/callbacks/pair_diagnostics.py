@@ -1,28 +1,29 @@
 """Statistics of the pairs of a set while a model trains."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path
-from tfdml._core.checks import labels_of, require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml.analysis.active_pairs import active_pairs
-from tfdml.callbacks.base import Callback
+from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
 from tfdml.layers.base import unchanged
 from tfdml.pairs import all_pairs, euclidean, normalized
+from tfdml.typing import Examples, FilePath
 
 
 class PairDiagnostics(Callback):
-    """Embed some examples when training begins and after epochs, and write statistics of their pairs for TensorBoard.
+    """Embed the same examples when training begins and after epochs; write statistics of their pairs for TensorBoard.
 
     Scalars, under `pairs/` and in the logs:
-    `active_positives`, `active_negatives`: shares of pairs with a nonzero weight, as in `tfdml.analysis.active_pairs`;
+    `active_positives`, `active_negatives`: fractions of pairs with a nonzero weight, see `tfdml.analysis.active_pairs`;
     `positive_distance`, `negative_distance`: mean euclidean distances of embeddings scaled to norm 1, in [0, 2];
     `negative_distance_std`: standard deviation of the distances of negative pairs.
     The histograms `pairs/positive_distances` and `pairs/negative_distances` hold all distances. The step is the number
@@ -31,67 +32,63 @@ class PairDiagnostics(Callback):
     If few negatives are active, batches contribute little gradient: use a miner or a larger margin. If both distances
     fall to 0 together, the embedding collapses.
 
-    The diagnostics have no side effects: the state of the loss's layers, such as a random miner, is restored. Random
-    numbers drawn from Keras' global seed are the exception.
+    The state of the loss's layers, such as a random miner, is restored, so the diagnostics have no side effects but
+    draws of random numbers from Keras' global seed.
 
     Example:
 
-        diagnostics = tfdml.callbacks.PairDiagnostics(validation.take(slice(256)), log_dir="logs/pairs")
+        diagnostics = tfdml.callbacks.PairDiagnostics(validation.take(slice(256)), path="logs/pairs")
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[diagnostics])
 
     Args:
-        images: `(examples, ...)` array or labeled set; a few hundred examples: time grows with their number
-            cubed.
-        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes; left out
-            where `images` is a labeled set.
-        log_dir: folder of the event file; created if it does not exist.
+        data: `(examples, ...)` array or labeled set, of a few hundred examples: time grows with their number cubed.
+        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes; None: the
+            labels of a labeled set.
+        path: folder of the event file; created if it does not exist.
         loss: the loss that decides which pairs are active and, by its `match`, positive; None for the loss that the
             model is compiled with.
         every: number of epochs between two measurements.
         batch_size: number of examples embedded at the same time.
 
     Raises:
-        ValueError: images and labels differ in length, or a number is not positive; when training begins, the model is
+        ValueError: data and labels differ in length, or a number is not positive; when training begins, the model is
             compiled with a loss that is not a function, the examples have no positive or no negative pair, or
             `tfdml.analysis.pair_weights` rejects the embeddings.
-        OSError: `log_dir` cannot be written.
+        OSError: `path` cannot be written.
     """
 
     def __init__(
         self,
-        images: Any,
-        labels: Sequence[Any] | np.ndarray | None = None,
+        data: Examples,
+        labels: npt.ArrayLike | None = None,
         *,
-        log_dir: str | os.PathLike[str],
+        path: FilePath,
         loss: Callable[..., Any] | None = None,
         every: int = 1,
         batch_size: int = 256,
     ):
         super().__init__()
         require_whole("every", every, 1)
-        labels = labels_of(images, labels)
-        if len(images) != len(labels):
-            raise ValueError(f"Received {len(images)} images and {len(labels)} labels, expected one label per image.")
-        self.images, self.labels = images, np.asarray(labels)
-        self.log_dir = as_writable_path(Path(log_dir) / "events").parent
+        self.data, self.labels = data, one_label_per_example(data, labels)
+        self.path = as_writable_path(Path(path) / "events").parent
         self.loss, self.every = loss, every
-        self._embed = embedder(images, batch_size)
+        self._embed = embedder(data, batch_size)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Open the event file."""
-        self._writer = tf.summary.create_file_writer(str(self.log_dir))
-        self._first = True
+        self._writer = tf.summary.create_file_writer(str(self.path))
+        self._is_first_epoch = True
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Measure before the first batch."""
-        if self._first:
-            self._measure(epoch)
-        self._first = False
+        if self._is_first_epoch:
+            self._write_statistics(epoch)
+        self._is_first_epoch = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Measure after every `every` epochs."""
         if (epoch + 1) % self.every == 0:
-            scalars = self._measure(epoch + 1)
+            scalars = self._write_statistics(epoch + 1)
             if logs is not None:
                 logs.update(scalars)
 
@@ -99,9 +96,9 @@ class PairDiagnostics(Callback):
         """Close the event file."""
         self._writer.close()
 
-    def _measure(self, step):
-        """Write the current statistics, and return the scalars."""
-        scalars, distances = self._diagnose(self.model)
+    def _write_statistics(self, step):
+        """Write the current statistics; return the scalars by name."""
+        scalars, distances = self._statistics(self.model)
         with self._writer.as_default(step=step):
             for name, value in scalars.items():
                 tf.summary.scalar(f"pairs/{name}", value)
@@ -109,45 +106,36 @@ class PairDiagnostics(Callback):
                 tf.summary.histogram(f"pairs/{kind}_distances", values)
         return scalars
 
-    def _diagnose(self, model):
-        """Scalars by name, and the distances of the positive and of the negative pairs."""
-        loss = _loss_of(model) if self.loss is None else self.loss
+    def _statistics(self, model):
+        """Scalars by name, and distances of pairs by "positive" and "negative"."""
+        loss = _compiled_loss(model) if self.loss is None else self.loss
         embeddings = self._embed(model).astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
             active = active_pairs(loss, embeddings, self.labels)
-        return _scalars(active, **distances), distances
+        scalars = {
+            "active_positives": active.positive,
+            "active_negatives": active.negative,
+            "positive_distance": float(np.mean(distances["positive"])),
+            "negative_distance": float(np.mean(distances["negative"])),
+            "negative_distance_std": float(np.std(distances["negative"])),
+        }
+        return scalars, distances
 
 
-def _scalars(active, positive, negative):
-    return {
-        "active_positives": active.positive,
-        "active_negatives": active.negative,
-        "positive_distance": float(np.mean(positive)),
-        "negative_distance": float(np.mean(negative)),
-        "negative_distance_std": float(np.std(negative)),
-    }
-
-
-def _loss_of(model):
+def _compiled_loss(model):
     loss = getattr(model, "loss", None)
-    if not callable(loss):
-        raise ValueError(
-            f"Received a model compiled with loss={loss!r}, expected a loss of tfdml or another function of labels and "
-            "embeddings. Compile it with one, or pass loss=."
-        )
+    expected = "a loss of tfdml or another function of labels and embeddings. Compile it with one, or pass loss="
+    require(callable(loss), f"a model compiled with loss={loss!r}", expected)
     return loss
 
 
 def _distances(embeddings, labels, match):
-    """Euclidean distances of the ordered positive and negative pairs; embeddings are scaled to norm 1."""
+    """Euclidean distances of all ordered "positive" and "negative" pairs of embeddings scaled to norm 1."""
     pairs = normalized(all_pairs(labels, embeddings, match=match))
     d = keras.ops.convert_to_numpy(euclidean(pairs)).astype("float64")
     distances = {kind: d[keras.ops.convert_to_numpy(getattr(pairs, kind)) > 0] for kind in ("positive", "negative")}
     for kind, values in distances.items():
-        if not len(values):
-            raise ValueError(
-                f"Received {len(d)} examples without a {kind} pair, expected examples of several classes, and several "
-                "examples per class."
-            )
+        received = f"{len(d)} examples without a {kind} pair"
+        require(len(values) > 0, received, "examples of several classes, and several examples per class")
     return distances

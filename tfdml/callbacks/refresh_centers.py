@@ -1,53 +1,52 @@
-"""Keep class centers and trees of classes current while a model trains."""
-
-from typing import Any
+"""Class centers and trees of classes, refreshed while a model trains."""
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import labels_of, require_whole
-from tfdml.callbacks.base import Refresh
+from tfdml._core.checks import as_ids, require, require_whole
+from tfdml.callbacks.base import Refresh, one_label_per_example
 from tfdml.embedding.in_memory import embedder
 from tfdml.layers import ClassTree
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.mining.hard_class import ClassCenters
+from tfdml.typing import Examples
 
 
 class RefreshCenters(Refresh):
-    """Recompute class centers, or a tree of classes, from a few examples per class, at the start and after epochs.
+    """Recompute class centers, or a tree of classes, from a few examples per class, before training and after epochs.
 
-    A refresh embeds `examples_per_class` examples per class, the same ones each time. A resumed run starts with the
-    centers of the resumed model.
+    A refresh embeds the same `examples_per_class` examples per class each time. A resumed run begins with the centers
+    of the resumed model.
 
     Example:
 
         centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
         sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
         model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
-                  callbacks=[tfdml.callbacks.RefreshCenters(centers, train)])
+                  callbacks=[tfdml.callbacks.RefreshCenters(train, centers=centers)])
 
     Args:
+        data: a labeled set, an array `(examples, ...)`, or anything else with a length that takes an array of ascending
+            row numbers in brackets and returns these examples: a memory map, an HDF5 dataset.
+        labels: `(examples,)` integer class ids; None: the labels of a labeled set.
         centers: `tfdml.samplers.ClassCenters` or `tfdml.layers.ClassTree` of the same classes.
-        images: `(examples, ...)`, an array, or anything else with a length that takes an array of ascending row numbers
-            in brackets and returns these examples: a memory map, an HDF5 dataset. Or a labeled set.
-        labels: `(examples,)` integer class ids; left out where `images` is a labeled set.
         examples_per_class: number of examples to embed per class; all if a class has fewer.
         batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         seed: seed of the choice of examples, any whole number of at least 0.
 
     Raises:
-        ValueError: images and labels of different lengths, other classes than the classes of the centers, or a number
+        ValueError: data and labels of different lengths, other classes than the classes of the centers, or a number
             that is not positive.
     """
 
     def __init__(
         self,
-        centers: ClassCenters | ClassTree,
-        images: Any,
+        data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
+        centers: ClassCenters | ClassTree,
         examples_per_class: int = 8,
         batch_size: int = 256,
         every: int = 1,
@@ -57,27 +56,26 @@ class RefreshCenters(Refresh):
         for name, value in dict(examples_per_class=examples_per_class, batch_size=batch_size, every=every).items():
             require_whole(name, value, 1)
         require_whole("seed", seed, 0)
-        labels = labels_of(images, labels)
-        rows = _some_of_each(labels, examples_per_class, np.random.default_rng(seed))
-        if len(images) != np.size(labels):
-            raise ValueError(f"Received {len(images)} images and {np.size(labels)} labels, expected the same number.")
-        self.rows, self.labels = rows, np.reshape(labels, -1)[rows]
-        if set(centers.ids.tolist()) != set(self.labels.tolist()):
-            raise ValueError(
-                f"Received labels of {len(set(self.labels.tolist()))} classes, expected the {len(centers.ids)} of "
-                f"{centers!r}. Make the centers from the same labels."
-            )
-        self.centers, self.images, self.every = centers, images, every
-        self._embed = embedder(images, batch_size, self.rows)
+        ids = as_ids(one_label_per_example(data, labels), "labels")
+        self.rows = _rows_per_class(ids, examples_per_class, np.random.default_rng(seed))
+        self.labels = ids[self.rows]
+        classes = np.unique(ids)
+        require(
+            np.array_equal(np.sort(centers.ids), classes),
+            f"labels of {len(classes)} classes",
+            f"the {len(centers.ids)} of {centers!r}. Make the centers from the same labels",
+        )
+        self.data, self.centers, self.every = data, centers, every
+        self._embed = embedder(data, batch_size, self.rows)
 
     def refresh(self, model: keras.Model) -> None:
         """Recompute the centers with `model`."""
         self.centers.refresh(self._embed(model), self.labels)
 
 
-def _some_of_each(labels, most, generator):
+def _rows_per_class(labels, most, generator):
     """Ascending row numbers of at most `most` random examples per class."""
-    order = generator.permutation(np.size(labels))
-    table = class_table(np.reshape(labels, -1)[order])
+    order = generator.permutation(len(labels))
+    table = class_table(labels[order])
     rank = np.arange(len(order)) - np.repeat(table.starts, table.counts)
     return np.sort(order[table.rows[rank < most]])

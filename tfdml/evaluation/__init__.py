@@ -1,4 +1,4 @@
-"""Reports about a model and a set, and cross-validated search: metrics put together."""
+"""Reports on a model and a labeled set, and cross-validated search with a test that is opened once."""
 
 from tfdml.evaluation.protocol.cross_validation import CrossValidation, cross_validate
 from tfdml.evaluation.protocol.final_test import TestResult

@@ -36,7 +36,8 @@ class ClassTree(LossLayer):
 
         tree = tfdml.layers.ClassTree(train.labels)
         model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[tfdml.callbacks.RefreshCenters(tree, train)])
+        refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
 
     Args:
         class_ids: class ids, in any order and with repetitions.

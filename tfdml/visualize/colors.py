@@ -1,10 +1,13 @@
-"""Colors, frames and marks that readers tell apart with any color vision."""
+"""Colorblind-safe colors, frames and markers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, is_labeled_set, require
+from tfdml.typing import Examples
 
 RIGHT, WRONG = "#2a9d4a", "#d1495b"
 FRAMES: dict[bool, dict[str, Any]] = {
@@ -12,7 +15,7 @@ FRAMES: dict[bool, dict[str, Any]] = {
     False: {"color": WRONG, "linestyle": (0, (2, 1.2)), "linewidth": 2.5},
 }
 
-# The palette of Okabe and Ito, Color Universal Design, 2008, each color with its own mark.
+# The palette of Okabe and Ito, Color Universal Design, 2008, with a marker per color.
 CLASS_STYLES = [
     ("#0072b2", "o"),
     ("#e69f00", "s"),
@@ -23,10 +26,12 @@ CLASS_STYLES = [
     ("#000000", "X"),
     ("#b8a900", "*"),
 ]
-MANY = ("#56707e", "o")  # the points of more classes than there are styles, and of none
+SINGLE_COLOR = "#56707e"  # of points without labels, or of more classes than there are styles
 
 
-def labels_and_names(data: Any, labels: Any, count: int) -> tuple[np.ndarray | None, Any]:
+def labels_and_names(
+    data: Examples | None, labels: npt.ArrayLike | None, count: int
+) -> tuple[np.ndarray | None, Callable[[int], str]]:
     """Class ids `(count,)` or None, and a function from an id to the name of its class.
 
     Args:
@@ -47,6 +52,6 @@ def labels_and_names(data: Any, labels: Any, count: int) -> tuple[np.ndarray | N
 
 
 def class_styles(labels: np.ndarray | None) -> dict[int, tuple[str, str]]:
-    """A color and a mark of each class; empty for more classes than there are styles, and without labels."""
+    """A color and a marker for each class; empty without labels and for more classes than there are styles."""
     classes = [] if labels is None else np.unique(labels).tolist()
     return dict(zip(classes, CLASS_STYLES, strict=False)) if len(classes) <= len(CLASS_STYLES) else {}

@@ -1,10 +1,11 @@
-"""Two coordinates for each embedding: PCA, t-SNE, UMAP."""
+"""Two-dimensional coordinates of embeddings: PCA, t-SNE, UMAP."""
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from tfdml._core.checks import as_vectors, require, require_varied
+from tfdml._core.checks import as_vectors, require, require_positive, require_varied
+from tfdml._core.optional import optional_import
 
 
 def pca(embeddings: npt.ArrayLike) -> np.ndarray:
@@ -22,12 +23,9 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
         ImportError: scikit-learn is not installed.
         ValueError: fewer rows or columns, values that are not finite, or embeddings that are all equal.
     """
-    vectors = _varied(embeddings, "pca", 2)
-    try:
-        from sklearn.decomposition import PCA
-    except ImportError as error:
-        raise _missing("pca", "scikit-learn") from error
-    return PCA(2, svd_solver="full").fit_transform(vectors.astype(np.float64)).astype(np.float32)
+    vectors = _as_varied(embeddings, "pca", 2)
+    sklearn = optional_import("sklearn.decomposition", feature="visualize.pca", extra="maps")
+    return sklearn.PCA(2, svd_solver="full").fit_transform(vectors.astype(np.float64)).astype(np.float32)
 
 
 def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) -> np.ndarray:
@@ -49,15 +47,12 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
         ValueError: fewer rows or columns, values that are not finite, embeddings that are all equal, or a perplexity
             that is not positive.
     """
-    require(perplexity > 0, f"perplexity={perplexity}", "a number above 0")
-    vectors = _varied(embeddings, "tsne", 3)
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise _missing("tsne", "scikit-learn") from error
+    require_positive(perplexity=perplexity)
+    vectors = _as_varied(embeddings, "tsne", 3)
+    manifold = optional_import("sklearn.manifold", feature="visualize.tsne", extra="maps")
     perplexity = min(perplexity, (len(vectors) - 1) / 3)
     with threadpool_limits(1):  # sums of several threads differ in their last bits, which t-SNE amplifies
-        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors)
+        return manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors)
 
 
 def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.1, seed: int = 0) -> np.ndarray:
@@ -81,23 +76,17 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
             neighbors.
     """
     require(neighbors >= 2, f"neighbors={neighbors}", "2 or more")
-    vectors = _varied(embeddings, "umap", 4)
-    try:
-        from umap import UMAP
-    except ImportError as error:
-        raise _missing("umap", "umap-learn") from error
-    few = min(neighbors, len(vectors) - 1)
-    return UMAP(n_neighbors=few, min_dist=min_dist, random_state=seed, n_jobs=1).fit_transform(vectors)
+    vectors = _as_varied(embeddings, "umap", 4)
+    library = optional_import("umap", feature="visualize.umap", extra="maps")
+    neighbors = min(neighbors, len(vectors) - 1)
+    options = {"n_neighbors": neighbors, "min_dist": min_dist, "random_state": seed, "n_jobs": 1}
+    return library.UMAP(**options).fit_transform(vectors)
 
 
-def _varied(embeddings, name, rows):
-    """Embeddings as float32 of enough rows, not all the same."""
+def _as_varied(embeddings, name, rows):
+    """Embeddings as float32, of enough rows, not all the same."""
     vectors = as_vectors(embeddings, "embeddings")
-    enough = len(vectors) >= rows and vectors.shape[1] >= 2
-    require(enough, f"embeddings of shape {vectors.shape}", f"{rows} or more rows and 2 or more columns for {name}")
+    is_enough = len(vectors) >= rows and vectors.shape[1] >= 2
+    require(is_enough, f"embeddings of shape {vectors.shape}", f"{rows} or more rows and 2 or more columns for {name}")
     require_varied(vectors)
     return vectors
-
-
-def _missing(name, package):
-    return ImportError(f"visualize.{name} needs {package}: pip install tfdml[maps].")

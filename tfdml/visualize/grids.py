@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _CELL = 0.9  # inches
 _LINE = 0.12  # inches of a line of text
-_PIXELS = 256  # pixels; larger images are reduced
+_PIXELS = 256  # of the longer edge; larger images are reduced
 _LETTERS = 15  # of a class name
 
 
@@ -40,21 +41,21 @@ def retrieval_grid(
     title: str | None = None,
     seed: int = 0,
 ) -> Figure:
-    """One line per query: its image, then its neighbors, the nearest first.
+    """Draw one line per query: its image, then its neighbors, nearest first.
 
-    Neighbors of the query's class have a solid green frame, others a dashed red one. Without a gallery, queries are
-    searched among all other rows: no query finds itself.
+    Neighbors of the query's class have a solid green frame, others a dashed red frame. Without a gallery, each query is
+    searched among all other rows.
 
         tfdml.visualize.retrieval_grid(embeddings, test, names=True).savefig("neighbors.png", dpi=120)
 
     Args:
         embeddings: `(n, dim)`.
         data: labeled set of images, or a sequence of n images, which may differ in size: uint8, or floats in [0, 1];
-            `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels. Only what is shown is loaded.
-        labels: `(n,)` integer class ids; left out where `data` is a labeled set.
-        gallery_embeddings, gallery, gallery_labels: the same of a gallery to search in; None: leave-one-out.
+            `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels. Only images in the grid are loaded.
+        labels: `(n,)` integer class ids; None: the labels of a labeled set.
+        gallery_embeddings, gallery, gallery_labels: the same for a gallery to search in; None: leave-one-out.
         queries: row numbers of the queries, or their number, drawn at random from n.
-        k: number of neighbors per query; None: 8, or fewer where there are fewer.
+        k: number of neighbors per query; None: 8, or all candidates if there are fewer.
         metric: "cosine", "dot" or "euclidean", see `tfdml.search.Exact`.
         names: write class names below the images.
         scores: write the similarity (for "euclidean" the distance) below the neighbors.
@@ -69,54 +70,62 @@ def retrieval_grid(
         ValueError: no embeddings, embeddings that are not finite or all equal, data that are not images, other numbers
             of embeddings, examples and labels, or more neighbors or queries than there are.
     """
-    queried = _examples(embeddings, data, labels)
-    alone = gallery_embeddings is None and gallery is None
-    items = queried if alone else _examples(gallery_embeddings, gallery, gallery_labels)
-    _require_same_names(queried, items)
-    rows = _query_rows(queries, len(queried.labels), seed)
-    candidates = len(items.labels) - alone
-    k = min(8, candidates) if k is None else k
-    require_whole("k", k, 1, candidates)
-    near, values = _neighbors(queried, items, rows, k, metric)
-    figure = new_figure(
-        "retrieval_grid", figsize=(_CELL * (k + 1), (_CELL + _LINE * (names + scores)) * len(rows) + 0.5)
-    )
+    query_set = _image_set(embeddings, data, labels)
+    is_leave_one_out = gallery_embeddings is None and gallery is None
+    items = query_set if is_leave_one_out else _image_set(gallery_embeddings, gallery, gallery_labels)
+    _require_same_names(query_set, items)
+    rows = _query_rows(queries, len(query_set.labels), seed)
+    num_candidates = len(items.labels) - is_leave_one_out
+    k = min(8, num_candidates) if k is None else k
+    require_whole("k", k, 1, num_candidates)
+    neighbors, similarities = _neighbors(query_set, items, rows, k, metric)
+    height = (_CELL + _LINE * (names + scores)) * len(rows) + 0.5
+    figure = new_figure("retrieval_grid", figsize=(_CELL * (k + 1), height))
     axes = figure.subplots(len(rows), k + 1, squeeze=False)
-    same = items.labels[near] == queried.labels[rows][:, None]
-    _draw_images(axes, queried, rows, items, near)
-    _draw_frames(axes, same)
-    _write_captions(axes, queried.captions(rows[:, None], names), slice(1))
-    _write_captions(axes, _joined(items.captions(near, names), values if scores else None), slice(1, None))
-    _explain(figure, axes, same, title)
+    is_same_class = items.labels[neighbors] == query_set.labels[rows][:, None]
+    _draw_images(axes[:, 0], query_set, rows)
+    _draw_images(axes[:, 1:].flat, items, neighbors.ravel())
+    _draw_frames(axes, is_same_class)
+    _write_captions(axes[:, :1], query_set.captions(rows[:, None], names))
+    _write_captions(axes[:, 1:], _with_scores(items.captions(neighbors, names), similarities if scores else None))
+    _write_legend(figure, axes, is_same_class, title)
     return figure
 
 
-class _Examples(NamedTuple):
-    """Queries or gallery: embeddings `(n, dim)`, labels `(n,)`, a function from a label to its name, and images."""
+class _ImageSet(NamedTuple):
+    """Queries or gallery.
+
+    Attributes:
+        vectors: `(n, dim)` embeddings.
+        labels: `(n,)`.
+        class_name: function from a label to the name of its class.
+        data: n images.
+    """
 
     vectors: np.ndarray
     labels: np.ndarray
-    name: Callable[[int], str]
+    class_name: Callable[[int], str]
     data: Examples
 
     def captions(self, rows, names):
-        """Class names of rows, cut to the width of an image; empty unless `names`."""
-        return [[_cut(self.name(label)) if names else "" for label in line] for line in self.labels[rows].tolist()]
+        """Class names of rows `(lines, columns)`, cut to the width of an image; empty unless `names`."""
+        labels = self.labels[rows].tolist()
+        return [[_cut(self.class_name(label)) if names else "" for label in line] for line in labels]
 
 
-def _examples(embeddings, data, labels):
+def _image_set(embeddings, data, labels):
     require(data is not None and embeddings is not None, "embeddings or examples alone", "embeddings and examples")
     vectors = as_vectors(embeddings, "embeddings")
     require(len(vectors) > 0, "no embeddings", "at least one")
     require_varied(vectors)
     labels_of(data, labels)  # a sequence of images needs labels
-    shown = _Examples(vectors, *labels_and_names(data, labels, len(vectors)), data)
+    ids, class_name = labels_and_names(data, labels, len(vectors))
     require_pictures(data)
-    return shown
+    return _ImageSet(vectors, ids, class_name, data)
 
 
-def _require_same_names(queried, items):
-    names = {tuple(shown.data.class_names) for shown in (queried, items) if shown.name is not str}
+def _require_same_names(query_set, items):
+    names = {tuple(images.data.class_names) for images in (query_set, items) if images.class_name is not str}
     require(
         len(names) < 2,
         "queries and a gallery with other class names",
@@ -135,50 +144,48 @@ def _query_rows(queries, count, seed):
     return rows
 
 
-def _neighbors(queried, items, rows, k, metric):
-    """The k nearest items of each query, `(queries, k)`, and their scores; a query does not find itself."""
-    neighbors, values = Exact(items.vectors, metric=metric).search(queried.vectors[rows], k + (queried is items))
-    if queried is items:
-        itself = neighbors == rows[:, None]
-        itself[~itself.any(axis=1), -1] = True  # exact copies have displaced it
-        neighbors, values = neighbors[~itself].reshape(-1, k), values[~itself].reshape(-1, k)
-    return neighbors, values
+def _neighbors(query_set, items, rows, k, metric):
+    """The k nearest items of each query, `(queries, k)`, and their scores; no query finds itself."""
+    finds_itself = query_set is items
+    neighbors, scores = Exact(items.vectors, metric=metric).search(query_set.vectors[rows], k + finds_itself)
+    if finds_itself:
+        is_self = neighbors == rows[:, None]
+        is_self[~is_self.any(axis=1), -1] = True  # exact copies have displaced it
+        neighbors, scores = neighbors[~is_self].reshape(-1, k), scores[~is_self].reshape(-1, k)
+    return neighbors, scores
 
 
-def _draw_images(axes, queried, rows, items, near):
-    for axis, image in zip(axes[:, 0], pictures(queried.data, rows, _PIXELS), strict=True):
+def _draw_images(axes, images, rows):
+    for axis, image in zip(axes, pictures(images.data, rows, _PIXELS), strict=True):
         axis.imshow(image)
-    for axis, image in zip(axes[:, 1:].flat, pictures(items.data, near.ravel(), _PIXELS), strict=True):
-        axis.imshow(image)
 
 
-def _draw_frames(axes, same):
+def _draw_frames(axes, is_same_class):
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
-    for axis, is_same in zip(axes[:, 1:].flat, same.ravel().tolist(), strict=True):
+    for axis, is_same in zip(axes[:, 1:].flat, is_same_class.ravel().tolist(), strict=True):
         axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
 
 
-def _joined(captions, values):
-    """Captions with a line of scores."""
-    if values is None:
+def _with_scores(captions, scores):
+    """Captions, each with a line for its score unless `scores` is None."""
+    if scores is None:
         return captions
-    lines = zip(captions, values, strict=True)
-    return [[f"{name}\n{value:.2f}".strip() for name, value in zip(*line, strict=True)] for line in lines]
+    lines = zip(captions, scores, strict=True)
+    return [[f"{name}\n{score:.2f}".strip() for name, score in zip(*line, strict=True)] for line in lines]
 
 
-def _write_captions(axes, captions, columns):
-    for line, texts in zip(axes, captions, strict=True):
-        for axis, text in zip(line[columns], texts, strict=True):
-            axis.set_xlabel(text, fontsize=7, labelpad=2)
+def _write_captions(axes, captions):
+    for axis, text in zip(axes.flat, itertools.chain(*captions), strict=True):
+        axis.set_xlabel(text, fontsize=7, labelpad=2)
 
 
 def _cut(name):
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
-def _explain(figure, axes, same, title):
-    """Title, heads of columns, and what the frames mean."""
+def _write_legend(figure, axes, is_same_class, title):
+    """Write title, column headers, and a legend of the frames."""
     from matplotlib.lines import Line2D
 
     axes[0, 0].set_title("query", fontsize=9)
@@ -186,6 +193,8 @@ def _explain(figure, axes, same, title):
     figure.suptitle(title, fontsize=11)
     kinds = {True: "same class", False: "another class"}
     handles = [
-        Line2D([], [], label=kinds[is_same], **FRAMES[is_same]) for is_same in (True, False) if (same == is_same).any()
+        Line2D([], [], label=kinds[is_same], **FRAMES[is_same])
+        for is_same in (True, False)
+        if (is_same_class == is_same).any()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8, handlelength=3)

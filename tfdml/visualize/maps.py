@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +11,16 @@ import numpy.typing as npt
 from tfdml._core.checks import as_vectors, require, require_varied, require_whole
 from tfdml._core.optional import new_figure
 from tfdml.typing import Examples
-from tfdml.visualize.colors import MANY, class_styles, labels_and_names
+from tfdml.visualize.colors import SINGLE_COLOR, class_styles, labels_and_names
 from tfdml.visualize.coordinates import tsne
 from tfdml.visualize.pictures import pictures, shows_images
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SIDE = 64  # pixels of a thumbnail
-_FILLED = 0.9  # share of the side of a cell that a thumbnail takes
+_THUMBNAIL = 64  # pixels
+_FILLED = 0.9  # width of a thumbnail, as a fraction of its cell
 
 
 def embedding_map(
@@ -33,20 +34,20 @@ def embedding_map(
 ) -> Figure:
     """Embeddings on a plane: thumbnails of images, or points.
 
-    The map is divided into square cells. Each cell with examples shows the thumbnail of the one nearest to its center,
-    so that no thumbnail covers another. Points are drawn instead where there are no images, or with `cells=0`. Up to
-    eight classes have their own colors: of frames, or of points, which also have their own marks.
+    The map is divided into square cells. Each cell with examples shows the thumbnail of the example nearest to its
+    center, so no thumbnail covers another. Without images, or with `cells=0`, points are drawn. Up to eight classes
+    have their own colors of frames, or colors and markers of points.
 
         coordinates = tfdml.visualize.tsne(embeddings)                 # an array to keep
         tfdml.visualize.embedding_map(coordinates, test).savefig("map.png", dpi=120)
 
     Args:
         embeddings: `(n, dim)`; two columns are drawn as they are.
-        data: labeled set or sequence of n examples; examples that are not images, and None, give points.
+        data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and
             `umap`, or `sklearn.manifold.Isomap().fit_transform`.
-        cells: number of cells along the longer side of the map; 0: points only.
+        cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
 
     Returns:
@@ -73,7 +74,7 @@ def embedding_map(
     return figure
 
 
-def draw_points(axis: Any, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
+def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
     """Points `(n, 2)` in the colors of few classes, else in one color.
 
     Returns:
@@ -81,13 +82,14 @@ def draw_points(axis: Any, points: np.ndarray, labels: np.ndarray | None, name: 
     """
     styles = class_styles(labels)
     if not styles:
-        return [(axis.scatter(*points.T, s=8, color=MANY[0], linewidths=0), np.ones(len(points), bool))]
-    chosen = [(labels == label, *style, name(label)) for label, style in styles.items()]
-    return [(_scatter(axis, points[rows], color, mark, text), rows) for rows, color, mark, text in chosen]
-
-
-def _scatter(axis, points, color, mark, text):
-    return axis.scatter(*points.T, s=18, color=color, marker=mark, linewidths=0, label=text)
+        x, y = points.T
+        return [(axis.scatter(x, y, s=8, color=SINGLE_COLOR, linewidths=0), np.ones(len(points), bool))]
+    drawn = []
+    for label, (color, marker) in styles.items():
+        rows = labels == label
+        x, y = points[rows].T
+        drawn.append((axis.scatter(x, y, s=18, color=color, marker=marker, linewidths=0, label=name(label)), rows))
+    return drawn
 
 
 def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -95,25 +97,25 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
 
     Args:
         points: `(n, 2)`.
-        cells: number of cells along the longer side.
+        cells: number of cells along the longer edge.
 
     Returns:
-        `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the side of a cell.
+        `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the width of a cell.
     """
-    middle, side = _square(points)
-    side /= cells
-    start = middle - side * cells / 2
-    cells_of_points = np.clip((points - start) // side, 0, cells - 1)
-    centers = start + (cells_of_points + 0.5) * side
+    middle, width = _square(points)
+    width /= cells
+    start = middle - width * cells / 2
+    point_cells = np.clip((points - start) // width, 0, cells - 1)
+    centers = start + (point_cells + 0.5) * width
     order = np.argsort(((points - centers) ** 2).sum(axis=1), kind="stable")
-    rows = np.sort(order[np.unique(cells_of_points[order], axis=0, return_index=True)[1]])
-    return rows, centers[rows], side
+    rows = np.sort(order[np.unique(point_cells[order], axis=0, return_index=True)[1]])
+    return rows, centers[rows], width
 
 
-def finish(figure: Any, axis: Any, points: np.ndarray, title: str | None) -> None:
-    """Set title, legend, and borders around all points, `(n, 2)`; axes have no numbers, since units mean nothing."""
-    middle, side = _square(points)
-    low, high = middle - 0.53 * side, middle + 0.53 * side
+def finish(figure: Figure, axis: Axes, points: np.ndarray, title: str | None) -> None:
+    """Set title, legend, and limits around all points, `(n, 2)`; axes have no numbers: coordinates have no unit."""
+    middle, width = _square(points)
+    low, high = middle - 0.53 * width, middle + 0.53 * width
     axis.set(xticks=[], yticks=[], aspect="equal", title=title or "")
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     handles, names = axis.get_legend_handles_labels()
@@ -122,13 +124,12 @@ def finish(figure: Any, axis: Any, points: np.ndarray, title: str | None) -> Non
 
 
 def _square(points):
-    """Center and side of the smallest square around points; a side of 1 around a single place."""
+    """Center and width of the smallest square around points; a width of 1 around equal points."""
     low, high = points.min(axis=0), points.max(axis=0)
     return (low + high) / 2, (high - low).max() or 1.0
 
 
 def _mapped(vectors, method):
-    """Coordinates by a method, checked."""
     points = as_vectors(method(vectors), "coordinates of the method")
     expected = f"({len(vectors)}, 2)"
     require(points.shape == (len(vectors), 2), f"coordinates of shape {points.shape} of the method", expected)
@@ -136,19 +137,16 @@ def _mapped(vectors, method):
 
 
 def _draw_thumbnails(axis, points, labels, name, data, cells):
-    rows, centers, side = one_per_cell(points, cells)
-    styles = class_styles(labels)
-    for row, center, image in zip(rows, centers, pictures(data, rows, _SIDE), strict=True):
-        size = _FILLED * side * np.array(image.shape[1::-1]) / max(image.shape[:2])
-        (left, lower), (right, upper) = center - size / 2, center + size / 2
-        axis.imshow(image, extent=(left, right, lower, upper))
-        if styles:
-            _frame(axis, (left, lower), size, styles[int(labels[row])][0])
-    for label, (color, _) in styles.items():
-        axis.plot([], [], "s", markerfacecolor="none", markeredgecolor=color, markeredgewidth=2, label=name(label))
-
-
-def _frame(axis, corner, size, color):
     from matplotlib.patches import Rectangle
 
-    axis.add_patch(Rectangle(corner, *size, fill=False, color=color, linewidth=2, zorder=3))
+    rows, centers, width = one_per_cell(points, cells)
+    styles = class_styles(labels)
+    for row, center, image in zip(rows, centers, pictures(data, rows, _THUMBNAIL), strict=True):
+        size = _FILLED * width * np.array(image.shape[1::-1]) / max(image.shape[:2])
+        low, high = center - size / 2, center + size / 2
+        axis.imshow(image, extent=(low[0], high[0], low[1], high[1]))
+        if styles:
+            color = styles[int(labels[row])][0]
+            axis.add_patch(Rectangle(low, *size, fill=False, color=color, linewidth=2, zorder=3))
+    for label, (color, _) in styles.items():
+        axis.plot([], [], "s", markerfacecolor="none", markeredgecolor=color, markeredgewidth=2, label=name(label))

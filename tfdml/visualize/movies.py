@@ -1,6 +1,5 @@
 """Animations of two-dimensional embeddings."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import as_vectors, is_labeled_set, require, require_whole
-from tfdml._core.optional import new_figure
-from tfdml.typing import Examples
+from tfdml._core.checks import as_vectors, is_labeled_set, require, require_positive, require_whole
+from tfdml._core.optional import new_figure, optional_import
+from tfdml.typing import Data, FilePath, Labels
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.maps import draw_points, finish
 
@@ -19,9 +18,9 @@ _INCH = 100  # pixels
 
 
 def animation(
-    path: str | os.PathLike[str],
+    path: FilePath,
     frames: Sequence[npt.ArrayLike],
-    data: Examples | None = None,
+    data: Data | Labels | None = None,
     *,
     captions: Sequence[str] | None = None,
     title: str | None = None,
@@ -29,7 +28,7 @@ def animation(
     hold: float = 2.0,
     pixels: int = 480,
 ) -> Path:
-    """Write a GIF of embeddings that move: one frame per moment, the same axes in all of them.
+    """Write a GIF of moving embeddings, with the same axes in all frames.
 
         history = tfdml.callbacks.EmbeddingHistory(test)
         model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
@@ -40,11 +39,11 @@ def animation(
         path: file to write, ending in .gif; it is replaced in one step.
         frames: one or more arrays `(n, 2)` of the same n examples.
         data: labeled set of the n examples, or `(n,)` integer class ids; up to eight classes have their own colors and
-            marks.
+            markers.
         captions: one text per frame, written above it.
         title: text before each caption.
-        seconds: time of a frame.
-        hold: time of the last frame, before the first one is shown again.
+        seconds: duration of a frame.
+        hold: duration of the last frame in seconds.
         pixels: width and height.
 
     Returns:
@@ -56,34 +55,27 @@ def animation(
             captions, or a time that is not positive.
         OSError: `path` cannot be written.
     """
-    _require_pillow()
+    optional_import("PIL", feature="visualize.animation", extra="plots")
     require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")
-    require(min(seconds, hold) > 0, f"seconds={seconds}, hold={hold}", "numbers above 0")
+    require_positive(seconds=seconds, hold=hold)
     require_whole("pixels", pixels, _INCH)
-    moments = _moments(frames)
-    texts = _texts(captions, title, len(moments))
-    pictures = _pictures(moments, _labels(data, moments.shape[1]), texts, pixels)
-    durations = [round(1000 * seconds)] * (len(moments) - 1) + [round(1000 * hold)]
+    points = _stacked(frames)
+    titles = _titles(captions, title, len(points))
+    pictures = _pictures(points, _labels(data, points.shape[1]), titles, pixels)
+    durations = [round(1000 * seconds)] * (len(points) - 1) + [round(1000 * hold)]
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
     return Path(path)
 
 
-def _require_pillow():
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError("animation needs Pillow: pip install tfdml[plots].") from error
-
-
-def _moments(frames):
+def _stacked(frames):
     """All frames as one array `(frames, n, 2)`."""
     require(len(frames) > 0, "no frames", "at least one. Did the callback see the training?")
-    moments = [as_vectors(frame, f"frames[{number}]") for number, frame in enumerate(frames)]
-    shapes = sorted({moment.shape for moment in moments})
+    frames = [as_vectors(frame, f"frames[{number}]") for number, frame in enumerate(frames)]
+    shapes = sorted({frame.shape for frame in frames})
     expected = "(n, 2) for all. Train a model with dim=2, or map all frames together, as with tfdml.visualize.pca"
     require(len(shapes) == 1 and shapes[0][1] == 2 and shapes[0][0] > 0, f"frames of shapes {shapes}", expected)
-    return np.stack(moments)
+    return np.stack(frames)
 
 
 def _labels(data, count):
@@ -91,32 +83,32 @@ def _labels(data, count):
     return labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
 
 
-def _texts(captions, title, count):
+def _titles(captions, title, count):
     """The title of each frame."""
     captions = [""] * count if captions is None else captions
     require(len(captions) == count, f"{len(captions)} captions of {count} frames", "one caption per frame")
     return [", ".join(filter(None, [title, caption])) for caption in captions]
 
 
-def _pictures(moments, labels_and_name, texts, pixels):
+def _pictures(points, labels_and_name, titles, pixels):
     """The frames as images with one palette."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()
-    drawn = draw_points(axis, moments[0], *labels_and_name)
-    finish(figure, axis, moments.reshape(-1, 2), " ")
-    images = [_picture(canvas, axis, drawn, *moment) for moment in zip(moments, texts, strict=True)]
+    collections = draw_points(axis, points[0], *labels_and_name)
+    finish(figure, axis, points.reshape(-1, 2), " ")
+    images = [_picture(canvas, axis, collections, *frame) for frame in zip(points, titles, strict=True)]
     colors, _, counts = _colors_of(images[-1])
     palette = colors[np.argsort(-counts, kind="stable")[:_COLORS]]
     return [_in_palette(image, palette) for image in images]
 
 
-def _picture(canvas, axis, drawn, points, text):
-    """The figure as pixels, `(height, width, 3)`, after its points have moved."""
-    for collection, rows in drawn:
+def _picture(canvas, axis, collections, points, title):
+    """The figure as pixels, `(height, width, 3)`, with its points moved."""
+    for collection, rows in collections:
         collection.set_offsets(points[rows])
-    axis.set_title(text or " ", fontsize=10)
+    axis.set_title(title or " ", fontsize=10)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3]
 

@@ -1,16 +1,21 @@
-"""Examples of a set as pictures: uint8 RGB of any size."""
+"""Examples of a set as pictures: RGB pixels, and thumbnails as data URIs."""
 
-from collections.abc import Iterator, Sequence
+import base64
+import io
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require
+from tfdml._core.optional import optional_import
 from tfdml.typing import Examples
 
+_THUMBNAIL = 96  # pixels
 
-def examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarray]:
-    """Some examples of a labeled set or a sequence, one at a time, since they may differ in size."""
+
+def _examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarray]:
+    """Examples of a labeled set or a sequence, one at a time, since they may differ in size."""
     if is_labeled_set(data) and (data.images is None or data.load is not None):
         return (np.asarray(batch[0]) for batch, _ in data.take(rows).batches(1))
     images = data.images if is_labeled_set(data) else data
@@ -22,21 +27,21 @@ def shows_images(data: Examples | None) -> bool:
 
     False without data.
     """
-    return data is not None and len(data) > 0 and _is_image(next(iter(examples(data, [0]))))
+    return data is not None and len(data) > 0 and _is_image(next(_examples(data, [0])))
 
 
-def pictures(data: Examples, rows: Sequence[int] | np.ndarray, side: int) -> list[np.ndarray]:
-    """Some examples as RGB pixels.
+def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
+    """Examples as RGB pixels.
 
-    Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger than that, the largest value of all
-    these examples becomes white; if a value is negative, also the smallest one becomes black. Gray levels are repeated,
-    and alpha is dropped.
+    Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger, the largest value of these
+    examples becomes white; if a value is negative, the smallest one also becomes black. Gray levels are repeated, and
+    alpha is dropped.
 
     Args:
         data: labeled set of images, or a sequence of images: `(height, width)`, or `(height, width, channels)` of 1, 3
             or 4 channels.
         rows: row numbers.
-        side: larger images are reduced until their longer side has this number of pixels.
+        size: maximum number of pixels of the longer edge; larger images are reduced.
 
     Returns:
         list of uint8 `(height, width, 3)`; empty without rows.
@@ -47,10 +52,33 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, side: int) -> lis
     """
     if not len(rows):
         return []
-    levels = [_gray_levels(example, row) for row, example in zip(rows, examples(data, rows), strict=True)]
+    levels = [_gray_levels(example, row) for row, example in zip(rows, _examples(data, rows), strict=True)]
     low, high = min(image.min() for image in levels), max(image.max() for image in levels)
     low, high = (low, high) if low < 0 else (0, max(high, 255))
-    return [_as_bytes(_reduced(_as_rgb(image), side), low, high) for image in levels]
+    return [_as_bytes(_reduced(_as_rgb(image), size), low, high) for image in levels]
+
+
+def thumbnails(data: Examples | None, rows: Collection[int]) -> dict[int, str]:
+    """Small pictures as data URIs by row.
+
+    The values of an image that is not uint8 are stretched: its smallest value is black, its largest one white.
+
+    Args:
+        data: labeled set or sequence of examples, or None.
+        rows: row numbers.
+
+    Returns:
+        dict of row to data URI; empty without a set, and without the examples that are not images.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
+    """
+    rows = sorted(set(rows))
+    if data is None or not rows:
+        return {}
+    images = zip(rows, _examples(data, rows), strict=True)
+    return {row: _data_uri(_stretched(image)) for row, image in images if _is_image(image)}
 
 
 def require_pictures(data: Examples | None) -> None:
@@ -76,16 +104,38 @@ def _as_rgb(image):
     return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image[..., :3]
 
 
-def _reduced(image, side):
-    """An image whose longer side has at most `side` pixels."""
-    height, width = image.shape[:2]
-    if max(height, width) <= side:
+def _reduced(image, size):
+    """An image whose longer edge has at most `size` pixels."""
+    height_width = image.shape[:2]
+    if max(height_width) <= size:
         return image
     import tensorflow as tf
 
-    sides = [max(1, round(side * each / max(height, width))) for each in (height, width)]
-    return tf.image.resize(image, sides, antialias=True).numpy()
+    reduced = [max(1, round(size * pixels / max(height_width))) for pixels in height_width]
+    return tf.image.resize(image, reduced, antialias=True).numpy()
 
 
 def _as_bytes(image, low, high):
     return np.uint8(np.rint(np.clip((image.astype(np.float32) - low) * (255 / (high - low)), 0, 255)))
+
+
+def _stretched(image):
+    """An image as uint8 `(height, width)` or `(height, width, 3 or 4)`."""
+    image = image[..., 0] if image.ndim == 3 and image.shape[-1] == 1 else image
+    if image.dtype == np.uint8:
+        return image
+    values = image.astype(np.float64)
+    low, high = values.min(), values.max()
+    return np.uint8(np.rint(255 * (values - low) / max(high - low, np.finfo(float).tiny)))
+
+
+def _data_uri(pixels):
+    """PNG of a small image, JPEG of a larger one that is reduced to 96 pixels."""
+    pillow = optional_import("PIL.Image", feature="Evaluation.html", extra="plots")
+    picture, file = pillow.fromarray(pixels), io.BytesIO()
+    kind = "png" if max(picture.size) <= _THUMBNAIL else "jpeg"
+    if kind == "jpeg":
+        picture = picture.convert("RGB")
+        picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    picture.save(file, kind)
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"

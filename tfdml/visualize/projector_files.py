@@ -1,26 +1,24 @@
-"""The folder that TensorBoard's projector reads: embeddings, metadata, thumbnails, and the list of them."""
+"""Files of TensorBoard's projector: embeddings, metadata, thumbnails, and their configuration."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import as_writable_path, atomic_write
 from tfdml._core.checks import as_vectors, require, require_whole
-from tfdml.typing import Examples
+from tfdml.typing import Examples, FilePath
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.pictures import pictures, shows_images
 
 CONFIG, _METADATA, _SPRITE = "projector_config.pbtxt", "metadata.tsv", "sprite.png"
-SPRITE_SIDE = 8192  # pixels, the largest image that browsers draw
+_MAX_PIXELS = 8192  # width and height of the largest image that browsers draw
 
 
 def projector(
-    path: str | os.PathLike[str],
+    path: FilePath,
     embeddings: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     data: Examples | None = None,
     labels: npt.ArrayLike | None = None,
@@ -33,14 +31,14 @@ def projector(
 
     `tensorboard --logdir logs/projector` shows it in the tab "Projector" of the inactive plugins. The folder holds
     `NAME.tsv` with the embeddings; `metadata.tsv`, class, row and path of each example; `sprite.png`, the thumbnails of
-    images; and `projector_config.pbtxt`, which refers to them. Each file is written in one step, the list last.
+    images; and `projector_config.pbtxt`, which refers to them and is written last. Each file is written in one step.
 
     Args:
         path: folder to write; created if it does not exist. Other files in it stay.
         embeddings: `(n, dim)`, or a dict from names to such arrays, between which the projector switches.
-        data: labeled set or sequence of n examples; examples that are not images, and None, have no thumbnails.
+        data: labeled set or sequence of n examples; None, or examples that are not images: no thumbnails.
         labels: `(n,)` integer class ids; None: the labels of a labeled set.
-        thumbnail: side of a thumbnail in pixels.
+        thumbnail: width and height of a thumbnail in pixels.
 
     Returns:
         The folder.
@@ -56,33 +54,40 @@ def projector(
     labels_and_names(data, labels, counts[0])
     require_sprite(counts[0] if shows_images(data) else 0, thumbnail)
     folder = as_writable_path(Path(path) / CONFIG).parent
-    side = write_examples(folder, data, np.arange(counts[0]), labels=labels, thumbnail=thumbnail)
+    thumbnail_size = write_examples(folder, data, np.arange(counts[0]), labels=labels, thumbnail=thumbnail)
     for name, x in tensors.items():
         write_tensor(folder, name, x)
-    write_config(folder, list(tensors), side)
+    write_config(folder, list(tensors), thumbnail_size)
     return folder
 
 
 def require_sprite(count: int, thumbnail: int) -> None:
-    """Raise a ValueError unless an image holds this number of thumbnails."""
-    require_whole("thumbnail", thumbnail, 1, SPRITE_SIDE)
-    most = (SPRITE_SIDE // thumbnail) ** 2
+    """Raise a ValueError unless one image can hold this number of thumbnails."""
+    require_whole("thumbnail", thumbnail, 1, _MAX_PIXELS)
+    most = (_MAX_PIXELS // thumbnail) ** 2
     received = f"{count} examples with thumbnails of {thumbnail} pixels"
     require(count <= most, received, f"at most {most}. Show fewer examples, or lower thumbnail")
 
 
-def write_examples(folder: Path, data: Any, rows: np.ndarray, *, labels: Any = None, thumbnail: int) -> int | None:
-    """Write what does not change in training: metadata, and thumbnails of images.
+def write_examples(
+    folder: Path,
+    data: Examples | None,
+    rows: np.ndarray,
+    *,
+    labels: npt.ArrayLike | None = None,
+    thumbnail: int,
+) -> int | None:
+    """Write metadata and thumbnails, which do not depend on the embeddings.
 
     Args:
         folder: folder of the projector.
         data: labeled set or sequence of n examples, or None.
-        rows: `(n,)` numbers by which the examples are called.
+        rows: `(n,)` row numbers of the examples in the metadata.
         labels: `(n,)` ids that replace the labels of the set.
-        thumbnail: side of a thumbnail in pixels.
+        thumbnail: width and height of a thumbnail in pixels.
 
     Returns:
-        The side of a thumbnail; None without thumbnails.
+        `thumbnail`; None without thumbnails.
     """
     has_images = shows_images(data)
     if has_images:
@@ -93,13 +98,13 @@ def write_examples(folder: Path, data: Any, rows: np.ndarray, *, labels: Any = N
 
 
 def write_tensor(folder: Path, name: str, embeddings: npt.ArrayLike) -> None:
-    """Write embeddings `(n, dim)` as text from which float32 values are read back exactly."""
+    """Write embeddings `(n, dim)` as text that holds float32 values exactly."""
     lines = [[f"{value:.9g}" for value in row] for row in np.asarray(embeddings, np.float32).tolist()]
     _write_text(folder / f"{name}.tsv", _table(lines))
 
 
 def write_config(folder: Path, names: Sequence[str], thumbnail: int | None) -> None:
-    """Write the list of embeddings, of which the first one is shown first."""
+    """Write the configuration, which lists the embeddings; TensorBoard shows the first name first."""
     from tensorboard.plugins.projector import ProjectorConfig
 
     config = ProjectorConfig()
@@ -115,14 +120,14 @@ def _named(embeddings):
     """Embeddings by name; names become files."""
     by_name = dict(embeddings) if isinstance(embeddings, Mapping) else {"embeddings": embeddings}
     for name in by_name:
-        plain = Path(name).name == name and f"{name}.tsv" != _METADATA
-        require(plain, f"embeddings of the name {name!r}", "a file name without folders, other than 'metadata'")
+        is_file_name = Path(name).name == name and f"{name}.tsv" != _METADATA
+        require(is_file_name, f"embeddings of the name {name!r}", "a file name without folders, other than 'metadata'")
     require(len(by_name) > 0, "no embeddings", "an array, or a dict of one or more")
     return by_name
 
 
 def _metadata(data, rows, labels):
-    """Lines of class, row and path; a head if there are several columns, as TensorBoard expects."""
+    """Lines of class, row and path; a header if there are several columns, as TensorBoard expects."""
     ids, name = labels_and_names(data, labels, len(rows))
     columns = {} if ids is None else {"class": [name(label) for label in ids.tolist()]}
     columns["row"] = rows.tolist()
@@ -137,16 +142,16 @@ def _table(lines):
     return "\n".join("\t".join(line) for line in cells) + "\n"
 
 
-def _sprite(data, count, side):
+def _sprite(data, count, size):
     """Thumbnails in a square of rows and columns, `(pixels, pixels, 3)` uint8."""
     import tensorflow as tf
 
     num_rows = math.ceil(math.sqrt(count))
-    grid = np.zeros((num_rows, num_rows, side, side, 3), np.uint8)
-    for number, image in enumerate(pictures(data, np.arange(count), side)):
-        square = tf.image.resize_with_pad(image, side, side, antialias=True)
+    grid = np.zeros((num_rows, num_rows, size, size, 3), np.uint8)
+    for number, image in enumerate(pictures(data, np.arange(count), size)):
+        square = tf.image.resize_with_pad(image, size, size, antialias=True)
         grid[divmod(number, num_rows)] = np.rint(np.clip(square, 0, 255))
-    return grid.transpose(0, 2, 1, 3, 4).reshape(num_rows * side, num_rows * side, 3)
+    return grid.transpose(0, 2, 1, 3, 4).reshape(num_rows * size, num_rows * size, 3)
 
 
 def _write_sprite(path, pixels):

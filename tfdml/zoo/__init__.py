@@ -1,4 +1,4 @@
-"""Trained models in folders that prove themselves: list, load, verify, evaluate and save them."""
+"""Trained models with cards, checksums and reproducible metrics."""
 
 from tfdml.zoo.card import Card
 from tfdml.zoo.entries import card, check, load

@@ -1,4 +1,4 @@
-"""The card of a model: model.json, and the page that a person reads."""
+"""The card of a model: `model.json`, and its page `README.md`."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The card of a model of the zoo, as in its `model.json`; it prints as text.
+    """The card of a model of the zoo, the content of `model.json`; it prints as text.
 
     Attributes:
         name: name of the entry.
@@ -52,8 +52,8 @@ class Card:
         training: settings of the training by name: texts and numbers.
         selection: how the settings were chosen.
         limitations: uses that the model is not for.
-        data: protocol id of the set that it was measured on, by which `evaluate` finds the set.
-        protocol: protocol id of the numbers: the protocol of the set, with the metric in it.
+        data: protocol id of the set that the model was measured on, by which `evaluate` finds the set.
+        protocol: protocol id of the metrics: the protocol of the set, with the similarity in it.
         metric: "cosine", "dot" or "euclidean".
         metrics: `Measured` by name: the mean over queries, and its 95% bootstrap interval over classes.
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
@@ -62,9 +62,9 @@ class Card:
         dimension: size of the embedding.
         parameters: number of weights.
         preprocessing: how image files are read, the `load` of a set.
-        license: of the model, an SPDX identifier, and of the data where it differs.
+        license: license of the model, an SPDX identifier, and of the data if it differs.
         sizes: bytes by file.
-        hardware, versions: the computer on which the numbers were measured, and its packages.
+        hardware, versions: the computer on which the metrics were measured, and its packages.
         timing: `Timing` of the network of the queries; None in entries of earlier versions.
     """
 
@@ -98,7 +98,7 @@ class Card:
         size = f"{self.dimension:,} numbers per image, {self.parameters:,} weights, {self.megabytes:.1f} MB"
         lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}", f"size          {size}"]
         lines += [] if self.timing is None else [f"time          {_timing_text(self.timing)}"]
-        lines += [f"{name:14}{_percent(measured)}" for name, measured in self.metrics.items()]
+        lines += [f"{name:14}{100 * mean.value:5.1f}  {mean.interval}" for name, mean in self.metrics.items()]
         return "\n".join(map(visible, lines))
 
     __repr__ = __str__
@@ -134,7 +134,7 @@ def read_card(folder: Path) -> Card:
 
 
 def _require_types(values):
-    """Raise a ValueError unless the attributes have the types and ranges of `Card.as_dict`."""
+    """Raise a ValueError unless values have the types and ranges of `Card.as_dict`."""
     for name, json_type in _TYPES.items():
         _require_valid(isinstance(values[name], json_type), name, json_type.__name__)
     for name in ("queries", "items", "classes", "dimension", "parameters"):
@@ -155,7 +155,7 @@ def _is_count(value):
 
 
 def _objects(values):
-    """The attributes that JSON holds in another form."""
+    """The attributes that are no lists, dicts, numbers or text."""
     return {
         "metrics": _metrics(values["metrics"]),
         "towers": tuple(values["towers"]),
@@ -167,8 +167,8 @@ def _objects(values):
 
 def _metrics(metrics):
     measured = {name: Measured(**numbers) for name, numbers in metrics.items()}
-    is_share = all(_is_number(number) and number <= 1 for numbers in measured.values() for number in numbers)
-    is_valid = is_share and all(name in measured for name in SHOWN_METRICS)
+    is_fraction = all(_is_number(number) and number <= 1 for numbers in measured.values() for number in numbers)
+    is_valid = is_fraction and all(name in measured for name in SHOWN_METRICS)
     _require_valid(is_valid, "metrics", f"numbers from 0 to 1, {' and '.join(SHOWN_METRICS)} among them")
     return measured
 
@@ -184,7 +184,7 @@ def _is_number(value):
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write `model.json` and `README.md`; raises a ValueError for a card that `read_card` would refuse."""
+    """Write `model.json` and `README.md`; raise a ValueError for a card that `read_card` would refuse."""
     values = card.as_dict()
     _require_types(values)
     text = json.dumps(values, indent=1, allow_nan=False)
@@ -194,10 +194,7 @@ def write_card(folder: Path, card: Card) -> None:
 
 def page(card: Card) -> str:
     """The card as a page, Markdown."""
-    rows = [
-        [name, f"{100 * x:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
-        for name, (x, low, high) in card.metrics.items()
-    ]
+    rows = [[name, f"{100 * mean.value:.1f}", mean.interval] for name, mean in card.metrics.items()]
     training = [[name, value] for name, value in card.training.items()]
     settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
     sections = {
@@ -234,10 +231,6 @@ def _numbers_text(card):
 
 def _timing_text(timing):
     return f"{timing.milliseconds:.2f} ms per image in batches of {timing.batch_size} on {timing.hardware}"
-
-
-def _percent(measured):
-    return f"{100 * measured.value:5.1f}  {100 * measured.low:.1f} to {100 * measured.high:.1f}"
 
 
 def table(head, body, *, num_numeric=0):

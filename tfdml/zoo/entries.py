@@ -1,4 +1,4 @@
-"""Models and cards of entries, read after their checksums."""
+"""Load and check entries: models and cards, read after their checksums."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ MODEL = "model.keras"
 
 
 def load(name: str, *, root: FilePath | None = None) -> keras.Model:
-    """A model of the zoo, to call or to fine-tune.
+    """Load a model of the zoo, to use or to fine-tune.
 
         model = tfdml.zoo.load("glyphs-nt-xent")
         embeddings = model.predict(images)
@@ -27,38 +27,37 @@ def load(name: str, *, root: FilePath | None = None) -> keras.Model:
 
     Args:
         name: name of the entry.
-        root: folder of entries, or a URL of http or https under which they are; None for the folder `savedmodels` in
-            the current folder, and where it has no such entry the installed packages of models, such as tfdml-zoo. An
-            entry at a URL is downloaded once, checked, and renamed into the cache: the folder `zoo` in `TFDML_CACHE`,
-            else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`. If it is damaged there, it is downloaded again, with a
-            warning.
+        root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
+            or if it has no such entry the installed packages of models, such as tfdml-zoo. An entry at a URL is
+            downloaded once, checked, and renamed into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in
+            `XDG_CACHE_HOME` or `~/.cache`. If it is damaged there, it is downloaded again, with a warning.
 
     Returns:
         A Keras model, an `EmbeddingModel` or `TwoTowers` for models that `save` wrote.
 
     Raises:
-        ValueError: there is no such entry, or several packages have one; a file of it is changed, missing or not
-            listed, or cannot be read, and is named.
+        ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
+            is changed, missing, not listed or unreadable.
         OSError: a download that fails.
     """
     return opened(undamaged_folder_of(name, root))[0]
 
 
 def card(name: str, *, root: FilePath | None = None) -> Card:
-    """The `Card` of a model; arguments and errors as for `load`."""
+    """Read the `Card` of a model; arguments and errors as for `load`."""
     return _read(undamaged_folder_of(name, root), read_card)
 
 
 def check(name: str, *, root: FilePath | None = None) -> tuple[str, ...]:
-    """Files of an entry that are changed, missing or not listed in its `SHA256SUMS`.
+    """Compare the files of an entry with its `SHA256SUMS`.
 
-    Checksums find damage. They do not say who wrote an entry.
+    Checksums find damage; they do not prove who wrote an entry.
 
     Args:
         name, root: as for `load`; an entry in the cache is only compared.
 
     Returns:
-        One text per file, `"model.keras: differs from SHA256SUMS"`; empty for an entry without a problem.
+        One text per file that is changed, missing or not listed, `"model.keras: differs from SHA256SUMS"`.
 
     Raises:
         ValueError: there is no such entry.
@@ -68,7 +67,7 @@ def check(name: str, *, root: FilePath | None = None) -> tuple[str, ...]:
 
 
 def opened(folder: Path) -> tuple[keras.Model, Card]:
-    """The model and the card of an entry, after its checksums."""
+    """Compare an entry with its checksums, then load its model and card."""
     model, card = _read(folder, lambda entry: (_model(entry), read_card(entry)))
     towers = getattr(model, "towers", ())
     _require_fitting(bool(towers) == bool(card.towers), folder, "towers")
@@ -83,9 +82,9 @@ def _require_fitting(is_fitting, folder, attribute):
 
 
 class EntryRef(NamedTuple):
-    """An entry on the command line: its folder, its URL or its name, with `/query` or `/gallery` for one of two towers.
+    """An entry as typed on the command line: `[root/]name[/query | /gallery]`, where the root is a folder or a URL.
 
-    A name means an entry as for `load`, unless a file or folder of this path exists.
+    Without a root, an existing file or folder of this name takes precedence over an entry as for `load`.
     """
 
     entry: str
@@ -93,19 +92,19 @@ class EntryRef(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "EntryRef":
-        """The entry and the tower of `[root/]name[/tower]`."""
+        """Split the tower from the entry."""
         entry, _, last = text.rstrip("/").rpartition("/")
         return cls(entry, last) if last in TOWERS and entry else cls(text.rstrip("/"), None)
 
     def exists(self) -> bool:
-        """Whether there is such an entry; always for a URL, which is not asked."""
+        """Whether there is such an entry; True for any URL, without a request."""
         parent, _, name = self.entry.rpartition("/")
         if is_url(parent) or (Path(self.entry) / FILE).is_file():
             return True
         return not parent and not Path(self.entry).exists() and bool(folders_named(name, roots_of(None)))
 
     def folder(self) -> Path:
-        """The folder of the entry, downloaded from a URL."""
+        """The folder of the entry; an entry at a URL is downloaded."""
         parent, _, name = self.entry.rpartition("/")
         if is_url(parent):
             return undamaged_folder_of(name, parent)

@@ -32,7 +32,7 @@ class Listing:
 
     Attributes:
         cards: a `Card` per entry, sorted by name.
-        unreadable: names of damaged entries and of those in several packages, and the reasons.
+        unreadable: names and reasons of entries that are damaged or in several packages.
     """
 
     cards: tuple[Card, ...]
@@ -62,11 +62,13 @@ class Listing:
 
 
 def list_models(root: FilePath | None = None) -> Listing:
-    """Entries of a folder, or of all places. Only cards are read; `verify` compares the files with their checksums.
+    """List the entries of a folder, or of the current folder and the installed packages.
+
+    Only cards are read; `check` compares files with their checksums.
 
     Args:
         root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
-            models. The folder wins where both have an entry of one name.
+            models. If both have an entry of one name, the entry of the folder is listed.
 
     Returns:
         `Listing`, empty for a folder without entries. An entry whose card is damaged or is the card of another entry,
@@ -77,11 +79,11 @@ def list_models(root: FilePath | None = None) -> Listing:
     """
     require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
     roots = roots_of(root)
-    is_there = any(folder.is_dir() for folder in roots)
-    require(is_there, f"root={str(roots[0])!r}", f"a folder with entries. {NO_ENTRIES}")
+    exists = any(folder.is_dir() for folder in roots)
+    require(exists, f"root={str(roots[0])!r}", f"a folder with entries. {NO_ENTRIES}")
     entries = [_card_or_reason(name, folders) for name, folders in entry_folders(roots).items()]
-    cards = tuple(each for each in entries if isinstance(each, Card))
-    return Listing(cards, tuple(each for each in entries if not isinstance(each, Card)))
+    cards = tuple(entry for entry in entries if isinstance(entry, Card))
+    return Listing(cards, tuple(entry for entry in entries if not isinstance(entry, Card)))
 
 
 def write_table(root: FilePath | None = None) -> Path:
@@ -107,7 +109,7 @@ def write_table(root: FilePath | None = None) -> Path:
 
 
 def _card_or_reason(name, folders):
-    """The card of an entry; its name and the reason where there is none, or where several packages have the entry."""
+    """The card of an entry, or its name and the reason why there is none."""
     try:
         require_one(name, folders)
         card = read_card(folders[0])
@@ -119,26 +121,19 @@ def _card_or_reason(name, folders):
 
 def _text_row(card):
     """Cells of the table that is printed."""
-    recall, precision = (_with_interval(card.metrics[name]) for name in SHOWN_METRICS)
+    metrics = (card.metrics[name] for name in SHOWN_METRICS)
+    texts = [f"{100 * mean.value:4.1f} ({mean.interval})" for mean in metrics]
     milliseconds = "-" if card.timing is None else f"{card.timing.milliseconds:.2f}"
-    numbers = [recall, precision, str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
-    return [card.name, *numbers, _data_name(card), card.summary]
-
-
-def _with_interval(measured):
-    value, low, high = (100 * share for share in measured)
-    return f"{value:4.1f} ({low:.1f} to {high:.1f})"
+    sizes = [str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
+    return [card.name, *texts, *sizes, _data_name(card), card.summary]
 
 
 def _aligned(rows):
     """Lines of a table whose columns are as wide as their longest cell."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(_padded, row, _ALIGNED, widths)).rstrip() for row in rows]
-
-
-def _padded(cell, alignment, width):
-    return f"{cell:{alignment}{width}}"
+    cells = ([f"{cell:{_ALIGNED[i]}{widths[i]}}" for i, cell in enumerate(row)] for row in rows)
+    return ["  ".join(row).rstrip() for row in cells]
 
 
 def _data_name(card):

@@ -1,4 +1,4 @@
-"""Where entries are: folders, installed packages, and URLs whose files are downloaded into a cache."""
+"""Folders of entries: local folders, installed packages, and downloads in the cache."""
 
 import hashlib
 import http.client
@@ -22,13 +22,13 @@ GROUP = "tfdml.zoo"  # of the entry points of packages with models
 NO_ENTRIES = "Install a package with models, such as tfdml-zoo, or pass root=, a folder or a URL"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _URL = re.compile(r"https?://[^?#]+")
-_SECONDS = 30
-_MOST_BYTES, _MOST_BYTES_OF_SUMS = 2**31, 2**20
-_PART = 2**20  # bytes that are read at the same time
+_TIMEOUT = 30  # seconds
+_MAX_BYTES, _MAX_BYTES_OF_SUMS = 2**31, 2**20
+_BLOCK = 2**20  # bytes that are read at the same time
 
 
 def require_name(name: str) -> None:
-    """Raise a ValueError unless `name` is the name of an entry, which cannot leave its folder."""
+    """Raise a ValueError unless `name` is the name of an entry; such a name is no path out of its folder."""
     is_name = isinstance(name, str) and _NAME.fullmatch(name) is not None
     require(is_name, f"name={name!r}", "letters, digits, '-', '_' and '.', such as 'products-v2'")
 
@@ -49,18 +49,18 @@ def roots_of(root: FilePath | None) -> list[Path]:
 
 
 def _package_folders():
-    """Folders of the installed packages that an entry point of `GROUP` names; they are not imported."""
+    """Folders of the installed packages with an entry point of `GROUP`; no package is imported."""
     folders = map(_package_folder, importlib.metadata.entry_points(group=GROUP))
     return sorted({folder for folder in folders if folder is not None})
 
 
 def _package_folder(entry_point):
-    """The folder of a package; None, with a warning, where there is no such package."""
+    """The folder of a package; None, with a warning, if there is no such package."""
     package, name = entry_point.value, entry_point.dist.name
     spec = importlib.util.find_spec(package) if package.isidentifier() else None  # a dot would import the package
     if spec is None or not spec.submodule_search_locations:
-        what = f"The models of {name} are left out: it names {package!r}, which is not an installed package"
-        warnings.warn(f"{what}. Install {name} again.", stacklevel=2)
+        reason = f"its entry point names {package!r}, which is not an installed package"
+        warnings.warn(f"The models of {name} are left out: {reason}. Install {name} again.", stacklevel=2)
         return None
     return Path(next(iter(spec.submodule_search_locations)))
 
@@ -76,7 +76,7 @@ def entry_folders(roots: list[Path]) -> dict[str, list[Path]]:
 
 
 def folders_named(name: str, roots: list[Path]) -> list[Path]:
-    """Folders of the entries of a name: the one in the first root, else those in the others, which are packages."""
+    """Folders of the entries of a name: in the first root, else in the other roots, which are packages."""
     first, *others = [root / name for root in roots]
     return [first] if _is_entry(first) else [folder for folder in others if _is_entry(folder)]
 
@@ -87,10 +87,8 @@ def _is_entry(folder):
 
 def require_one(name: str, folders: list[Path]) -> None:
     """Raise a ValueError where several packages have an entry of one name."""
-    several = " and ".join(repr(str(folder.parent)) for folder in folders)
-    require(
-        len(folders) == 1, f"name={name!r}, an entry in {several}", "one of them. Pass one of these folders as root="
-    )
+    received = f"name={name!r}, an entry in {' and '.join(repr(str(folder.parent)) for folder in folders)}"
+    require(len(folders) == 1, received, "one of them. Pass one of these folders as root=")
 
 
 def folder_of(name: str, root: FilePath | None) -> Path:
@@ -106,14 +104,10 @@ def folder_of(name: str, root: FilePath | None) -> Path:
         return _downloaded(name, str(root).rstrip("/"))
     roots = roots_of(root)
     folders = folders_named(name, roots)
-    require(bool(folders), f"name={name!r}", f"one of those {_names_text(roots)}. {NO_ENTRIES}")
+    names = "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
+    require(bool(folders), f"name={name!r}", f"an entry {names}. {NO_ENTRIES}")
     require_one(name, folders)
     return folders[0]
-
-
-def _names_text(roots):
-    """The names of the entries of each folder, for errors."""
-    return "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
 
 
 def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
@@ -121,15 +115,15 @@ def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
     folder = folder_of(name, root)
     damage = read_whole(folder, problems) if is_url(root) else ()
     if damage:
-        what = f"{str(folder)!r} in the cache is damaged ({'; '.join(damage)})"
-        warnings.warn(f"{what}. It is downloaded again.", stacklevel=3)
+        reasons = "; ".join(damage)
+        warnings.warn(f"{str(folder)!r} in the cache is damaged ({reasons}). It is downloaded again.", stacklevel=3)
         _download_to(folder, f"{str(root).rstrip('/')}/{name}")
     return folder
 
 
 def _downloaded(name, url):
     require(_URL.fullmatch(url) is not None, f"root={url!r}", "a folder, or a URL of http or https")
-    folder = _cached(name, url)
+    folder = cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     if not recovered(folder).exists():
         _download_to(folder, f"{url}/{name}")
     return folder
@@ -149,17 +143,13 @@ def _files_in(folder):
     return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
 
 
-def _cached(name, url):
-    return cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
-
-
 def _download(url, folder):
     """Download the checksums, then the files that they name."""
     folder.mkdir()
-    _fetch(f"{url}/{SUMS}", folder / SUMS, _MOST_BYTES_OF_SUMS)
+    _fetch(f"{url}/{SUMS}", folder / SUMS, _MAX_BYTES_OF_SUMS)
     for name in parsed((folder / SUMS).read_bytes()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        _fetch(f"{url}/{name}", folder / name, _MOST_BYTES)
+        _fetch(f"{url}/{name}", folder / name, _MAX_BYTES)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -176,8 +166,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 def _fetch(url, file, most):
     try:
-        with urllib.request.build_opener(_Redirects).open(url, timeout=_SECONDS) as answer, file.open("wb") as content:
-            while block := answer.read(_PART):
+        with urllib.request.build_opener(_Redirects).open(url, timeout=_TIMEOUT) as answer, file.open("wb") as content:
+            while block := answer.read(_BLOCK):
                 content.write(block)
                 require(content.tell() <= most, f"{url} of more than {most:,} bytes", "a smaller file")
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:

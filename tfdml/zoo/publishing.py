@@ -1,4 +1,4 @@
-"""Entries from trained models."""
+"""Write trained models as entries of the zoo."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,12 +58,12 @@ def save(
     Args:
         model: a functional Keras model of images and one output `(batch, dim)`, or a `TwoTowers`.
         name: name of the entry: letters, digits, "-", "_" and "."; an older entry of this name is replaced.
-        data: the labeled set to measure the model on, the queries where there is a gallery.
+        data: the labeled set to measure the model on, the queries if there is a gallery.
         summary: purpose of the model, one sentence.
         recipe: the program that trained the model.
         command: its command line.
         seed: seed of the training.
-        license: license of the model, an SPDX identifier, and of the data where it differs.
+        license: license of the model, an SPDX identifier, and of the data if it differs.
         gallery: the labeled set to search in; None to search in `data`.
         metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
         training: settings of the training by name, texts and numbers.
@@ -106,7 +106,7 @@ def _write_entry(folder, model, preprocessing, entries):
 
 
 def _entry_path(name, root):
-    """The folder of an entry, to which it can be written without loss of other files."""
+    """The folder of an entry; raise an error unless writing it loses no other file."""
     require_name(name)
     folder = as_writable_path(root_of(root) / name)
     require_replaceable(folder, _listed_files)

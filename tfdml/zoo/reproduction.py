@@ -1,4 +1,4 @@
-"""The numbers of a card, measured again."""
+"""Metrics of a model, and the metrics of a card measured again."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,10 +12,9 @@ from tfdml import datasets
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
-from tfdml.evaluation.report.measurement import measured, protocol_of, values_per_query
+from tfdml.evaluation.report.measurement import Measurement, measure_retrieval, protocol_of
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 from tfdml.evaluation.report.records import Measured, plain
-from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
@@ -33,27 +32,12 @@ _SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """Numbers of a model on a set.
-
-    Attributes:
-        metrics: `Measured` by name.
-        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
-    """
-
-    metrics: Mapping[str, Measured]
-    queries: int
-    items: int
-    classes: int
-
-
-@dataclass(frozen=True)
 class Reproduction:
-    """Numbers of a card, and the same numbers measured again; it prints as a table.
+    """Metrics of a card, and the same metrics measured again; it prints as a table.
 
     Attributes:
         card: the `Card`.
-        metrics: `Measured` by name, measured now.
+        metrics: `Measured` by name, measured again.
     """
 
     card: Card
@@ -61,9 +45,8 @@ class Reproduction:
 
     @property
     def difference(self) -> float:
-        """The largest difference between a number of the card and the same number now, as a share: 0.001 is 0.1%."""
-        pairs = [(self.card.metrics[name].value, measured.value) for name, measured in self.metrics.items()]
-        return max(abs(before - now) for before, now in pairs)
+        """The largest absolute difference between a metric of the card and the same metric now; 0.001 is 0.1%."""
+        return max(abs(self.card.metrics[name].value - now.value) for name, now in self.metrics.items())
 
     @property
     def agrees(self) -> bool:
@@ -73,16 +56,15 @@ class Reproduction:
     def __str__(self) -> str:
         head = visible(f"{self.card.name}, {self.card.protocol}")
         lines = [head, f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
-        for name, (value, low, high) in self.metrics.items():
-            numbers = f"{100 * self.card.metrics[name].value:7.1f}{100 * value:7.1f}"
-            lines.append(f"{name:14}{numbers}  {100 * low:.1f} to {100 * high:.1f}")
+        for name, now in self.metrics.items():
+            lines.append(f"{name:14}{100 * self.card.metrics[name].value:7.1f}{100 * now.value:7.1f}  {now.interval}")
         verdict = "the card is reproduced" if self.agrees else "the card is NOT reproduced"
         return "\n".join([*lines, f"{verdict}: largest difference {100 * self.difference:.3f}"])
 
     __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers of both and their difference as dicts, lists, numbers and text."""
+        """Both metrics and their difference as dicts, lists, numbers and text."""
         head = {"name": self.card.name, "protocol": self.card.protocol, "agrees": self.agrees}
         numbers = {"card": plain(self.card.metrics), "now": plain(self.metrics)}
         return {**head, "difference": self.difference, **numbers}
@@ -98,17 +80,17 @@ def evaluate(
 ) -> Reproduction:
     """Measure a model of the zoo again, to compare with its card.
 
-        result = tfdml.zoo.evaluate("glyphs-nt-xent")
-        print(result)
-        assert result.agrees
+        reproduction = tfdml.zoo.evaluate("glyphs-nt-xent")
+        print(reproduction)
+        assert reproduction.agrees
 
-    Processors sum in different orders, so the last bits of embeddings differ, and neighbors at almost the same distance
-    may change places. Numbers agree if none differs by more than 0.001, a tenth of a percentage point.
+    Processors sum in different orders, so embeddings differ in their last bits, and neighbors at almost equal distances
+    may change ranks. Metrics agree if none differs by more than 0.001, a tenth of a percentage point.
 
     Args:
         name, root: as for `load`.
-        data: the labeled set of the card, the queries where there is a gallery; None for the glyphs and photo patches,
-            which are found by the protocol id of the card.
+        data: the labeled set of the card, the queries if it has a gallery; None to find glyphs and photo patches by the
+            protocol id of the card.
         gallery: the gallery, with `data`.
         batch_size: number of examples embedded at the same time.
 
@@ -116,8 +98,8 @@ def evaluate(
         `Reproduction`.
 
     Raises:
-        ValueError: no such entry, a damaged one, a card whose data are not known without `data`, data of another
-            protocol than the card names, or a metric of the card that is not measured.
+        ValueError: no such entry, a damaged entry, a card of other data without `data`, data of another protocol than
+            in the card, or a metric of the card that is not measured.
         OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))
@@ -136,19 +118,11 @@ def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, b
     """Retrieval metrics of a model, with intervals."""
     require_metric(metric)
     queries, items = queries_and_gallery(model, data, gallery, None, batch_size)
-    ranks = default_ranks(len(items.labels) - (queries is items))
-    values = values_per_query(queries, items, ranks, metric=metric)
-    counted = ~np.isnan(values["mrr"])
-    return Measurement(
-        metrics={name: measured(value, queries.labels, _SEED) for name, value in values.items()},
-        queries=int(counted.sum()),
-        items=len(items.labels),
-        classes=len(np.unique(queries.labels[counted])),
-    )
+    return measure_retrieval(queries, items, None, _SEED, metric=metric)
 
 
 def time_per_image(network: keras.Model) -> Timing:
-    """Time of a network on this computer: the median over batches of black images, after a first one."""
+    """Time of a network on this computer: the median over batches of black images, after one to warm up."""
     shape, dtype = network.inputs[0].shape[1:], network.inputs[0].dtype
     images = np.zeros((_TIMED_BATCH_SIZE, *shape), dtype)
     seconds = [_seconds(network, images) for _ in range(1 + _TIMED_BATCHES)][1:]

@@ -145,7 +145,7 @@ def test_a_search_that_was_killed_resumes_and_ends_as_if_it_had_not_been(tmp_pat
     remaining = killed_after(6 - count)  # no fold is trained twice
     resumed = search_in(tmp_path, remaining)
     assert resumed.settings == finished.settings
-    assert files(tmp_path) == {name: text for name, text in files(finished.folder).items() if "opening" not in name}
+    assert files(tmp_path) == {name: text for name, text in files(finished.path).items() if "opening" not in name}
 
 
 def test_more_trials_are_added_to_those_that_are_kept(tmp_path, finished):

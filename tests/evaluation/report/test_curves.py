@@ -97,9 +97,9 @@ def test_the_histograms_of_a_large_set_are_a_sample_that_depends_on_the_seed(mon
 
 def test_many_queries_are_drawn_by_the_seed_among_those_with_a_relevant_item(monkeypatch):
     ranks = np.where(np.arange(50) % 2, np.nan, 1.0)
-    np.testing.assert_array_equal(curves.drawn_queries(ranks, 0), np.arange(0, 50, 2))
+    np.testing.assert_array_equal(curves.sampled_queries(ranks, 0), np.arange(0, 50, 2))
     monkeypatch.setattr(curves, "_QUERIES", 10)
-    drawn = curves.drawn_queries(ranks, 0)
+    drawn = curves.sampled_queries(ranks, 0)
     assert len(np.unique(drawn)) == 10
     assert (drawn % 2 == 0).all()
-    np.testing.assert_array_equal(drawn, curves.drawn_queries(ranks, 0))
+    np.testing.assert_array_equal(drawn, curves.sampled_queries(ranks, 0))

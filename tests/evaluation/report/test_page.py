@@ -15,7 +15,6 @@ from PIL import Image
 
 import tfdml
 from tfdml.datasets import LabeledSet
-from tfdml.evaluation.report import thumbnails
 
 NAMES = ("<b>cat</b>", "dog & 'wolf'", 'fox "red"')
 LABELS = np.arange(60) % 3
@@ -172,22 +171,6 @@ def test_embeddings_with_labels_alone_are_shown_by_row(tmp_path):
     page = Strict(written(tmp_path, found))
     assert len(page.all("img")) == 3  # the curves
     assert str(found.hardest[0].query.row) in page.text
-
-
-@pytest.mark.parametrize(
-    ("example", "expected"),
-    [
-        (np.array([[[0.0], [0.5], [1.0]]]), [[0, 128, 255]]),
-        (np.array([[-1.0, 3.0]]), [[0, 255]]),
-        (np.array([[7, 7]]), [[0, 0]]),
-        (np.zeros((2, 2, 5)), None),
-        (np.zeros(9), None),
-        (np.array(["text"]), None),
-    ],
-)
-def test_numbers_of_any_range_become_gray_levels_and_other_examples_have_no_picture(example, expected):
-    found = thumbnails._pixels(example)
-    assert (None if found is None else found.tolist()) == expected
 
 
 @pytest.mark.slow

@@ -1,1 +1,1 @@
-"""Model selection: folds, trials, cross-validation, and the test that is opened once."""
+"""Model selection: folds, trials, cross-validation, and the final test."""

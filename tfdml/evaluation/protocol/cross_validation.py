@@ -2,80 +2,79 @@
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfdml import metrics, models
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require, require_one_of, require_whole
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
-from tfdml.evaluation.protocol.folds import class_folds, derived_seed, train_seeded
-from tfdml.evaluation.protocol.trials import Trial, read_trials, write_json, write_trial
+from tfdml.evaluation.protocol.folds import Train, class_folds, derived_seed, train_seeded
+from tfdml.evaluation.protocol.trials import Trial, read_trials, write_trial
+from tfdml.evaluation.report.records import write_json
 from tfdml.typing import Data, FilePath
 
 METRICS = ("recall@1", "precision@1", "r_precision", "map@r", "mrr")
-_SHOWN = 10  # trials in the table
+_NUM_SHOWN = 10  # trials in the table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CrossValidation:
-    """A finished search; it prints as a table. `cross_validate` makes it.
+    """A finished search, the result of `cross_validate`; it prints as a table.
 
     Attributes:
-        folder: where trials, models and openings are kept.
+        path: folder of trials, models and openings.
         trials: all trials, in their order.
-        metric: what was maximized.
-        folds: of each fold, `(training, validation)`, as `class_folds`.
+        metric: name of the metric that was maximized.
+        folds: `(training, validation)` of each fold, as `class_folds` returns them.
         seed: seed of the folds, of the search and of training.
-        train, data: as given to `cross_validate`.
+        train, data: the arguments of `cross_validate`.
     """
 
-    folder: Path
+    path: Path
     trials: tuple[Trial, ...]
     metric: str
-    folds: tuple[tuple[Any, Any], ...]
+    folds: tuple[tuple[Data, Data], ...]
     seed: int
-    train: Callable[[dict[str, Any], Any, int], keras.Model] = field(repr=False)
+    train: Train = field(repr=False)
     data: Data = field(repr=False)
 
     @property
     def ranked(self) -> list[Trial]:
-        """The trials, the best one first; equal ones in their order."""
+        """The trials, best first; equal ones in their order."""
         return sorted(self.trials, key=lambda trial: -(trial.value or 0.0))
 
     @property
     def best(self) -> Trial:
-        """The trial with the highest mean over the folds; the first one of equal trials."""
+        """The trial with the highest mean over the folds, the first of equal ones."""
         return self.ranked[0]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The chosen settings: the settings of the best trial."""
+        """The settings of the best trial."""
         return dict(self.best.settings)
 
-    def open_test(self, test: Data, *, runs: int = 1, k: Any = None) -> TestResult:
-        """Train with the chosen settings, and measure on the test classes, which counts as an opening.
+    def open_test(self, test: Data, *, runs: int = 1, k: int | Sequence[int] | None = None) -> TestResult:
+        """Train with the best settings, and measure on the test classes, which counts as an opening.
 
-        1. For each run and fold, a model is trained on the training part of the fold, with its own seed. Models are
-           kept in `folder`, and found there by the next call.
-        2. The opening is recorded in `folder`, with its number.
-        3. The test set is embedded by every model. Separated: the mean of the metrics of the single models.
-           Concatenated: the metrics of their embeddings side by side, each of norm 1, so that a cosine is the mean of
-           theirs.
+        1. Train a model for each run and fold, on the training classes of the fold, with a seed of its own. Models are
+           saved in `path`; the next call loads them.
+        2. Record the opening in `path`, with its number.
+        3. Embed the test set by every model. Separated: the mean of the metrics of the single models. Concatenated: the
+           metrics of the concatenated embeddings, each scaled to norm 1, so that a cosine is the mean of the cosines.
 
-        Open the test once, when nothing remains to be chosen. Every opening after the first one is recorded and shown
-        as the second, third, ..., since what is chosen after a look at test numbers is no longer measured by them.
+        Call this once, after all choices are final. Later calls are recorded, because choices made after seeing test
+        results bias them.
 
         Args:
             test: labeled set with classes that are not in the training set.
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
-            k: ranks of recall@k; None for 1, 2, 4 and 8, as far as a query has candidates.
+            k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
 
         Returns:
             `TestResult`.
@@ -91,19 +90,19 @@ class CrossValidation:
         return open_test(self, test, runs, k)
 
     def __str__(self) -> str:
-        lines = [_line(trial) for trial in self.ranked[:_SHOWN]]
-        left = len(self.trials) - len(lines)
+        lines = [_line(trial) for trial in self.ranked[:_NUM_SHOWN]]
+        num_hidden = len(self.trials) - len(lines)
         head = f"{'trial':>5}{self.metric:>13}  settings; mean over {len(self.folds)} folds in %"
-        return "\n".join([head, *lines, *([f"and {left} more trials"] if left else [])])
+        return "\n".join([head, *lines, *([f"and {num_hidden} more trials"] if num_hidden else [])])
 
     __repr__ = __str__
 
 
 def cross_validate(
-    train: Callable[[dict[str, Any], Any, int], keras.Model],
+    train: Train,
     data: Data,
     space: Callable[[Any], dict[str, Any]],
-    folder: FilePath,
+    path: FilePath,
     *,
     folds: int = 4,
     trials: int = 50,
@@ -123,20 +122,20 @@ def cross_validate(
         print(search)
         print(search.open_test(test_set))
 
-    Each trial trains one model per fold, which takes `trials * folds` trainings in all. Every fold is written to
-    `folder` when it is finished: after a kill, the same call resumes with the next fold. Draws depend on the seed and
-    the trials before, so that an interrupted search proposes what an uninterrupted one would. A call with more `trials`
-    adds to them.
+    Each trial trains one model per fold, `trials * folds` models in all. Every finished fold is written to `path`:
+    after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
+    an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
 
     Args:
-        train: function of settings, a labeled set and a seed that trains and returns a model. The seed is that of the
-            trial's fold, the same for all trials; Keras, NumPy and Python are seeded with it. Pass it to the sampler.
+        train: function of settings, a labeled set and a seed that trains and returns a model. The seed depends on the
+            fold alone, so it is the same for all trials; Keras, NumPy and Python are seeded with it. Pass it to the
+            sampler.
         data: labeled set with the training classes.
-        space: function of an Optuna trial that returns settings, a dict that JSON can hold.
-        folder: where trials are kept, a folder per search.
+        space: function of an `optuna.Trial` that returns settings, a dict that JSON can hold.
+        path: folder of the trials, one per search.
         folds: number of folds, 2 or more.
         trials: number of trials in all.
-        metric: what to maximize: recall@1, precision@1, r_precision, map@r or mrr.
+        metric: name of the metric to maximize: recall@1, precision@1, r_precision, map@r or mrr.
         seed: seed of the folds, of the search and of training.
 
     Returns:
@@ -144,60 +143,71 @@ def cross_validate(
 
     Raises:
         ImportError: Optuna is not installed.
-        ValueError: an option out of range, a set that cannot be divided, or a folder of another search.
+        ValueError: an option out of range, a set that cannot be divided, or the folder of another search.
         TypeError: settings that JSON cannot hold.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
-    dealt to folds at random, and the search is Optuna's tree-structured Parzen estimator.
+    assigned to folds at random, and the search is Optuna's tree-structured Parzen estimator.
     """
-    require(metric in METRICS, f"metric={metric!r}", f"one of {', '.join(METRICS)}")
+    require_one_of(METRICS, metric=metric)
     require_whole("trials", trials, 1)
-    class_splits, folder = class_folds(data, folds, seed=seed), Path(folder).expanduser()
-    study = _study(read_trials(folder))
-    _require_same_search(folder, data, class_splits, metric, seed)
+    class_splits, path = class_folds(data, folds, seed=seed), Path(path).expanduser()
+    study = _study(read_trials(path))
+    _require_same_search(path, data, class_splits, metric, seed)
     for number in range(len(study.trials), trials):
-        trial, suggestion = _begin_trial(study, number, space, folder, seed)
+        suggestion = _next_suggestion(study, derived_seed(seed, number))
+        trial = _begin_trial(number, suggestion, space, path)
         for fold in range(len(trial.folds), folds):
             trial = _with_fold(trial, train, class_splits[fold], derived_seed(seed, 0, fold))
             trial = replace(trial, value=_value(trial, metric) if len(trial.folds) == folds else None)
-            write_trial(folder, trial)
+            write_trial(path, trial)
         study.tell(suggestion, trial.value)
-    finished = tuple(trial for trial in read_trials(folder) if trial.value is not None)
+    finished = tuple(trial for trial in read_trials(path) if trial.value is not None)
     return CrossValidation(
-        folder=folder, trials=finished, metric=metric, folds=class_splits, seed=seed, train=train, data=data
+        path=path, trials=finished, metric=metric, folds=class_splits, seed=seed, train=train, data=data
     )
 
 
-def _begin_trial(study, number, space, folder, seed):
-    """The trial of a number, new or continued, and the suggestion of Optuna, which depends on earlier trials."""
+def _next_suggestion(study, seed):
+    """The next `optuna.Trial`, which depends on the finished ones."""
     import optuna
 
-    study.sampler = optuna.samplers.TPESampler(seed=derived_seed(seed, number))
-    suggestion = study.ask()
+    study.sampler = optuna.samplers.TPESampler(seed=seed)
+    return study.ask()
+
+
+def _begin_trial(number, suggestion, space, path):
+    """A new trial with the settings of a suggestion, or the unfinished trial of this number."""
     settings = json.loads(json.dumps(space(suggestion), allow_nan=False))
-    earlier = [trial for trial in read_trials(folder) if trial.number == number]
-    if earlier:
-        require(
-            earlier[0].settings == settings,
-            f"a space that suggests {settings} in trial {number}, which was begun with {dict(earlier[0].settings)}",
-            "the same space as in the calls before. Choose another folder for another space",
-        )
-        return earlier[0], suggestion
-    forms = {name: optuna.distributions.distribution_to_json(form) for name, form in suggestion.distributions.items()}
-    suggested = {"params": suggestion.params, "distributions": forms}
-    trial = Trial(number=number, settings=settings, folds=(), value=None, suggested=suggested)
-    write_trial(folder, trial)
-    return trial, suggestion
+    for trial in read_trials(path):
+        if trial.number == number:
+            require(
+                trial.settings == settings,
+                f"a space that suggests {settings} in trial {number}, which was begun with {dict(trial.settings)}",
+                "the same space as in the calls before. Choose another folder for another space",
+            )
+            return trial
+    trial = Trial(number=number, settings=settings, folds=(), value=None, suggested=_as_json(suggestion))
+    write_trial(path, trial)
+    return trial
+
+
+def _as_json(suggestion):
+    import optuna
+
+    to_json = optuna.distributions.distribution_to_json
+    distributions = {name: to_json(distribution) for name, distribution in suggestion.distributions.items()}
+    return {"params": suggestion.params, "distributions": distributions}
 
 
 def _study(trials):
-    """An Optuna study that knows the finished trials."""
+    """An Optuna study with the finished trials."""
     optuna = optional_import("optuna", feature="cross_validate", extra="sweep")
     study = optuna.create_study(direction="maximize")
     for trial in [trial for trial in trials if trial.value is not None]:
         try:
-            study.add_trial(_suggested(trial))
-        except Exception as error:  # Each damage fails in its own way.
+            study.add_trial(_optuna_trial(trial))
+        except Exception as error:  # The type of the error depends on the damage.
             raise ValueError(
                 f"Received trial-{trial.number:04}.json, whose suggestions Optuna cannot read ({error}). Remove the "
                 "file, and the files of later trials, to repeat them."
@@ -205,12 +215,12 @@ def _study(trials):
     return study
 
 
-def _suggested(trial):
-    """A finished trial as Optuna knows it."""
+def _optuna_trial(trial):
+    """A finished trial in the form of Optuna."""
     import optuna
 
-    forms = trial.suggested["distributions"].items()
-    distributions = {name: optuna.distributions.json_to_distribution(form) for name, form in forms}
+    from_json = optuna.distributions.json_to_distribution
+    distributions = {name: from_json(text) for name, text in trial.suggested["distributions"].items()}
     return optuna.trial.create_trial(params=trial.suggested["params"], distributions=distributions, value=trial.value)
 
 
@@ -218,11 +228,11 @@ def _with_fold(trial, train, fold, seed):
     """The trial with the metrics of its next fold."""
     training, validation = fold
     model = train_seeded(train, trial.settings, training, seed)
-    return replace(trial, folds=(*trial.folds, _measured(models.embed(model, validation), validation.labels)))
+    return replace(trial, folds=(*trial.folds, _fold_metrics(models.embed(model, validation), validation.labels)))
 
 
-def _measured(embeddings, labels):
-    """Metrics, or the problem of embeddings that cannot be ranked."""
+def _fold_metrics(embeddings, labels):
+    """Metrics, or the reason why embeddings cannot be ranked."""
     try:
         return metrics.retrieval(embeddings, labels, k=1, full_map=False)
     except ValueError as error:
@@ -230,11 +240,12 @@ def _measured(embeddings, labels):
 
 
 def _value(trial, metric):
+    """The mean over the folds, a fold with a problem counted as 0."""
     return float(np.mean([fold.get(metric, 0.0) for fold in trial.folds]))
 
 
-def _require_same_search(folder, data, class_splits, metric, seed):
-    """Write what the search is about to a new folder; raise a ValueError if the folder is about another one."""
+def _require_same_search(path, data, class_splits, metric, seed):
+    """Describe the search in a new folder; raise a ValueError for the folder of another search."""
     search = {
         "metric": metric,
         "seed": seed,
@@ -243,19 +254,16 @@ def _require_same_search(folder, data, class_splits, metric, seed):
         "labels": zlib.crc32(np.ascontiguousarray(data.labels, np.int64).tobytes()),
         "folds": [list(validation.class_names) for _, validation in class_splits],
     }
-    path = folder / "search.json"
-    if not path.exists():
-        return write_json(path, search)
-    earlier = read_json(path)
-    other = [name for name in search if search[name] != earlier.get(name)]
-    require(not other, f"folder={str(folder)!r} of a search with other {', '.join(other)}", "a new folder, or the same")
+    file = path / "search.json"
+    if not file.exists():
+        return write_json(file, search)
+    earlier = read_json(file)
+    changed = [name for name in search if search[name] != earlier.get(name)]
+    require(not changed, f"path={str(path)!r} of a search with other {', '.join(changed)}", "a new folder, or the same")
 
 
 def _line(trial):
     """A trial as a line of the table."""
-    settings = ", ".join(f"{name}={_short(value)}" for name, value in trial.settings.items())
+    texts = {name: f"{x:.3g}" if isinstance(x, float) else str(x) for name, x in trial.settings.items()}
+    settings = ", ".join(f"{name}={text}" for name, text in texts.items())
     return f"{trial.number:5}{100 * (trial.value or 0.0):13.1f}  {settings}{trial.problem and ', with a problem'}"
-
-
-def _short(value):
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,10 +1,10 @@
-"""Measurement on the test classes, and the record of it."""
+"""The final test: models of the best settings, measured on the test classes, and the record of each opening."""
 
 import datetime
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -15,29 +15,28 @@ from tfdml._core.checks import require, require_whole
 from tfdml._core.json_files import read_json
 from tfdml.datasets import require_disjoint
 from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
-from tfdml.evaluation.protocol.trials import write_json
-from tfdml.evaluation.report.measurement import evaluate, measured, values_per_query
+from tfdml.evaluation.report.measurement import evaluate, means_with_intervals, values_per_query
 from tfdml.evaluation.report.queries_and_gallery import embedded_set
-from tfdml.evaluation.report.records import Evaluation, Measured, plain
+from tfdml.evaluation.report.records import Evaluation, Measured, plain, write_json
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Data
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TestResult:
-    """Numbers on the test classes; it prints as a table. `CrossValidation.open_test` makes it.
+    """Metrics on the test classes, the result of `CrossValidation.open_test`; it prints as a table.
 
     Attributes:
-        opening: 1 for the first look at the test classes, 2 for the second, ...
-        earlier: the times of the openings before, as text.
+        opening: 1 for the first measurement on the test classes, 2 for the second, ...
+        earlier: times of the earlier openings, as text.
         protocol: the protocol of the test set.
-        trial: number of the trial whose settings were trained with.
-        settings: these settings.
+        trial: number of the best trial.
+        settings: its settings, with which the models were trained.
         folds: number of folds.
         runs: number of models per fold.
         models: dicts of the metrics of each model, run by run and fold by fold.
         separated: `Measured` by name of metric: the mean over the models.
-        concatenated: `Measured` by name of metric: the embeddings of a run side by side, the mean over the runs.
+        concatenated: `Measured` by name of metric: of the concatenated embeddings of a run, the mean over the runs.
         deviations: for "separated" and "concatenated", the standard deviation of each metric over the runs; None for
             one run.
         evaluation: `Evaluation` of the concatenated embeddings of the first run, for its page.
@@ -78,29 +77,35 @@ class TestResult:
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes as dicts, lists, numbers and text, as in the file of the opening."""
-        values = {
-            column.name: plain(getattr(self, column.name)) for column in fields(self) if column.name != "evaluation"
-        }
-        return {**values, "evaluation": self.evaluation.as_dict()}
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        return plain({**values, "evaluation": self.evaluation.as_dict()})
 
 
-def open_test(search: Any, test: Data, runs: int, k: Any) -> TestResult:
-    """See `CrossValidation.open_test`."""
+class _Run(NamedTuple):
+    """The models of one run, one per fold, on the test set.
+
+    Attributes:
+        embeddings: `(queries, folds * dim)`, the concatenated embeddings of all models.
+        models: metrics per query of each model, a dict of `(queries,)` per fold.
+        concatenated: metrics per query of `embeddings`.
+    """
+
+    embeddings: np.ndarray
+    models: list[dict[str, np.ndarray]]
+    concatenated: dict[str, np.ndarray]
+
+
+def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None) -> TestResult:
+    """See `CrossValidation.open_test`; `search` is a `CrossValidation`."""
     require_whole("runs", runs, 1)
     require_disjoint(search.data, test)
     folds = range(len(search.folds))
-    files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]
+    model_files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]
     opening, earlier = _record_opening(search, test)
-    embeddings = [
-        [models.embed(keras.saving.load_model(file), test) for file in files_of_run] for files_of_run in files
-    ]
-    concatenated = [np.concatenate([l2_normalize(x) for x in run], axis=1) for run in embeddings]
-    values_of_models = [[_values(x, test, k) for x in run] for run in embeddings]
-    values_fold_lists = {
-        "separated": [_mean(values) for values in values_of_models],
-        "concatenated": [_values(x, test, k) for x in concatenated],
-    }
-    evaluation = evaluate(concatenated[0], test, k=k, seed=search.seed)
+    measured_runs = [_measured_run(files, test, k) for files in model_files]
+    separated = [_mean(run.models) for run in measured_runs]
+    concatenated = [run.concatenated for run in measured_runs]
+    evaluation = evaluate(measured_runs[0].embeddings, test, k=k, seed=search.seed)
     result = TestResult(
         opening=opening["opening"],
         earlier=earlier,
@@ -109,23 +114,49 @@ def open_test(search: Any, test: Data, runs: int, k: Any) -> TestResult:
         settings=opening["settings"],
         folds=len(folds),
         runs=runs,
-        models=tuple(_means(values) for run in values_of_models for values in run),
-        **{kind: _measured(_mean(values), test.labels, search.seed) for kind, values in values_fold_lists.items()},
-        deviations={kind: _deviations(values) for kind, values in values_fold_lists.items()},
+        models=tuple(_means(values) for run in measured_runs for values in run.models),
+        separated=means_with_intervals(_mean(separated), test.labels, search.seed),
+        concatenated=means_with_intervals(_mean(concatenated), test.labels, search.seed),
+        deviations={"separated": _deviations(separated), "concatenated": _deviations(concatenated)},
         evaluation=evaluation,
     )
-    write_json(_file(search.folder, result.opening), {**opening, **result.as_dict()})
+    write_json(_file(search.path, result.opening), {**opening, **result.as_dict()})
     return result
+
+
+def _measured_run(files, test, k):
+    """The `_Run` of the models in these files."""
+    embeddings = [models.embed(keras.saving.load_model(file), test) for file in files]
+    concatenated = np.concatenate([l2_normalize(x) for x in embeddings], axis=1)
+    return _Run(concatenated, [_values(x, test, k) for x in embeddings], _values(concatenated, test, k))
+
+
+def _values(embeddings, test, k):
+    """Metrics per query of a test set."""
+    queries = embedded_set(embeddings, test, "embeddings")
+    return values_per_query(queries, queries, k)
+
+
+def _mean(runs):
+    """The mean of each metric per query over models or runs."""
+    return {name: np.mean([values[name] for values in runs], axis=0) for name in runs[0]}
 
 
 def _means(values):
     """The mean of each metric over queries, NaN left out."""
-    return {name: float(np.nanmean(value)) for name, value in values.items()}
+    return {name: float(np.nanmean(x)) for name, x in values.items()}
+
+
+def _deviations(runs):
+    """The standard deviation of each metric over runs; None for one run."""
+    if len(runs) == 1:
+        return dict.fromkeys(runs[0])
+    return {name: float(np.std([np.nanmean(values[name]) for values in runs], ddof=1)) for name in runs[0]}
 
 
 def _model_file(search, run, fold):
-    """The file of the model of a run and fold with the chosen settings, which is trained where there is none."""
-    path = search.folder / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
+    """The file of the model of a run and fold with the best settings; the model is trained if there is no file."""
+    path = search.path / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
     if not path.exists():
         model = train_seeded(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))
         with atomic_write(path) as new:
@@ -134,8 +165,8 @@ def _model_file(search, run, fold):
 
 
 def _record_opening(search, test):
-    """Record an opening before it happens; its record, and the times of earlier openings."""
-    earlier = tuple(map(_time, sorted(search.folder.glob("opening-*.json"))))
+    """Write the record of an opening before it happens; return the record and the times of earlier openings."""
+    earlier = tuple(map(_time, sorted(search.path.glob("opening-*.json"))))
     opening = {
         "opening": len(earlier) + 1,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -143,7 +174,7 @@ def _record_opening(search, test):
         "trial": search.best.number,
         "settings": search.settings,
     }
-    write_json(_file(search.folder, opening["opening"]), opening)
+    write_json(_file(search.path, opening["opening"]), opening)
     if earlier:
         warnings.warn(_warning(opening["opening"], earlier), stacklevel=4)
     return opening, earlier
@@ -165,28 +196,6 @@ def _warning(opening, earlier):
         f"This is opening {opening} of the test classes, after {', '.join(earlier)}. Whatever was chosen since the "
         "first one is biased toward them: report the first opening, or say which one this is."
     )
-
-
-def _values(embeddings, test, k):
-    """Metrics per query of a test set."""
-    queries = embedded_set(embeddings, test, "embeddings")
-    return values_per_query(queries, queries, k)
-
-
-def _mean(values):
-    """The mean over several dicts of arrays, by name."""
-    return {name: np.mean([value[name] for value in values], axis=0) for name in values[0]}
-
-
-def _measured(values, labels, seed):
-    return {name: measured(value, labels, seed) for name, value in values.items()}
-
-
-def _deviations(runs):
-    """The standard deviation of each metric over runs, each a dict of values per query; None for one run."""
-    if len(runs) == 1:
-        return dict.fromkeys(runs[0])
-    return {name: float(np.std([np.nanmean(run[name]) for run in runs], ddof=1)) for name in runs[0]}
 
 
 def _cell(result, kind, name):

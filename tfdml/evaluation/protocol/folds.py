@@ -9,17 +9,19 @@ import numpy as np
 from tfdml._core.checks import is_labeled_set, require, require_seed, require_whole
 from tfdml.typing import Data
 
+Train = Callable[[dict[str, Any], Any, int], keras.Model]  # of settings, labeled set and seed
 
-def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any, Any], ...]:
+
+def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Data, Data], ...]:
     """Training and validation sets of each fold: every class is in the validation set of one fold.
 
-    The classes are shuffled and dealt to the folds, whose numbers of classes differ by at most 1. Examples of one class
-    are never in both sets of a fold, so that validation is retrieval of unseen classes, as the test is.
+    Classes are assigned to folds at random; the numbers of classes differ by at most 1. No class is in both sets of a
+    fold, so validation retrieves unseen classes, like the test.
 
     Args:
         data: labeled set of `tfdml.datasets`.
         folds: number of folds, 2 or more.
-        seed: seed of the shuffle; it depends on the class names only.
+        seed: seed of the assignment, which depends on the class names only.
 
     Returns:
         A tuple of `(training, validation)`, one per fold, each a labeled set with dense labels and no protocol.
@@ -33,11 +35,11 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Any
     require_seed(seed)
     names = sorted(data.class_names[label] for label in np.unique(data.labels))
     require(len(names) >= 2 * folds, f"{len(names)} classes and folds={folds}", "at least two classes per fold")
-    dealt = [names[i] for i in np.random.default_rng(seed % 2**64).permutation(len(names))]
-    splits = tuple(_split(data, set(dealt[fold::folds]), dealt) for fold in range(folds))
+    shuffled = [names[i] for i in np.random.default_rng(seed % 2**64).permutation(len(names))]
+    splits = tuple(_split(data, set(shuffled[fold::folds]), shuffled) for fold in range(folds))
     for fold, (_, validation) in enumerate(splits):
-        positives = np.bincount(validation.labels).max() > 1
-        require(positives, f"fold {fold} without a class of two examples", "positive pairs. Use fewer folds")
+        has_positives = np.bincount(validation.labels).max() > 1
+        require(has_positives, f"fold {fold} without a class of two examples", "positive pairs. Use fewer folds")
     return splits
 
 
@@ -46,11 +48,11 @@ def _split(data, held_out, names):
 
 
 def derived_seed(*numbers: int) -> int:
-    """A seed below 2**32 from whole numbers: seed, run and fold for training; run 0 is the search."""
+    """A seed below 2**32 from whole numbers, such as seed, run and fold; run 0 is the search."""
     return int(np.random.SeedSequence([number % 2**64 for number in numbers]).generate_state(1)[0])
 
 
-def train_seeded(train: Callable[..., keras.Model], settings: Mapping[str, Any], data: Data, seed: int) -> keras.Model:
+def train_seeded(train: Train, settings: Mapping[str, Any], data: Data, seed: int) -> keras.Model:
     """Train a model by `train(settings, data, seed)`, with Keras, NumPy and Python seeded."""
     keras.utils.set_random_seed(seed)
     return train(dict(settings), data, seed)

@@ -1,16 +1,14 @@
-"""The trials of a search, kept as one JSON file each."""
+"""The trials of a search, one JSON file each."""
 
-import json
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
+from tfdml.evaluation.report.records import write_json
 
 _SUGGESTED = {"params", "distributions"}
 
@@ -21,12 +19,12 @@ class Trial:
 
     Attributes:
         number: from 0.
-        settings: what was trained with.
-        folds: of each fold that is finished, the metrics on its validation classes; with `problem`, a text, and no
-            metrics where the embeddings were not finite or all the same.
-        value: the mean of the metric of the search over all folds, a fold with a problem counted as 0; None for a trial
-            with folds to come.
-        suggested: what Optuna needs to know of the trial: its parameters, and their distributions as JSON.
+        settings: settings of the training.
+        folds: metrics on the validation classes of each finished fold; only `problem`, a text, where embeddings were
+            not finite or all the same.
+        value: the mean of the metric of the search over all folds, a fold with a problem counted as 0; None for an
+            unfinished trial.
+        suggested: the trial in the form of Optuna: its parameters, and their distributions as JSON.
     """
 
     number: int
@@ -37,7 +35,7 @@ class Trial:
 
     @property
     def problem(self) -> str:
-        """The first problem of a fold; empty where there was none."""
+        """The first problem of a fold; empty if there is none."""
         return next((fold["problem"] for fold in self.folds if "problem" in fold), "")
 
 
@@ -49,8 +47,8 @@ def read_trials(folder: Path) -> list[Trial]:
 def _read_trial(path):
     values = read_json(path)
     names = {field.name for field in fields(Trial)}
-    is_whole = values.keys() == names and _has_types(values)
-    require(is_whole, f"{str(path)!r} without the entries of a trial", f"{', '.join(sorted(names))}. Remove the file")
+    is_valid = values.keys() == names and _has_types(values)
+    require(is_valid, f"{str(path)!r} without the entries of a trial", f"{', '.join(sorted(names))}. Remove the file")
     return Trial(**{**values, "folds": tuple(values["folds"])})
 
 
@@ -59,13 +57,13 @@ def _has_types(values):
     folds, suggested, value = values["folds"], values["suggested"], values["value"]
     if not (isinstance(folds, list) and isinstance(suggested, dict) and suggested.keys() == _SUGGESTED):
         return False
-    is_numbered = type(values["number"]) is int and values["number"] >= 0 and (value is None or _is_finite(value))
-    are_dicts = all(isinstance(each, dict) for each in [values["settings"], *suggested.values(), *folds])
-    return is_numbered and are_dicts and all(map(_is_fold, folds))
+    has_numbers = type(values["number"]) is int and values["number"] >= 0 and (value is None or _is_finite(value))
+    has_dicts = all(isinstance(value, dict) for value in [values["settings"], *suggested.values(), *folds])
+    return has_numbers and has_dicts and all(map(_is_fold, folds))
 
 
 def _is_fold(fold):
-    """Whether a fold has metrics, or a problem."""
+    """Whether a dict holds metrics, or a problem."""
     numbers = [value for name, value in fold.items() if name != "problem"]
     return isinstance(fold.get("problem", ""), str) and all(map(_is_finite, numbers))
 
@@ -75,12 +73,5 @@ def _is_finite(value):
 
 
 def write_trial(folder: Path, trial: Trial) -> None:
-    """Keep a trial; its earlier version is replaced."""
+    """Write a trial; an earlier version is replaced."""
     write_json(folder / f"trial-{trial.number:04}.json", asdict(trial))
-
-
-def write_json(path: str | os.PathLike, content: Any) -> None:
-    """Write JSON, in one step."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    with atomic_write(path) as new:
-        new.write_text(text, encoding="utf-8")

@@ -7,21 +7,21 @@ from tfdml.search.scores import row_products
 
 _POINTS = 100  # of a curve
 _BINS = 100
-_QUERIES = 2_000  # of the precision-recall curve: one ranking of the whole gallery each
+_QUERIES = 2_000  # of the precision-recall curve: each ranks the complete gallery
 _PAIRS = 2**20  # of each histogram
 _SCORES = 2**22  # float32 scores in memory at the same time
 _STEP = 2**13  # pairs in memory at the same time
 
 
 def recall_curve(ranks, candidates):
-    """Recall@k for k from 1 to the number of candidates, at places with equal ratios.
+    """Recall@k for k from 1 to the number of candidates, with equal ratios between the points.
 
     Args:
         ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
         candidates: number of items that a query may find.
 
     Returns:
-        `Curve` of k and the share of the queries with a rank of at most k.
+        `Curve` of k and the fraction of queries with a rank of at most k.
     """
     ordered = np.sort(ranks[~np.isnan(ranks)])
     ks = np.unique(np.rint(np.geomspace(1, candidates, _POINTS)))
@@ -33,12 +33,12 @@ def precision_recall_curve(queries, items, rows):
 
         P(r) = max over all t with recall(t) >= r of precision(t)
 
-    precision(t) is the share of relevant items among those with a similarity of at least t, recall(t) the share of the
-    relevant items that are among them. Each query has its own ranking.
+    precision(t) is the fraction of relevant items among the items with a similarity of at least t; recall(t) is the
+    fraction of relevant items with a similarity of at least t.
 
     Args:
         queries, items: `EmbeddedSet`s; the same one for leave-one-out.
-        rows: `(n,)` the queries, each with a relevant item.
+        rows: `(n,)` rows of queries, each with a relevant item.
 
     Returns:
         `Curve` of recall from 0 to 1 and precision.
@@ -67,8 +67,8 @@ def _precision_at(levels, ordered, relevant):
     return best[np.maximum(np.ceil(levels * len(relevant) - 1e-9).astype(int), 1) - 1]
 
 
-def drawn_queries(ranks, seed):
-    """Rows of the queries with a relevant item, ascending; a random part of them where there are many."""
+def sampled_queries(ranks, seed):
+    """Ascending rows of queries with a relevant item, at most 2,000, drawn at random."""
     rows = np.flatnonzero(~np.isnan(ranks))
     if len(rows) <= _QUERIES:
         return rows
@@ -76,50 +76,50 @@ def drawn_queries(ranks, seed):
 
 
 def similarity_histograms(queries, items, seed):
-    """Numbers of positive and of negative pairs by similarity.
+    """Histograms of the similarities of positive and of negative pairs.
 
     Args:
         queries, items: `EmbeddedSet`s; the same one for leave-one-out, which has no pairs of an example with itself.
-        seed: seed of the pairs that are drawn.
+        seed: seed of the draw of pairs.
 
     Returns:
-        `Similarities` of all positive pairs, or 2^20 random ones where there are more; and of the negative pairs among
-        all pairs, or among 2^20 random ones.
+        `Similarities` of all positive pairs, or of 2^20 random ones; and of all negative pairs, or of those among 2^20
+        random pairs.
     """
     edges = np.linspace(-1, 1, _BINS + 1)
-    kinds = [pairs(queries, items, np.random.default_rng(seed)) for pairs in (_positive_pairs, _negative_pairs)]
-    return Similarities(edges, *(_counts(queries, items, query, item, edges) for query, item in kinds))
+    rows = [pairs(queries, items, np.random.default_rng(seed)) for pairs in (_positive_pairs, _negative_pairs)]
+    return Similarities(edges, *(_histogram(queries, items, *pair_rows, edges) for pair_rows in rows))
 
 
-def _counts(queries, items, query, item, edges):
+def _histogram(queries, items, query_rows, item_rows, edges):
     """Number of pairs in each bin."""
     counts = np.zeros(len(edges) - 1, np.int64)
-    for start in range(0, len(query), _STEP):
+    for start in range(0, len(query_rows), _STEP):
         chunk = slice(start, start + _STEP)
-        s = row_products(queries.unit[query[chunk]], items.unit[item[chunk]])
+        s = row_products(queries.unit[query_rows[chunk]], items.unit[item_rows[chunk]])
         counts += np.histogram(np.clip(s, -1, 1), edges)[0]
     return counts
 
 
 def _positive_pairs(queries, items, random):
-    """Rows of queries and of items of the same class."""
+    """Rows of queries and rows of items of the same class."""
     order = np.argsort(items.labels, kind="stable")
-    left, right = (np.searchsorted(items.labels[order], queries.labels, side) for side in ("left", "right"))
-    ends = np.cumsum(right - left)
-    pairs = _numbers(ends[-1], random)
+    start, stop = (np.searchsorted(items.labels[order], queries.labels, side) for side in ("left", "right"))
+    ends = np.cumsum(stop - start)  # pairs are numbered query by query
+    pairs = _sampled_numbers(ends[-1], random)
     query = np.searchsorted(ends, pairs, "right")
-    item = order[right[query] + pairs - ends[query]]
+    item = order[stop[query] + pairs - ends[query]]
     is_pair = (query != item) | (queries is not items)
     return query[is_pair], item[is_pair]
 
 
 def _negative_pairs(queries, items, random):
-    """Rows of queries and of items of other classes."""
-    query, item = np.divmod(_numbers(len(queries.labels) * len(items.labels), random), len(items.labels))
+    """Rows of queries and rows of items of other classes."""
+    query, item = np.divmod(_sampled_numbers(len(queries.labels) * len(items.labels), random), len(items.labels))
     is_pair = queries.labels[query] != items.labels[item]
     return query[is_pair], item[is_pair]
 
 
-def _numbers(count, random):
-    """The numbers below `count`, or random ones of them where there are more than 2^20."""
+def _sampled_numbers(count, random):
+    """The numbers below `count`, or 2^20 random ones."""
     return np.arange(count) if count <= _PAIRS else random.integers(count, size=_PAIRS)

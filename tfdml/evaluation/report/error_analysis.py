@@ -5,11 +5,11 @@ import numpy as np
 from tfdml.evaluation.report.records import Confusion, Example, HardQuery, LabelSuspect, NearDuplicate, Neighbor
 from tfdml.search import Exact
 
-NEIGHBORS = 8  # of a query, on the page and for suspects
-_AGREEING = 3  # first neighbors that agree on another class, at least, for a suspect
+_NUM_NEIGHBORS = 8  # of a query
+_MIN_AGREEING = 3  # neighbors of a label suspect
 
 
-class Neighbors:
+class NeighborLists:
     """The nearest items of every query.
 
     Args:
@@ -23,9 +23,10 @@ class Neighbors:
 
     def __init__(self, queries, items):
         self.queries, self.items = queries, items
-        itself = queries is items
-        rows, similarities = Exact(items.vectors).search(queries.vectors, min(NEIGHBORS + itself, len(items.labels)))
-        if itself:
+        finds_itself = queries is items
+        k = min(_NUM_NEIGHBORS + finds_itself, len(items.labels))
+        rows, similarities = Exact(items.vectors).search(queries.vectors, k)
+        if finds_itself:
             rows, similarities = _without_self(rows, similarities)
         self.rows, self.similarities = rows, similarities
         self.relevant = items.labels[rows] == queries.labels[:, None]
@@ -34,7 +35,7 @@ class Neighbors:
         """A query as an `Example`."""
         return _example(self.queries, row)
 
-    def of(self, row):
+    def neighbors(self, row):
         """The neighbors of a query, a tuple of `Neighbor`."""
         columns = zip(self.rows[row], self.similarities[row], self.relevant[row], strict=True)
         return tuple(
@@ -44,31 +45,31 @@ class Neighbors:
 
 
 def _without_self(rows, similarities):
-    """The lists without the query's own row, or without the last place where exact copies have displaced it."""
-    itself = rows == np.arange(len(rows))[:, None]
-    itself[~itself.any(axis=1), -1] = True
-    return tuple(array[~itself].reshape(len(rows), -1) for array in (rows, similarities))
+    """Neighbor lists without the query itself, or without the last neighbor if duplicates rank above the query."""
+    is_self = rows == np.arange(len(rows))[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    return tuple(array[~is_self].reshape(len(rows), -1) for array in (rows, similarities))
 
 
 def _example(embedded, row):
     return Example(int(row), embedded.name(row), embedded.class_name(embedded.labels[row]))
 
 
-def hardest_queries(neighbors, ranks, shown):
+def hardest_queries(lists, ranks, shown):
     """The queries whose first relevant item ranks last; `ranks` is `(queries,)`, NaN for a query without one."""
     order = np.argsort(-ranks, kind="stable")[: min(shown, np.count_nonzero(~np.isnan(ranks)))]
     order = order[ranks[order] > 1]
-    return tuple(HardQuery(neighbors.query(row), int(ranks[row]), neighbors.of(row)) for row in order)
+    return tuple(HardQuery(lists.query(row), int(ranks[row]), lists.neighbors(row)) for row in order)
 
 
-def confusions(neighbors, ranks, shown):
+def confusions(lists, ranks, shown):
     """The pairs of classes with the largest numbers of wrong first neighbors, among queries with a relevant item."""
-    queries, items = neighbors.queries, neighbors.items
-    counted = ~np.isnan(ranks)
-    wrong = counted & ~neighbors.relevant[:, 0]
-    pairs = np.stack([queries.labels[wrong], items.labels[neighbors.rows[wrong, 0]]], axis=1)
+    queries, items = lists.queries, lists.items
+    is_counted = ~np.isnan(ranks)
+    is_wrong = is_counted & ~lists.relevant[:, 0]
+    pairs = np.stack([queries.labels[is_wrong], items.labels[lists.rows[is_wrong, 0]]], axis=1)
     pairs, errors = np.unique(pairs, axis=0, return_counts=True)
-    classes, sizes = np.unique(queries.labels[counted], return_counts=True)
+    classes, sizes = np.unique(queries.labels[is_counted], return_counts=True)
     totals = sizes[np.searchsorted(classes, pairs[:, 0])]
     order = np.lexsort((totals, -errors))[:shown]
     return tuple(
@@ -77,29 +78,24 @@ def confusions(neighbors, ranks, shown):
     )
 
 
-def near_duplicates(neighbors, shown):
+def near_duplicates(lists, shown):
     """The nearest pairs of a query and its first neighbor, each pair once."""
-    query, item = np.arange(len(neighbors.rows)), neighbors.rows[:, 0]
-    if neighbors.queries is neighbors.items:
+    query, item = np.arange(len(lists.rows)), lists.rows[:, 0]
+    if lists.queries is lists.items:
         pairs = np.stack([np.minimum(query, item), np.maximum(query, item)], axis=1)
         query = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
-    order = query[np.argsort(-neighbors.similarities[query, 0], kind="stable")][:shown]
-    return tuple(NearDuplicate(neighbors.query(row), neighbors.of(row)[0]) for row in order)
+    order = query[np.argsort(-lists.similarities[query, 0], kind="stable")][:shown]
+    return tuple(NearDuplicate(lists.query(row), lists.neighbors(row)[0]) for row in order)
 
 
-def label_suspects(neighbors, shown):
-    """Queries whose first neighbors agree on another class, most and nearest neighbors first; and their number.
-
-    The first three neighbors, at least, have one class, which is not the class of the query.
-    """
-    labels = neighbors.items.labels[neighbors.rows]
-    agreeing = np.logical_and.accumulate((labels == labels[:, :1]) & ~neighbors.relevant, axis=1).sum(axis=1)
-    suspects = np.flatnonzero(agreeing >= _AGREEING)
-    order = np.lexsort((-neighbors.similarities[suspects, 0], -agreeing[suspects]))
+def label_suspects(lists, shown):
+    """Queries whose first three or more neighbors have one other class, most and nearest first; and their number."""
+    labels = lists.items.labels[lists.rows]
+    agreeing = np.logical_and.accumulate((labels == labels[:, :1]) & ~lists.relevant, axis=1).sum(axis=1)
+    suspects = np.flatnonzero(agreeing >= _MIN_AGREEING)
+    order = np.lexsort((-lists.similarities[suspects, 0], -agreeing[suspects]))
     listed = tuple(
-        LabelSuspect(
-            neighbors.query(row), neighbors.items.class_name(labels[row, 0]), int(agreeing[row]), neighbors.of(row)
-        )
+        LabelSuspect(lists.query(row), lists.items.class_name(labels[row, 0]), int(agreeing[row]), lists.neighbors(row))
         for row in suspects[order][:shown]
     )
     return listed, len(suspects)

@@ -25,14 +25,14 @@ def svg(draw, evaluation, theme):
     """A figure as the text of an SVG file; the same evaluation gives the same text.
 
     Args:
-        draw: one of the functions below.
+        draw: function of axes, evaluation and theme, such as `draw_recall`.
         evaluation: `Evaluation`.
         theme: `Theme`.
     """
     figure = new_figure("Evaluation.html", figsize=(5.2, 3.4))
     axes = figure.subplots()
     draw(axes, evaluation, theme)
-    _dress(axes, theme)
+    _set_theme(axes, theme)
     import matplotlib
 
     file = io.StringIO()
@@ -59,8 +59,7 @@ def draw_precision_recall(axes, evaluation, theme):
 def draw_similarities(axes, evaluation, theme):
     """Densities of the similarities of positive and of negative pairs."""
     edges, *counts = evaluation.similarities
-    drawn = zip(("positive", "negative"), counts, ("-", "--"), strict=True)
-    for kind, count, line in drawn:
+    for kind, count, line in zip(("positive", "negative"), counts, ("-", "--"), strict=True):
         density = count / max(1, count.sum()) / np.diff(edges)
         style = {"color": getattr(theme, kind), "linestyle": line, "linewidth": 1.5}
         axes.stairs(density, edges, label=f"{kind} pairs", **style)
@@ -71,13 +70,13 @@ def draw_similarities(axes, evaluation, theme):
     axes.legend(frameon=False, labelcolor=theme.ink)
 
 
-def _dress(axes, theme):
-    """Colors, grid and borders."""
+def _set_theme(axes, theme):
+    """Set colors, grid and borders."""
     axes.grid(color=theme.grid, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(colors=theme.ink, which="both")
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_color(theme.ink)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
+    for edge, spine in axes.spines.items():
+        spine.set_visible(edge in ("left", "bottom"))
         spine.set_color(theme.ink)

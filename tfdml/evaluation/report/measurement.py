@@ -1,7 +1,7 @@
-"""`evaluate`: all that is measured on a model and a set."""
+"""Retrieval of a labeled set by a model: metrics, curves and error analysis."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,15 @@ import numpy.typing as npt
 from tfdml import metrics
 from tfdml._core.checks import require, require_seed, require_whole
 from tfdml._core.environment import environment
-from tfdml.evaluation.report.curves import drawn_queries, precision_recall_curve, recall_curve, similarity_histograms
+from tfdml.evaluation.report.curves import precision_recall_curve, recall_curve, sampled_queries, similarity_histograms
 from tfdml.evaluation.report.error_analysis import (
-    Neighbors,
+    NeighborLists,
     confusions,
     hardest_queries,
     label_suspects,
     near_duplicates,
 )
-from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
+from tfdml.evaluation.report.queries_and_gallery import EmbeddedSet, queries_and_gallery
 from tfdml.evaluation.report.records import Evaluation, Measured
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, Embedder, Labels
@@ -28,7 +28,7 @@ def evaluate(
     data: Data | Labels,
     *,
     gallery: Data | Labels | None = None,
-    gallery_embeddings: Any = None,
+    gallery_embeddings: npt.ArrayLike | None = None,
     k: int | Sequence[int] | None = None,
     shown: int = 20,
     batch_size: int = 256,
@@ -36,28 +36,28 @@ def evaluate(
 ) -> Evaluation:
     """Retrieval of a set: metrics with intervals, curves, and the examples to look at.
 
-        report = tfdml.evaluate(model, test)
-        print(report)
-        report.save("test.json")
-        report.html("test.html")
+        evaluation = tfdml.evaluate(model, test)
+        print(evaluation)
+        evaluation.save("test.json")
+        evaluation.html("test.html")
 
     Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine. The metrics
     are those of `tfdml.metrics.retrieval`; docs/evaluation.md explains each part.
 
     Args:
-        model: a Keras model of one output `(batch, dim)`, a model of two towers with `gallery`, or the embeddings
-            `(examples, dim)` themselves.
+        model: a Keras model of one output `(batch, dim)`, a model of two towers with `gallery`, or embeddings
+            `(examples, dim)`.
         data: a labeled set of `tfdml.datasets`; with embeddings also `(examples,)` integer class ids.
         gallery: the same, to search in; None to search in `data`.
         gallery_embeddings: `(items, dim)`, with embeddings and `gallery`.
-        k: ranks of recall@k; None for 1, 2, 4 and 8, as far as a query has candidates.
-        shown: number of hardest queries, confusions, near-duplicates and label suspects to keep, each.
+        k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
+        shown: maximum number of hardest queries, of confusions, of near-duplicates and of label suspects.
         batch_size: number of examples embedded at the same time.
         seed: seed of the bootstrap, of the pairs in the histograms and of the queries in the precision-recall curve.
 
     Returns:
-        `Evaluation`. It has the protocol of the set; `own-data/leave-one-out/exact-cosine/v1` where that is None, with
-        `query-gallery` in place of `leave-one-out` with a gallery.
+        `Evaluation`, with the protocol of the set. For a set without a protocol, it is
+        `own-data/leave-one-out/exact-cosine/v1`, or `own-data/query-gallery/exact-cosine/v1` with a gallery.
 
     Raises:
         ValueError: embeddings that are not finite or all the same; labels that do not fit; a k above the size of the
@@ -67,40 +67,86 @@ def evaluate(
     require_whole("shown", shown, 0)
     require_seed(seed)
     queries, items = queries_and_gallery(model, data, gallery, gallery_embeddings, batch_size)
-    candidates = len(items.labels) - (queries is items)
-    values = values_per_query(queries, items, default_ranks(candidates) if k is None else k)
-    ranks = np.rint(1 / values["mrr"])
-    counted = ~np.isnan(ranks)
-    drawn = drawn_queries(ranks, seed)
-    neighbors = Neighbors(queries, items)
-    suspects, number = label_suspects(neighbors, shown)
+    measurement = measure_retrieval(queries, items, k, seed)
+    ranks = measurement.ranks
+    curve_queries = sampled_queries(ranks, seed)
+    lists = NeighborLists(queries, items)
+    suspects, num_suspects = label_suspects(lists, shown)
     return Evaluation(
         protocol=protocol_of(queries.data, has_gallery=queries is not items),
-        metrics={name: measured(value, queries.labels, seed) for name, value in values.items()},
-        queries=int(counted.sum()),
-        skipped=int((~counted).sum()),
-        items=len(items.labels),
-        classes=len(np.unique(queries.labels[counted])),
-        recall=recall_curve(ranks, candidates),
-        precision_recall=precision_recall_curve(queries, items, drawn),
-        curve_queries=len(drawn),
+        metrics=measurement.metrics,
+        queries=measurement.queries,
+        skipped=len(ranks) - measurement.queries,
+        items=measurement.items,
+        classes=measurement.classes,
+        recall=recall_curve(ranks, num_candidates(queries, items)),
+        precision_recall=precision_recall_curve(queries, items, curve_queries),
+        curve_queries=len(curve_queries),
         similarities=similarity_histograms(queries, items, seed),
-        hardest=hardest_queries(neighbors, ranks, shown),
-        confusions=confusions(neighbors, ranks, shown),
-        near_duplicates=near_duplicates(neighbors, shown),
+        hardest=hardest_queries(lists, ranks, shown),
+        confusions=confusions(lists, ranks, shown),
+        near_duplicates=near_duplicates(lists, shown),
         label_suspects=suspects,
-        suspects=number,
+        suspects=num_suspects,
         seed=seed,
         environment=environment(),
         sets=(queries.data, items.data),
     )
 
 
-def values_per_query(queries, items, k, *, metric="cosine"):
+@dataclass(frozen=True)
+class Measurement:
+    """Retrieval metrics of queries in a gallery.
+
+    Attributes:
+        metrics: `Measured` by name.
+        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
+        ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
+    """
+
+    metrics: Mapping[str, Measured]
+    queries: int
+    items: int
+    classes: int
+    ranks: np.ndarray
+
+
+def measure_retrieval(
+    queries: EmbeddedSet, items: EmbeddedSet, k: int | Sequence[int] | None, seed: int, *, metric: str = "cosine"
+) -> Measurement:
+    """Metrics with intervals; arguments as for `evaluate`."""
+    k = default_ranks(num_candidates(queries, items)) if k is None else k
+    values = values_per_query(queries, items, k, metric=metric)
+    is_counted = ~np.isnan(values["mrr"])
+    return Measurement(
+        metrics=means_with_intervals(values, queries.labels, seed),
+        queries=int(is_counted.sum()),
+        items=len(items.labels),
+        classes=len(np.unique(queries.labels[is_counted])),
+        ranks=np.rint(1 / values["mrr"]),
+    )
+
+
+def num_candidates(queries: EmbeddedSet, items: EmbeddedSet) -> int:
+    """Number of items that a query can find; no query finds itself."""
+    return len(items.labels) - (queries is items)
+
+
+def values_per_query(
+    queries: EmbeddedSet, items: EmbeddedSet, k: int | Sequence[int] | None, *, metric: str = "cosine"
+) -> dict[str, np.ndarray]:
     """Metrics per query: dict of `(queries,)`, with NaN for a query without a relevant item."""
-    other = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
-    options = {"metric": metric, "full_map": False, "per_query": True}
-    values = metrics.retrieval(queries.vectors, queries.labels, k=k, **other, **options)
+    gallery, gallery_labels = (None, None) if queries is items else (items.vectors, items.labels)
+    values = metrics.retrieval(
+        queries.vectors,
+        queries.labels,
+        gallery=gallery,
+        gallery_labels=gallery_labels,
+        k=k,
+        metric=metric,
+        full_map=False,
+        per_query=True,
+    )
     require(
         not np.isnan(values["mrr"]).all(),
         f"{len(queries.labels)} queries without a relevant item",
@@ -109,12 +155,15 @@ def values_per_query(queries, items, k, *, metric="cosine"):
     return values
 
 
-def measured(values, labels, seed):
-    """The mean of values per query, NaN left out, as a `Measured`."""
-    return Measured(float(np.nanmean(values)), *metrics.bootstrap_interval(values, labels, seed=seed))
+def means_with_intervals(values: Mapping[str, np.ndarray], labels: np.ndarray, seed: int) -> dict[str, Measured]:
+    """Means and bootstrap intervals of values per query, by name; NaN is left out."""
+    return {
+        name: Measured(float(np.nanmean(x)), *metrics.bootstrap_interval(x, labels, seed=seed))
+        for name, x in values.items()
+    }
 
 
-def protocol_of(data: Any, *, has_gallery: bool) -> str:
-    """The protocol id of a labeled set; a general one for arrays and for sets without a protocol."""
+def protocol_of(data: Data | None, *, has_gallery: bool) -> str:
+    """The protocol id of a labeled set; a general one for labels alone and for sets without a protocol."""
     design = "query-gallery" if has_gallery else "leave-one-out"
     return getattr(data, "protocol", None) or f"own-data/{design}/exact-cosine/v1"

@@ -5,7 +5,7 @@ from html import escape
 
 from tfdml._core.pages import style_sheet
 from tfdml.evaluation.report.figures import DARK, LIGHT, draw_precision_recall, draw_recall, draw_similarities, svg
-from tfdml.evaluation.report.thumbnails import thumbnails
+from tfdml.visualize.pictures import thumbnails
 
 _HEAD = """<!DOCTYPE html>
 <html lang="en">
@@ -49,10 +49,7 @@ def _sections(evaluation, pictures):
 
 
 def _metrics(evaluation):
-    rows = [
-        (name, f"{100 * value:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
-        for name, (value, low, high) in evaluation.metrics.items()
-    ]
+    rows = [(name, f"{100 * mean.value:.1f}", mean.interval) for name, mean in evaluation.metrics.items()]
     return _table("Means over the queries, in %", ("metric", "value", "95% interval over classes"), rows)
 
 
@@ -60,13 +57,9 @@ def _curves(evaluation):
     figures = (
         (draw_recall, "Recall@k over k: share of the queries with a correct item among the first k.", _recall_text),
         (draw_precision_recall, "Interpolated precision over recall, a mean over queries.", _precision_text),
-        (
-            draw_similarities,
-            "Similarities of positive and negative pairs: less overlap is better.",
-            _pairs_text,
-        ),
+        (draw_similarities, "Similarities of positive and negative pairs: less overlap is better.", _pairs_text),
     )
-    return '<div class="figures">' + "".join(_figure(evaluation, *each) for each in figures) + "</div>\n"
+    return '<div class="figures">' + "".join(_figure(evaluation, *figure) for figure in figures) + "</div>\n"
 
 
 def _recall_text(evaluation):
@@ -76,8 +69,8 @@ def _recall_text(evaluation):
 
 def _precision_text(evaluation):
     y = evaluation.precision_recall.y
-    shares = ", ".join(f"{100 * y[len(y) * i // 4]:.1f}% at recall {25 * i}%" for i in range(1, 4))
-    return f"{evaluation.curve_queries:,} queries: {shares}."
+    precisions = ", ".join(f"{100 * y[len(y) * i // 4]:.1f}% at recall {25 * i}%" for i in range(1, 4))
+    return f"{evaluation.curve_queries:,} queries: {precisions}."
 
 
 def _pairs_text(evaluation):
@@ -88,17 +81,14 @@ def _pairs_text(evaluation):
 
 
 def _figure(evaluation, draw, caption, describe):
-    """A figure in two versions, of which the browser shows the one for its colors."""
-    light, dark = (_svg_uri(svg(draw, evaluation, theme)) for theme in (LIGHT, DARK))
+    """A figure for light and for dark screens; the browser chooses."""
+    texts = (svg(draw, evaluation, theme) for theme in (LIGHT, DARK))
+    light, dark = (f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}" for text in texts)
     return (
         f'<figure><picture><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
         f'<img src="{light}" alt="{caption}"></picture>'
         f"<figcaption>{caption} {describe(evaluation)}</figcaption></figure>\n"
     )
-
-
-def _svg_uri(text):
-    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def _hardest(evaluation, pictures):
@@ -143,27 +133,27 @@ def _rows(text, rows, kind="queries"):
 
 
 def _row(note, query, neighbors, pictures):
-    """A query with its neighbors, an item of a list."""
-    tiles = "".join(_neighbor_tile(each, pictures[1]) for each in neighbors)
+    """A query with its neighbors, as an item of a list."""
+    tiles = "".join(_neighbor_tile(neighbor, pictures[1]) for neighbor in neighbors)
     first = _tile("query", query, f"<b>{escape(query.class_name)}</b><br>{escape(note)}", pictures[0])
     return f'<li><div class="tiles">{first}{tiles}</div></li>\n'
 
 
 def _neighbor_tile(neighbor, pictures):
-    kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
+    style, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
     name = escape(neighbor.example.class_name)
     caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
-    return _tile(kind, neighbor.example, caption, pictures)
+    return _tile(style, neighbor.example, caption, pictures)
 
 
-def _tile(kind, example, caption, pictures):
+def _tile(style, example, caption, pictures):
     """An example with a caption; its name stands in for a picture."""
     name = escape(example.name)
     picture = f'<span class="name">{name}</span>'
     if example.row in pictures:
         alt = f"{escape(example.class_name)}, {name}"
         picture = f'<img src="{pictures[example.row]}" alt="{alt}" title="{name}">'
-    return f'<figure class="{kind}">{picture}<figcaption>{caption}</figcaption></figure>'
+    return f'<figure class="{style}">{picture}<figcaption>{caption}</figcaption></figure>'
 
 
 def _pictures(evaluation):
@@ -172,7 +162,7 @@ def _pictures(evaluation):
     for record in (*evaluation.hardest, *evaluation.label_suspects, *evaluation.near_duplicates):
         queries.add(record.query.row)
         listed = record.neighbors if hasattr(record, "neighbors") else [record.neighbor]
-        neighbors.update(each.example.row for each in listed)
+        neighbors.update(neighbor.example.row for neighbor in listed)
     data, gallery = evaluation.sets
     if data is gallery:
         return (thumbnails(data, queries | neighbors),) * 2
@@ -180,13 +170,13 @@ def _pictures(evaluation):
 
 
 def _terms(terms):
-    """A list of names and texts."""
+    """A description list of names and texts."""
     lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>\n" for name, text in terms.items())
     return f"<dl>\n{lines}</dl>\n"
 
 
 def _table(caption, heads, rows):
-    """A table; the first cell of a row is its head."""
+    """A table; the first cell of a row is its header."""
     if not rows:
         return "<p>None.</p>\n"
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)

@@ -1,4 +1,4 @@
-"""Queries and gallery of an evaluation: embeddings, labels, and the sets that they come from."""
+"""Queries and gallery of an evaluation: embeddings, labels, and their labeled sets."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ class EmbeddedSet(NamedTuple):
 
     Attributes:
         vectors: `(n, dim)` float32 embeddings.
-        unit: the same, of norm 1.
+        unit: the embeddings, scaled to norm 1.
         labels: `(n,)` int64.
         data: the labeled set, or None.
     """
@@ -26,13 +26,14 @@ class EmbeddedSet(NamedTuple):
     labels: np.ndarray
     data: Data | None
 
-    def class_name(self, label):
-        """The name of a class; its id as text without a labeled set."""
+    def class_name(self, label: int) -> str:
+        """The name of a class; without a labeled set its id."""
         return str(label) if self.data is None else self.data.class_names[label]
 
-    def name(self, row):
-        """The file of an example; the row as text for other sets."""
-        return str(row) if getattr(self.data, "paths", None) is None else str(self.data.paths[row])
+    def name(self, row: int) -> str:
+        """The file of an example; without files its row."""
+        paths = getattr(self.data, "paths", None)
+        return str(row if paths is None else paths[row])
 
 
 def queries_and_gallery(
@@ -42,7 +43,7 @@ def queries_and_gallery(
     gallery_embeddings: npt.ArrayLike | None,
     batch_size: int,
 ) -> tuple[EmbeddedSet, EmbeddedSet]:
-    """The two `EmbeddedSet`s of an evaluation, twice the same one without a gallery; see `tfdml.evaluate`."""
+    """Queries and gallery, twice the same set without a gallery; arguments as for `tfdml.evaluate`."""
     if not hasattr(model, "predict_on_batch"):
         require(
             (gallery is None) == (gallery_embeddings is None),
@@ -52,15 +53,36 @@ def queries_and_gallery(
         )
         return _with_gallery(embedded_set(model, data, "embeddings"), gallery, gallery_embeddings)
     require(gallery_embeddings is None, "a model and gallery_embeddings", "a model that embeds the gallery, or arrays")
-    towers = getattr(model, "towers", None)
-    require(towers is None or gallery is not None, "a model of two towers without gallery=", "queries and a gallery")
-    query_model, gallery_model = towers or (model, model)
+    query_model, gallery_model = query_and_gallery_models(model, has_gallery=gallery is not None)
     queries = embedded_set(_embeddings(query_model, data, batch_size), data, "embeddings")
     return _with_gallery(queries, gallery, _embeddings(gallery_model, gallery, batch_size))
 
 
+def query_and_gallery_models(model: Any, *, has_gallery: bool) -> tuple[Any, Any]:
+    """The two towers of a model, or twice the model.
+
+    Raises:
+        ValueError: a model of two towers without a gallery.
+    """
+    towers = getattr(model, "towers", None)
+    received = "a model of two towers without gallery="
+    require(towers is None or has_gallery, received, "queries and a gallery, such as gallery=products")
+    return towers or (model, model)
+
+
+def require_same_class_names(data: Any, gallery: Any) -> None:
+    """Raise a ValueError for two labeled sets with different class names; other data have no names."""
+    names = [tuple(labeled.class_names) for labeled in (data, gallery) if is_labeled_set(labeled)]
+    require(
+        len(set(names)) < 2,
+        "queries and a gallery with other class names",
+        "the same names, to which the labels refer. Read both with one call: "
+        'tfdml.datasets.table(source, splits=("query", "gallery"))',
+    )
+
+
 def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet:
-    """An `EmbeddedSet` of embeddings, and of a labeled set or an array of labels."""
+    """An `EmbeddedSet` of embeddings and of a labeled set or labels; `name` is the name of the embeddings in errors."""
     vectors = as_vectors(embeddings, name)
     is_labeled = is_labeled_set(data)
     labels = as_ids(data.labels if is_labeled else data, "labels", len(vectors))
@@ -70,14 +92,8 @@ def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet
 def _with_gallery(queries, gallery, gallery_embeddings):
     if gallery is None:
         return queries, queries
-    items = embedded_set(gallery_embeddings, gallery, "gallery_embeddings")
-    names = {tuple(embedded.data.class_names) for embedded in (queries, items) if embedded.data is not None}
-    require(
-        len(names) < 2,
-        "queries and a gallery with other class names",
-        "the same names, to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)",
-    )
-    return queries, items
+    require_same_class_names(queries.data, gallery)
+    return queries, embedded_set(gallery_embeddings, gallery, "gallery_embeddings")
 
 
 def _embeddings(model, data, batch_size):

@@ -1,7 +1,6 @@
 """The record of an evaluation; prints as a table, saves as JSON and HTML."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
+from tfdml.typing import Data, FilePath
 
 
 class Measured(NamedTuple):
@@ -18,6 +18,11 @@ class Measured(NamedTuple):
     value: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> str:
+        """The interval in %, as text."""
+        return f"{100 * self.low:.1f} to {100 * self.high:.1f}"
 
 
 class Curve(NamedTuple):
@@ -66,7 +71,7 @@ class HardQuery(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Queries of a class whose first neighbor has another class: their number, and the number of queries."""
+    """Queries of a class whose first neighbor has the class `other`: their number, and the number of all queries."""
 
     class_name: str
     other: str
@@ -75,14 +80,14 @@ class Confusion(NamedTuple):
 
 
 class NearDuplicate(NamedTuple):
-    """A query and its nearest neighbor, where they are nearer than almost all others."""
+    """A query and its nearest neighbor, one of the nearest pairs of the set."""
 
     query: Example
     neighbor: Neighbor
 
 
 class LabelSuspect(NamedTuple):
-    """A query whose first `agreeing` neighbors all have the class `suggested`, which is not its own."""
+    """A query whose first `agreeing` neighbors all have the class `suggested`, another class than the query."""
 
     query: Example
     suggested: str
@@ -92,7 +97,7 @@ class LabelSuspect(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """Retrieval of a labeled set; it prints as a table. `tfdml.evaluate` makes it; docs/evaluation.md explains it.
+    """Retrieval of a labeled set, the result of `tfdml.evaluate`; it prints as a table. See docs/evaluation.md.
 
     Attributes:
         protocol: the id to report with every number.
@@ -110,8 +115,8 @@ class Evaluation:
         near_duplicates: the nearest pairs of a query and an item, nearest first.
         label_suspects: queries whose first neighbors agree on another class, most neighbors first.
         suspects: number of all label suspects, of which `label_suspects` are the first.
-        seed: seed of the bootstrap and of what is drawn at random.
-        environment: hardware and versions, as `tfdml.environment`.
+        seed: seed of the bootstrap and of all random draws.
+        environment: hardware and versions, as `tfdml.environment` returns them.
         sets: the labeled sets of queries and of items, from which `html` loads pictures; None for labels alone.
     """
 
@@ -132,19 +137,18 @@ class Evaluation:
     suspects: int
     seed: int
     environment: Mapping[str, str]
-    sets: tuple[Any, Any] = field(metadata={"saved": False})
+    sets: tuple[Data | None, Data | None] = field(metadata={"saved": False})
 
     def __str__(self) -> str:
         lines = [f"{'%':14}{'value':>7}  95% interval over classes"]
-        for name, (value, low, high) in self.metrics.items():
-            lines.append(f"{name:14}{100 * value:7.1f}  {100 * low:.1f} to {100 * high:.1f}")
+        lines += [f"{name:14}{100 * mean.value:7.1f}  {mean.interval}" for name, mean in self.metrics.items()]
         return "\n".join([*(f"{name:14}{text}" for name, text in self.summary.items()), "", *lines])
 
     __repr__ = __str__
 
     @property
     def summary(self) -> dict[str, str]:
-        """The protocol and the sizes of the sets, as text."""
+        """Protocol and sizes of the sets, as text."""
         return {
             "protocol": self.protocol,
             "queries": f"{self.queries:,} of {self.classes:,} classes",
@@ -154,10 +158,10 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes but the sets as dicts, lists, numbers and text, as in the file that `save` writes."""
-        saved = [each.name for each in fields(self) if each.metadata.get("saved", True)]
-        return {name: plain(getattr(self, name)) for name in saved}
+        names = [column.name for column in fields(self) if column.metadata.get("saved", True)]
+        return {name: plain(getattr(self, name)) for name in names}
 
-    def save(self, path: str | os.PathLike) -> Path:
+    def save(self, path: FilePath) -> Path:
         """Write all attributes but the sets as JSON, in one step.
 
         Args:
@@ -169,15 +173,14 @@ class Evaluation:
         Raises:
             OSError: the file cannot be written.
         """
-        with atomic_write(path) as new:
-            new.write_text(json.dumps(self.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_json(path, self.as_dict())
         return Path(path).expanduser()
 
-    def html(self, path: str | os.PathLike) -> Path:
+    def html(self, path: FilePath) -> Path:
         """Write one page with tables, curves and pictures, in one step. It needs no other file and no network.
 
         Only the examples on the page are loaded, with the `load` of the set. Examples that are not images of 1, 3 or 4
-        channels, and sets of embeddings alone, are shown by name.
+        channels, and embeddings without a set, are shown by name.
 
         Args:
             path: the file to write; an older file is replaced.
@@ -198,8 +201,15 @@ class Evaluation:
         return Path(path).expanduser()
 
 
-def plain(value):
-    """A value as JSON holds it."""
+def write_json(path: FilePath, content: Any) -> None:
+    """Write JSON, in one step."""
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    with atomic_write(path) as new:
+        new.write_text(text, encoding="utf-8")
+
+
+def plain(value: Any) -> Any:
+    """A value as lists, dicts, numbers and text."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -135,7 +135,7 @@ class HardClassSampler(ClassBalancedSampler):
 
         centers = tfdml.samplers.ClassCenters(labels, dim=64)
         sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
-        refresh = tfdml.callbacks.RefreshCenters(centers, images, labels)
+        refresh = tfdml.callbacks.RefreshCenters(images, labels, centers=centers)
         model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
 
     Args:

@@ -136,7 +136,7 @@ class MinedSampler(Sampler):
 
         pairs = tfdml.samplers.MinedPairs(labels, positives=2, negatives=10)
         sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
-        refresh = tfdml.callbacks.RefreshMinedPairs(pairs, images, labels)
+        refresh = tfdml.callbacks.RefreshMinedPairs(images, labels, pairs=pairs)
         model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
 
     Args:
