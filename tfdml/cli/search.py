@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> int:
     k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
     ids, scores = index.search(embedding.embed(model, images, batch_size=options.batch_size), k, where=where)
     records = [
-        {"image": image, "neighbors": _neighbors(image_ids, image_scores, metadata_of)}
-        for image, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
+        {"image": path, "neighbors": _neighbors(neighbor_ids, neighbor_scores, metadata_of)}
+        for path, neighbor_ids, neighbor_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
     ]
     print_result(options, records, [line for record in records for line in _lines(record)])
     return EXIT_OK

@@ -28,7 +28,7 @@ def recall_curve(ranks, candidates):
     return Curve(ks, np.searchsorted(ordered, ks, "right") / len(ordered))
 
 
-def precision_recall_curve(queries, items, rows):
+def precision_recall_curve(queries, items, query_rows):
     """The interpolated precision at each recall, a mean over queries.
 
         P(r) = max over all t with recall(t) >= r of precision(t)
@@ -38,25 +38,25 @@ def precision_recall_curve(queries, items, rows):
 
     Args:
         queries, items: `EmbeddedSet`s; the same one for leave-one-out.
-        rows: `(n,)` rows of queries, each with a relevant item.
+        query_rows: `(n,)` query_rows of queries, each with a relevant item.
 
     Returns:
         `Curve` of recall from 0 to 1 and precision.
 
     Source: Manning, Raghavan, Schuetze, Introduction to Information Retrieval, 2008, section 8.4.
     """
-    levels = np.linspace(0, 1, _POINTS + 1)
-    total = np.zeros(len(levels))
+    recalls = np.linspace(0, 1, _POINTS + 1)
+    total = np.zeros(len(recalls))
     step = max(1, _SCORES // len(items.labels))
-    for start in range(0, len(rows), step):
-        chunk = rows[start : start + step]
+    for start in range(0, len(query_rows), step):
+        chunk = query_rows[start : start + step]
         scores = queries.unit[chunk] @ items.unit.T
         if queries is items:
             scores[np.arange(len(chunk)), chunk] = -np.inf
         for row, label in zip(scores, queries.labels[chunk], strict=True):
             relevant = row[(items.labels == label) & (row > -np.inf)]
-            total += _precision_at(levels, np.sort(row), np.sort(relevant)[::-1])
-    return Curve(levels, total / len(rows))
+            total += _precision_at(recalls, np.sort(row), np.sort(relevant)[::-1])
+    return Curve(recalls, total / len(query_rows))
 
 
 def _precision_at(levels, ordered, relevant):
