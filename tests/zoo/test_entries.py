@@ -105,12 +105,12 @@ def test_a_card_of_an_earlier_version_reads_jpeg_files_as_the_model_was_trained(
 
 def test_the_page_of_an_entry_says_what_the_card_says(made):
     text, card = (made / "squares" / "README.md").read_text(), zoo.card("squares", root=made)
-    value, low, high = (100 * part for part in card.metrics["map@r"])
+    value, low, high = (100 * x for x in card.metrics["map@r"])
     assert f"| map@r | {value:.1f} | {low:.1f} to {high:.1f} |" in text
-    for part in ('tfdml.zoo.load("squares")', "python train.py --fast", "CC0-1.0", "ArcFaceLoss", "None."):
-        assert part in text
-    assert "## Limits" not in text
-    assert "## Limits\n\nSmall." in (made / "pair" / "README.md").read_text()
+    for phrase in ('tfdml.zoo.load("squares")', "python train.py --fast", "CC0-1.0", "ArcFaceLoss", "None."):
+        assert phrase in text
+    assert "## Limitations" not in text
+    assert "## Limitations\n\nSmall." in (made / "pair" / "README.md").read_text()
 
 
 def test_an_evaluation_measures_the_model_again(made):

@@ -224,7 +224,7 @@ def test_unknown_parts_are_refused(parts):
 @pytest.mark.slow
 def test_drawing_imports_no_package_of_photographs(tmp_path):
     program = (
-        "import sys; from tfdml.datasets import photographs\n"
+        "import sys; from tfdml.datasets.photo_patches import photographs\n"
         "photographs.read(photographs.PHOTOGRAPHS['coins']); photographs.read(photographs.PHOTOGRAPHS['china'])\n"
         "print('skimage' in sys.modules)"
     )
