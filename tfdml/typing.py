@@ -1,16 +1,25 @@
 """The forms of arguments that many functions of tfdml take."""
 
 import os
-from collections.abc import Sequence
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Data", "Embedder", "Examples", "FilePath", "Index", "Labels", "VectorIndex"]
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    import pyarrow.compute
+
+__all__ = ["Data", "Embedder", "Examples", "FilePath", "Filter", "Index", "Labels", "Metadata", "VectorIndex"]
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Labels: TypeAlias = npt.ArrayLike
+Metadata: TypeAlias = "pyarrow.Table | pandas.DataFrame | Mapping[str, npt.ArrayLike]"
+"""Columns with one entry per vector of an index."""
+Filter: TypeAlias = "npt.ArrayLike | pyarrow.compute.Expression"
+"""The vectors that may be returned: one boolean per vector, or an expression of columns of metadata."""
 
 
 @runtime_checkable

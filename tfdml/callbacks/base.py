@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import are_all_the_same, is_labeled_set, labels_of, require, require_whole
-from tfdml.typing import Data
+from tfdml.typing import Data, Examples
 
 
 class Callback(keras.callbacks.Callback):
@@ -31,7 +31,7 @@ def sampled_rows(data: Data, examples: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
 
 
-def one_label_per_example(data: Any, labels: npt.ArrayLike | None) -> np.ndarray:
+def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.ndarray:
     """The labels of a labeled set, or `labels`, as an array.
 
     Raises:

@@ -4,15 +4,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tfdml._core.checks import require, require_seed
+from tfdml.typing import Data
+
+if TYPE_CHECKING:
+    from tfdml.datasets.labeled_set import LabeledSet
 
 
 def split(
-    labeled_set: Any, validation: float, *, by: Literal["class", "image", "group"], seed: int
+    labeled_set: "LabeledSet", validation: float, *, by: Literal["class", "image", "group"], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the training and of the validation part, see `LabeledSet.split`.
 
@@ -75,7 +79,7 @@ def _hash(seed, name):
     return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big")
 
 
-def require_disjoint(*sets: Any) -> None:
+def require_disjoint(*sets: Data) -> None:
     """Raise an error if two sets have a class in common, compared by name.
 
     Call it on the parts of a class-disjoint protocol that you split yourself. Query and gallery share their classes:
@@ -114,7 +118,9 @@ def as_split_names(splits: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
+def with_shared_names(
+    sets: Sequence["LabeledSet"], key: Callable[[str], Any] | None = None
+) -> tuple["LabeledSet", ...]:
     """Sets with the same labels for the same classes.
 
     Sets that have a class in common, directly or through other sets, get the names of all their classes. A set that has

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tfdml._core.checksums import SUMS, require_checksums, write_checksums
 from tfdml._core.json_files import parsed_json
 from tfdml._core.memory_maps import map_array
 from tfdml.embedding.in_memory import Problem
-from tfdml.typing import FilePath
+from tfdml.typing import Examples, FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
 
@@ -121,7 +120,7 @@ def _begins(path, columns):
     return names[:1] == ["row"] and set(names) <= set(columns)
 
 
-def write(path: Path, data: Any, chunks: Chunks, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
+def write(path: Path, data: Examples, chunks: Chunks, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
     """Write embeddings to a new Parquet file or folder.
 
     Args:

@@ -60,7 +60,7 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
 
 
 def embed_blocks(
-    model: Embedder, data: Any, batch_size: int, start: int = 0
+    model: Embedder, data: Examples, batch_size: int, start: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Embed a set, and leave out the rows of a labeled set that cannot be loaded. Progress is shown on a terminal.
 
@@ -82,7 +82,9 @@ def embed_blocks(
         yield np.asarray(embeddings, np.float32), rows
 
 
-def embed_loadable(model: Embedder, data: Any, batch_size: int) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
+def embed_loadable(
+    model: Embedder, data: Examples, batch_size: int
+) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
     """Embeddings `(n, dim)` and rows `(n,)` of the examples that can be loaded, and the others with reasons."""
     blocks = list(embed_blocks(model, data, batch_size))
     rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])

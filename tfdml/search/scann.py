@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from tfdml.search.index.segment_files import read_items
 from tfdml.search.index.segments import joined
 from tfdml.search.recall import neighbor_recall, smallest_sufficient
 from tfdml.search.scores import require_range
+from tfdml.typing import Metadata
 
 _METHODS = ("auto", "exact", "quantized", "partitioned")
 _BATCH = 16384  # Queries per call of ScaNN, which bounds the copies.
@@ -70,7 +71,7 @@ class Scann(Index):
         ids: npt.ArrayLike | None = None,
         *,
         metric: str = "cosine",
-        metadata: Any = None,
+        metadata: Metadata | None = None,
         memory: int = MEMORY,
         method: str = "auto",
         leaves: int | None = None,

@@ -1,7 +1,7 @@
 """Base class of indexes with add, update and remove."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import as_rows_of, as_table
 from tfdml.search.nearest import merged
 from tfdml.search.scores import Gallery
-from tfdml.typing import FilePath
+from tfdml.typing import FilePath, Filter, Metadata
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Index:
@@ -36,7 +39,7 @@ class Index:
         ids: npt.ArrayLike | None = None,
         *,
         metric: str = "cosine",
-        metadata: Any = None,
+        metadata: Metadata | None = None,
         memory: int = MEMORY,
     ):
         require_metric(metric)
@@ -62,7 +65,7 @@ class Index:
         return self._items.vectors
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> "pyarrow.Table | None":
         """`pyarrow.Table` of n rows in the order of `ids`; None for an index without metadata."""
         return self._items.metadata
 
@@ -82,11 +85,11 @@ class Index:
         """
         return self._items.rows(ids)
 
-    def mask(self, where: Any) -> np.ndarray:
+    def mask(self, where: Filter) -> np.ndarray:
         """The vectors that pass a filter, `(n,)` bool in the order of `ids`; see `search`."""
         return self._items.mask(where)
 
-    def add(self, vectors: npt.ArrayLike, ids: npt.ArrayLike, *, metadata: Any = None) -> None:
+    def add(self, vectors: npt.ArrayLike, ids: npt.ArrayLike, *, metadata: Metadata | None = None) -> None:
         """Add vectors at the end.
 
         The time depends on the number of vectors that are added, not on the size of the index.
@@ -116,7 +119,9 @@ class Index:
         require(len(removed) < len(self), f"all {len(removed)} ids of the index", expected)
         self._items = self._items.remove(removed)
 
-    def update(self, ids: npt.ArrayLike, vectors: npt.ArrayLike | None = None, *, metadata: Any = None) -> None:
+    def update(
+        self, ids: npt.ArrayLike, vectors: npt.ArrayLike | None = None, *, metadata: Metadata | None = None
+    ) -> None:
         """Replace vectors, metadata or both of ids that are in the index. They move to its end.
 
         Args:
@@ -135,7 +140,7 @@ class Index:
             table = old.metadata if table is None else as_rows_of(table, self._metadata_example)
             self._items = self._items.remove(updated).add(Segment(gallery, old.ids, table))
 
-    def search(self, queries: npt.ArrayLike, k: int, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, queries: npt.ArrayLike, k: int, *, where: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Find the `k` nearest vectors of every query, with `Scann` approximately.
 
         Args:

@@ -4,8 +4,6 @@ NumPy text holds as many characters for every id as the longest one has, 4 bytes
 characters, and ids to look up stay Python texts until their length was checked.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -102,7 +100,7 @@ def are_storable(ids: np.ndarray, width: int) -> np.ndarray:
     return np.array([len(text) <= width and text[-1:] != "\0" for text in ids], bool)
 
 
-def shown(item_id: Any) -> str:
+def shown(item_id: object) -> str:
     """An id for an error message: short, and of characters that can be printed."""
     text = str(item_id)
     start = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_SHOWN])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,10 @@ from tfdml._core.checks import as_unmasked
 from tfdml.search.index.ids import are_storable, as_lookup_ids, shown
 from tfdml.search.index.segments import Segment, compacted, joined, metadata_of
 from tfdml.search.index.tables import is_expression, mask_of
+from tfdml.typing import Filter
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Items:
         return _concatenated([segment.alive_rows(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property
-    def metadata(self) -> Any:
+    def metadata(self) -> "pyarrow.Table | None":
         """`pyarrow.Table` of n rows, or None."""
         return metadata_of(self.segments)
 
@@ -102,7 +106,7 @@ class Items:
             )
         )
 
-    def mask(self, where: Any) -> np.ndarray:
+    def mask(self, where: Filter) -> np.ndarray:
         """`(n,)` bool of a mask or a pyarrow expression.
 
         Raises:
@@ -120,7 +124,7 @@ class Items:
             )
         return mask
 
-    def allowed(self, where: Any) -> list[np.ndarray | None]:
+    def allowed(self, where: Filter | None) -> list[np.ndarray | None]:
         """Whether each vector of each segment may be returned, `(its length,)` bool; None for all."""
         if where is None:
             return [segment.alive for segment in self.segments]

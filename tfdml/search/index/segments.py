@@ -7,13 +7,16 @@ change, and a file that holds a segment is written once.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfdml.search.index.files import SavedFile
 from tfdml.search.index.ids import Ids
 from tfdml.search.scores import Gallery
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _JOINED = 4  # Fewer segments are searched faster, more are joined less often.
 
@@ -33,7 +36,7 @@ class Segment:
 
     gallery: Gallery
     ids: Ids
-    metadata: Any = None
+    metadata: "pyarrow.Table | None" = None
     alive: np.ndarray | None = None
     searcher: Any = None
     saved_files: dict[str, SavedFile] = field(default_factory=dict)
@@ -90,7 +93,7 @@ def joined(segments: Sequence[Segment]) -> Segment:
     return Segment(Gallery.joined(galleries), ids, metadata_of(segments))
 
 
-def metadata_of(segments: Sequence[Segment]) -> Any:
+def metadata_of(segments: Sequence[Segment]) -> "pyarrow.Table | None":
     """The metadata of the vectors that are not removed, or None."""
     if segments[0].metadata is None:
         return None

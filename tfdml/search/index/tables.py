@@ -1,15 +1,19 @@
 """Metadata of an index: Arrow tables with one row per vector."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from tfdml._core.optional import optional_import
-from tfdml.typing import FilePath
+from tfdml.typing import FilePath, Filter, Metadata
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.compute
 
 
-def as_table(metadata: Any, count: int) -> Any:
+def as_table(metadata: Metadata | None, count: int) -> "pyarrow.Table | None":
     """Convert metadata to a `pyarrow.Table` of `count` rows; None stays None.
 
     Raises:
@@ -34,7 +38,7 @@ def as_table(metadata: Any, count: int) -> Any:
     return table.replace_schema_metadata(None)
 
 
-def as_rows_of(table: Any, metadata: Any) -> Any:
+def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") -> "pyarrow.Table | None":
     """A table with the columns and types of the metadata of an index; None if it has no metadata.
 
     Raises:
@@ -45,7 +49,7 @@ def as_rows_of(table: Any, metadata: Any) -> Any:
         raise ValueError(
             f"Received {received}, expected {expected}: every vector of an index has metadata, or no vector."
         )
-    if table is None:
+    if table is None or metadata is None:
         return None
     pyarrow, names = _pyarrow(), metadata.column_names
     if sorted(table.column_names) != sorted(names):
@@ -60,13 +64,13 @@ def as_rows_of(table: Any, metadata: Any) -> Any:
         ) from error
 
 
-def is_expression(where: Any) -> bool:
+def is_expression(where: Filter) -> "TypeGuard[pyarrow.compute.Expression]":
     """Whether `where` is an expression such as `pyarrow.compute.field("price") < 10`."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(where, compute.Expression)
 
 
-def mask_of(table: Any, expression: Any) -> np.ndarray:
+def mask_of(table: "pyarrow.Table", expression: "pyarrow.compute.Expression") -> np.ndarray:
     """The rows of a table for which an expression is true, `(n,)` bool; null counts as false.
 
     Raises:
@@ -86,12 +90,12 @@ def mask_of(table: Any, expression: Any) -> np.ndarray:
     return passes.fill_null(False).to_numpy()
 
 
-def write_table(path: FilePath, table: Any) -> None:
+def write_table(path: FilePath, table: "pyarrow.Table") -> None:
     """Write a table as a Parquet file."""
     _pyarrow(".parquet").write_table(table, path)
 
 
-def read_table(path: FilePath) -> Any:
+def read_table(path: FilePath) -> "pyarrow.Table":
     """Read a table that `write_table` wrote.
 
     Raises:
