@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, Union, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ __all__ = ["Data", "Embedder", "Examples", "FilePath", "Filter", "Index", "Label
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Labels: TypeAlias = npt.ArrayLike
-Metadata: TypeAlias = "pyarrow.Table | pandas.DataFrame | Mapping[str, npt.ArrayLike]"
+Metadata: TypeAlias = Union["pyarrow.Table", "pandas.DataFrame", Mapping[str, npt.ArrayLike]]
 """Columns with one entry per vector of an index."""
-Filter: TypeAlias = "npt.ArrayLike | pyarrow.compute.Expression"
+Filter: TypeAlias = Union[npt.ArrayLike, "pyarrow.compute.Expression"]
 """The vectors that may be returned: one boolean per vector, or an expression of columns of metadata."""
 
 

@@ -65,7 +65,7 @@ def test_files_are_compared_with_their_checksums(run, tmp_path):
     assert json.loads(run("zoo", "check", "squares", "--json")[1]) == {"squares": []}
     code, _, err = run("zoo", "check", "nope")
     assert code == 2
-    assert "expected one of those in 'savedmodels': pair, squares" in err
+    assert "expected an entry in 'savedmodels': pair, squares" in err
 
 
 def test_names_of_the_zoo_are_models_of_all_commands(run):

@@ -34,7 +34,7 @@ def some_windows(pair, embed, *, window):
 
 @pytest.fixture
 def random_data(monkeypatch):
-    monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda parts: [random_part(name) for name in parts])
+    monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda splits: [random_part(name) for name in splits])
     monkeypatch.setattr(tfdml.datasets, "motorcycle_stereo", lambda: SimpleNamespace(protocol="pair"))
     monkeypatch.setattr(tfdml.datasets, "stereo_error", some_windows)
     monkeypatch.setattr(photo_patches.baselines, "PAIRS", 500)

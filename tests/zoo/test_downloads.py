@@ -122,8 +122,8 @@ def test_a_damaged_file_of_the_cache_is_found_and_downloaded_again(served, made,
 
 
 def test_a_download_is_limited(served, tmp_path, monkeypatch):
-    monkeypatch.setattr(places, "_MOST_BYTES", 1000)
-    monkeypatch.setattr(places, "_PART", 100)
+    monkeypatch.setattr(places, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(places, "_BLOCK", 100)
     with pytest.raises(ValueError, match="of more than 1,000 bytes"):
         zoo.load("squares", root=served[0])
     assert in_cache(tmp_path) == []

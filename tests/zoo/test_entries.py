@@ -276,7 +276,7 @@ def test_the_table_of_a_folder_is_current_and_another_page_is_kept(root):
 
 def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
     monkeypatch.chdir(root.parent)
-    with pytest.raises(ValueError, match="name='nope', expected one of those in 'savedmodels': pair, squares"):
+    with pytest.raises(ValueError, match="name='nope', expected an entry in 'savedmodels': pair, squares"):
         zoo.load("nope")
     for name in ("../x", "a/b", "", ".hidden", "a b"):
         with pytest.raises(ValueError, match="expected letters, digits"):

@@ -9,7 +9,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,12 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import SUMS, problems, write_checksums
 from tfdml._core.terminal import show_progress
 
-if TYPE_CHECKING:
-    from tfdml.datasets.labeled_set import LabeledSet
-
-Set = TypeVar("Set", bound="LabeledSet")
-
 _IMAGES, _KEY = "images.npy", "cache.json"
 _OTHER = "was written for other files, or by another load"
 _COMPARED = 4  # examples that are compared to see whether a cache belongs to its set
 
 
-def cached(labeled_set: Set, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Set:
+def cached(labeled_set: Any, folder: str | os.PathLike, load: Callable[..., Any] | None) -> Any:
     """A set whose examples are in a folder, see `LabeledSet.cached`."""
     path = pathlib.Path(folder)
     labeled_set = labeled_set if load is None else replace(labeled_set, load=load)
@@ -87,7 +82,7 @@ def _key(labeled_set):
     return {"files": checksum.hexdigest(), "load": _settings(labeled_set.load)}
 
 
-def fingerprint(labeled_set: "LabeledSet") -> str:
+def fingerprint(labeled_set: Any) -> str:
     """The checksum of a set, see `LabeledSet.fingerprint`."""
     checksum = hashlib.sha256(repr((len(labeled_set), labeled_set.class_names, _settings(labeled_set.load))).encode())
     checksum.update(np.ascontiguousarray(labeled_set.labels).tobytes())

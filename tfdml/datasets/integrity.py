@@ -7,15 +7,12 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfdml._core.checks import require_whole
 from tfdml._core.terminal import show_progress, visible
-
-if TYPE_CHECKING:
-    from tfdml.datasets.labeled_set import LabeledSet
 
 _SHOWN = 20  # problems that are printed
 _NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own
@@ -61,7 +58,7 @@ class _Record(NamedTuple):
     height_width: tuple[int, int] | None
 
 
-def check_files(labeled_set: "LabeledSet", workers: int | None) -> FileCheck:
+def check_files(labeled_set: Any, workers: int | None) -> FileCheck:
     """The `FileCheck` of a labeled set, see `LabeledSet.check_files`."""
     examinations = []
     for examination in _examinations(labeled_set, workers):
@@ -75,7 +72,7 @@ def check_files(labeled_set: "LabeledSet", workers: int | None) -> FileCheck:
     return FileCheck(problems, np.setdiff1d(np.arange(len(labeled_set)), list(reasons)))
 
 
-def unreadable_files(labeled_set: "LabeledSet", workers: int | None) -> tuple[tuple[int, str, str], ...]:
+def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, str, str], ...]:
     """The rows that cannot be loaded, see `LabeledSet.unreadable_files`."""
     results = enumerate(_examinations(labeled_set, workers))
     return tuple((row, _name(labeled_set, row), result.reason) for row, result in results if result.content is None)

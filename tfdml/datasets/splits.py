@@ -4,19 +4,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from tfdml._core.checks import require, require_seed
 from tfdml.typing import Data
 
-if TYPE_CHECKING:
-    from tfdml.datasets.labeled_set import LabeledSet
-
 
 def split(
-    labeled_set: "LabeledSet", validation: float, *, by: Literal["class", "image", "group"], seed: int
+    labeled_set: Any, validation: float, *, by: Literal["class", "image", "group"], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the training and of the validation part, see `LabeledSet.split`.
 
@@ -118,9 +115,7 @@ def as_split_names(splits: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def with_shared_names(
-    sets: Sequence["LabeledSet"], key: Callable[[str], Any] | None = None
-) -> tuple["LabeledSet", ...]:
+def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
     """Sets with the same labels for the same classes.
 
     Sets that have a class in common, directly or through other sets, get the names of all their classes. A set that has

@@ -3,12 +3,9 @@
 import collections
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from tfdml.datasets.labeled_set import LabeledSet
 
 _BAR = 40  # width of the longest bar of a histogram, in characters
 
@@ -55,7 +52,7 @@ class Description:
     __repr__ = __str__
 
 
-def describe(labeled_set: "LabeledSet") -> Description:
+def describe(labeled_set: Any) -> Description:
     """The `Description` of a labeled set."""
     return Description(
         class_sizes=np.bincount(labeled_set.labels, minlength=len(labeled_set.class_names)),

@@ -7,6 +7,7 @@ from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
 from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
+from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
@@ -19,6 +20,7 @@ __all__ = [
     "TwoTowers",
     "attention_branches",
     "bn_inception",
+    "efficientnet_lite0",
     "embed",
     "ensemble",
     "from_backbone",

