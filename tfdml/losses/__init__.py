@@ -17,6 +17,14 @@ from tfdml.losses.clusters.center import CenterLoss, center
 from tfdml.losses.clusters.clustering import ClusteringLoss, clustering
 from tfdml.losses.clusters.coupled_clusters import CoupledClustersLoss, coupled_clusters
 from tfdml.losses.clusters.prototypical import PrototypicalLoss, prototypical
+from tfdml.losses.distillation.cosine_distillation import CosineDistillationLoss, cosine_distillation
+from tfdml.losses.distillation.relational import (
+    RelationalAngleLoss,
+    RelationalDistanceLoss,
+    relational_angle,
+    relational_distance,
+)
+from tfdml.losses.distillation.similarity_preserving import SimilarityPreservingLoss, similarity_preserving
 from tfdml.losses.pairwise.circle import CircleLoss, circle
 from tfdml.losses.pairwise.contrastive import (
     BalancedContrastiveLoss,
@@ -86,6 +94,7 @@ __all__ = [
     "ContrastiveLoss",
     "CosFaceLoss",
     "CosineContrastiveLoss",
+    "CosineDistillationLoss",
     "CosineRegressionLoss",
     "CoupledClustersLoss",
     "DistanceLogisticLoss",
@@ -120,7 +129,10 @@ __all__ = [
     "QuadrupletLoss",
     "RAWLoss",
     "RankedListLoss",
+    "RelationalAngleLoss",
+    "RelationalDistanceLoss",
     "RobustLoss",
+    "SimilarityPreservingLoss",
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SphereFaceLoss",
@@ -144,6 +156,7 @@ __all__ = [
     "contrastive",
     "cosface",
     "cosine_contrastive",
+    "cosine_distillation",
     "cosine_regression",
     "coupled_clusters",
     "distance_logistic",
@@ -175,7 +188,10 @@ __all__ = [
     "proxy_nca",
     "quadruplet",
     "ranked_list",
+    "relational_angle",
+    "relational_distance",
     "robust",
+    "similarity_preserving",
     "smooth_ap",
     "soft_triple",
     "sphereface",

@@ -197,7 +197,7 @@ class PairLoss(FunctionLoss):
         """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
         values = self.function(pairs, **self.settings)
         _require_one_per_anchor(values, pairs, self.function)
-        return _propagate_non_finite(values, pairs)
+        return propagate_non_finite(values, pairs)
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -266,7 +266,7 @@ def _require_one_per_anchor(values, pairs, function):
     )
 
 
-def _propagate_non_finite(values, pairs):
+def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
 
     The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is

@@ -1,0 +1,1 @@
+"""Losses of a teacher: the labels are its embeddings of the batch."""

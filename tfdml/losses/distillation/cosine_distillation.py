@@ -1,0 +1,67 @@
+"""Distillation of single embeddings: the student's points in the direction of the teacher's."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import LossOptions
+from tfdml.losses.distillation.base import DistillationLoss, teacher_and_student
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.distances import normalized_rows
+
+
+def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
+    """Cosine distance of the student's embedding of an example from the teacher's, one value per example.
+
+    1 - cos(t_i, s_i)
+
+    Args:
+        teacher: `(batch, dim)` embeddings t; cosine similarity is used, so they need not be normalized.
+        student: `(batch, dim)` embeddings s.
+
+    Returns:
+        `(batch,)` in [0, 2]. A zero vector has similarity 0: it gives 1, with gradient 0.
+
+    Raises:
+        ValueError: different dimensions or numbers of rows, or class ids in place of the teacher's embeddings.
+
+    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, section 3, the cosine term of
+    its loss, here on embeddings.
+    """
+    teacher, student = teacher_and_student(teacher, student)
+    require(
+        teacher.shape[1] == student.shape[1],
+        f"teacher embeddings of dimension {teacher.shape[1]} and student embeddings of dimension {student.shape[1]}",
+        "the same dimension. End the student with a layer of the teacher's size, or take SimilarityPreservingLoss, "
+        "RelationalDistanceLoss or RelationalAngleLoss, for which they may differ",
+    )
+    return 1.0 - ops.sum(normalized_rows(teacher) * normalized_rows(student), axis=1)
+
+
+@serializable
+class CosineDistillationLoss(DistillationLoss):
+    """Cosine distance from the teacher: see `tfdml.losses.cosine_distillation` for the formula and its source.
+
+    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings.
+
+    Also called: embedding regression, cosine embedding loss of a teacher. Between unit vectors it is half the squared
+    distance, so it is feature distillation by the mean squared error, too.
+
+    See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, which compare pairs of examples, for a student of
+    another dimension or one that may choose its own axes.
+
+    Example:
+
+        >>> teacher, student = [[1.0, 0.0], [0.0, 2.0]], [[0.6, 0.8], [0.0, 1.0]]  # cosines 0.6 and 1
+        >>> loss = tfdml.losses.CosineDistillationLoss()
+        >>> round(float(loss(teacher, student)), 4)
+        0.2
+
+    Args:
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, **options: Unpack[LossOptions]) -> None:
+        super().__init__(cosine_distillation, **options)

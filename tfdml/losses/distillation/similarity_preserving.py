@@ -1,0 +1,61 @@
+"""Distillation of similarities: examples that are similar for the teacher are similar for the student."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import LossOptions
+from tfdml.losses.distillation.base import DistillationLoss, as_batch, teacher_and_student
+from tfdml.pairs import dot
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.distances import normalized_rows
+
+
+def similarity_preserving(teacher: Tensor, student: Tensor) -> Tensor:
+    """Similarity-preserving loss, one value per example: rows of similarities of teacher and student are alike.
+
+    (1/B) |G_T,i - G_S,i|^2,  G_i = (x_i . x_1, ..., x_i . x_B) / |(x_i . x_1, ..., x_i . x_B)|
+
+    The mean over the B examples is the paper's |G_T - G_S|_F^2 / B^2.
+
+    Args:
+        teacher: `(batch, teacher_dim)` embeddings, as they are: dot products, that of an example with itself included.
+        student: `(batch, dim)` embeddings, as they are.
+
+    Returns:
+        `(batch,)`, at most 4 / B. A zero vector has a zero row. A batch of one example gives 0.
+
+    Raises:
+        ValueError: different numbers of rows, or class ids in place of the teacher's embeddings.
+
+    Source: Tung, Mori, Similarity-Preserving Knowledge Distillation, ICCV 2019, eq. 4.
+    """
+    teacher, student = teacher_and_student(teacher, student)
+    rows = normalized_rows(dot(as_batch(teacher))), normalized_rows(dot(as_batch(student)))
+    return ops.mean(ops.square(rows[0] - rows[1]), axis=1)
+
+
+@serializable
+class SimilarityPreservingLoss(DistillationLoss):
+    """Similarity-preserving loss: see `tfdml.losses.similarity_preserving` for the formula and its source.
+
+    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension.
+
+    Also called: SP, similarity-preserving knowledge distillation.
+
+    See also: `RelationalDistanceLoss`, on distances. `CosineDistillationLoss`, which needs equal dimensions.
+
+    Example:
+
+        >>> teacher, student = [[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]  # rows (1, 0), (0, 1) and (1, 1) / sqrt(2)
+        >>> loss = tfdml.losses.SimilarityPreservingLoss()
+        >>> round(float(loss(teacher, student)), 4)
+        0.2929
+
+    Args:
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, **options: Unpack[LossOptions]) -> None:
+        super().__init__(similarity_preserving, **options)
