@@ -4,7 +4,7 @@ from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
 from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
-from tfdml.search.hard_pairs import HardPairs, hardest_pairs, hardest_triplets
+from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs, hardest_triplets
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk import search_on_disk
 from tfdml.search.recall import neighbor_recall
@@ -13,6 +13,7 @@ from tfdml.typing import FilePath
 
 __all__ = [
     "Exact",
+    "FalseNegativeGuard",
     "HardPairs",
     "Scann",
     "hardest_pairs",

@@ -11,7 +11,7 @@ from tfdml._core.checks import require, require_metric, require_seed, require_wh
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
-from tfdml.search.hard_pairs import IndexBuilder, hardest_pairs
+from tfdml.search.hard_pairs import FalseNegativeGuard, IndexBuilder, hardest_pairs, require_guard_or_none
 
 _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 
@@ -37,12 +37,14 @@ class MinedPairs(tf.Module):
             are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
         seed: seed of the draws before the first refresh, any int64.
+        guard: `tfdml.search.FalseNegativeGuard` of every refresh, which leaves out probable false negatives; None for
+            none. An example of which it leaves no negative keeps those that it had.
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
             fewer positives.
         negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
-            have fewer examples.
+            have fewer examples, or the guard leaves fewer.
         refreshes: variable, int64: number of refreshes so far.
 
     Raises:
@@ -57,19 +59,21 @@ class MinedPairs(tf.Module):
         negatives: int = 5,
         metric: Literal["cosine", "dot", "euclidean"] = "cosine",
         seed: int = 0,
+        guard: FalseNegativeGuard | None = None,
     ):
         super().__init__()
         require_whole("positives", positives, 1)
         require_whole("negatives", negatives, 1)
         require_seed(seed)
         require_metric(metric)
+        require_guard_or_none(guard)
         table = class_table(labels)
         require(
             len(table.ids) >= 2 and table.counts.max() >= 2,
             f"{len(table.rows)} labels of {len(table.ids)} classes",
             "two classes or more, one of them with two examples or more: there is no triplet",
         )
-        self.metric = metric
+        self.metric, self.guard = metric, guard
         self.classes = _class_index(table)
         generator = np.random.default_rng(int(seed) % 2**64)  # NumPy takes no negative seeds.
         random = _random_pairs(table, positives, negatives, generator)
@@ -100,9 +104,10 @@ class MinedPairs(tf.Module):
             f"({len(self.classes)}, dim): all examples of the training set, in the order of its labels",
         )
         counts = {"positives": self.positives.shape[1], "negatives": self.negatives.shape[1]}
-        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, search=search, **counts)
+        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, search=search, guard=self.guard, **counts)
+        without_negatives = hardest.negatives[:, :1] < 0
         self.positives.assign(hardest.positives)
-        self.negatives.assign(hardest.negatives)
+        self.negatives.assign(np.where(without_negatives, self.negatives.numpy(), hardest.negatives))
         self.refreshes.assign_add(1)
 
     def require_labels(self, labels: npt.ArrayLike) -> None:
