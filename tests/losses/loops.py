@@ -349,6 +349,26 @@ def nt_xent(labels, x, temperature=0.07):
     return np.array(values)
 
 
+def clip(labels, x, temperature):
+    """Half the cross-entropy of row i of the similarities, and half that of column i."""
+    s = cosines(x) / temperature
+    values = []
+    for i in range(len(x)):
+        positives, negatives = others_of(i, labels)
+        rows = mean([one_among(s[i, p], [s[i, n] for n in negatives]) for p in positives])
+        columns = mean([one_among(s[p, i], [s[n, i] for n in negatives]) for p in positives])
+        values.append((rows + columns) / 2)
+    return np.array(values)
+
+
+def sigmoid(labels, x, scale, bias):
+    s, values = cosines(x), []
+    for i in range(len(x)):
+        z = {j: 1 if labels[i] == labels[j] else -1 for j in range(len(x)) if j != i}
+        values.append(sum(-np.log(1 / (1 + np.exp(-z[j] * (scale * s[i, j] + bias)))) for j in z))
+    return np.array(values)
+
+
 def sup_con(labels, x, temperature=0.1):
     s = cosines(x) / temperature
     values = []

@@ -310,6 +310,16 @@ ROWS = {
     "SupCon": row(losses.SupConLoss, loops.sup_con),
     "instance": row(losses.InstanceLoss, loops.instance),
     "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
+    "CLIP": Row(losses.CLIPLoss(pairing=pairs.all_pairs), partial(loops.clip, temperature=0.07)),
+    "CLIP, warmer": Row(
+        losses.CLIPLoss(temperature=0.5, pairing=pairs.all_pairs),
+        partial(loops.clip, temperature=0.5),
+    ),
+    "sigmoid": Row(losses.SigmoidLoss(pairing=pairs.all_pairs), partial(loops.sigmoid, scale=10.0, bias=-10.0)),
+    "sigmoid, softer": Row(
+        losses.SigmoidLoss(scale=2.0, bias=0.5, pairing=pairs.all_pairs),
+        partial(loops.sigmoid, scale=2.0, bias=0.5),
+    ),
     "circle": row(losses.CircleLoss, loops.circle),
     "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
     "tuplet margin": row(losses.TupletMarginLoss, loops.tuplet_margin),

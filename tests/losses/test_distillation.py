@@ -91,7 +91,7 @@ def evaluated(make, teacher, student, way=fast):
     return tuple(map(numbers, way(function)(*map(keras.ops.convert_to_tensor, (teacher, student)))))
 
 
-def slopes_by_loops(make, t, s, weights=np.ones(7), step=1e-6):
+def slopes_by_loops(make, t, s, weights=1.0, step=1e-6):
     slopes = np.zeros(s.shape)
     for entry in np.ndindex(s.shape):
         shift = np.zeros(s.shape)

@@ -2,12 +2,13 @@
 
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.class_tree import ClassTree
+from tfdml.layers.learned_number import LearnedNumber
 from tfdml.layers.memory import Memory
 from tfdml.layers.position_dependent import PositionDependentMetric
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.scheduled import Scheduled
 
-__all__ = ["Boundaries", "ClassTree", "Memory", "PositionDependentMetric", "Proxies", "Scheduled"]
+__all__ = ["Boundaries", "ClassTree", "LearnedNumber", "Memory", "PositionDependentMetric", "Proxies", "Scheduled"]
 
 
 def __dir__() -> list[str]:

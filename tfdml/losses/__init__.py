@@ -39,6 +39,7 @@ from tfdml.losses.pairwise.contrastive import (
     cosine_regression,
     weighted_contrastive,
 )
+from tfdml.losses.pairwise.image_text import CLIPLoss, SigmoidLoss, clip, sigmoid
 from tfdml.losses.pairwise.lifted import (
     GeneralizedLiftedLoss,
     LiftedStructureLoss,
@@ -87,6 +88,7 @@ __all__ = [
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "BoostedLoss",
+    "CLIPLoss",
     "CascadeLoss",
     "CenterLoss",
     "CircleLoss",
@@ -132,6 +134,7 @@ __all__ = [
     "RelationalAngleLoss",
     "RelationalDistanceLoss",
     "RobustLoss",
+    "SigmoidLoss",
     "SimilarityPreservingLoss",
     "SmoothAPLoss",
     "SoftTripleLoss",
@@ -152,6 +155,7 @@ __all__ = [
     "cascade",
     "center",
     "circle",
+    "clip",
     "clustering",
     "contrastive",
     "cosface",
@@ -191,6 +195,7 @@ __all__ = [
     "relational_angle",
     "relational_distance",
     "robust",
+    "sigmoid",
     "similarity_preserving",
     "smooth_ap",
     "soft_triple",

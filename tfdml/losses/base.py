@@ -25,13 +25,18 @@ class LossOptions(TypedDict, total=False):
     dtype: Any
 
 
-class PairOptions(LossOptions, total=False):
-    """Options of every loss over pairs, see `PairLoss`."""
+class WeightOptions(LossOptions, total=False):
+    """Options of every loss over pairs but the pairing, see `PairLoss`."""
 
-    pairing: Callable[..., Pairs]
     miner: Miner | None
     importance: Miner | None
     match: Match | None
+
+
+class PairOptions(WeightOptions, total=False):
+    """Options of every loss over pairs, see `PairLoss`."""
+
+    pairing: Callable[..., Pairs]
 
 
 class FunctionLoss(keras.losses.Loss):

@@ -110,10 +110,10 @@ def positives_among_negatives(
 class NTXentLoss(PairLoss):
     """Normalized, temperature-scaled cross-entropy: see `tfdml.losses.nt_xent` for the formula and its source.
 
-    Also called: InfoNCE with in-batch negatives, SimCLR loss, multiple negatives ranking loss; one direction of the
-    CLIP loss with `pairing=tfdml.pairs.two_towers`.
+    Also called: InfoNCE with in-batch negatives, SimCLR loss, multiple negatives ranking loss.
 
-    See also: `SupConLoss`, whose positives compete with each other. `NPairsLoss`, on dot products. `TupletMarginLoss`,
+    See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
+    `NPairsLoss`, on dot products. `TupletMarginLoss`,
     with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
 
     Example:

@@ -1,0 +1,95 @@
+"""Numbers that a loss learns: values, bounds, files, and errors."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tfdml import layers, losses, models, pairs
+
+pytestmark = pytest.mark.backends
+
+X = np.random.default_rng(0).standard_normal((6, 3)).astype("float32")
+PAIRS = pairs.all_pairs(np.arange(6) // 2, X)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_it_begins_with_its_initial_value(log):
+    layer = layers.LearnedNumber(0.07, log=log)
+    np.testing.assert_allclose(numbers(layer(PAIRS)), 0.07, rtol=1e-6)
+    layer.weight.assign(-1.0)
+    np.testing.assert_allclose(numbers(layer(PAIRS)), np.exp(-1) if log else -1.0, rtol=1e-6)
+
+
+def test_it_comes_back_from_its_config():
+    layer = layers.LearnedNumber(0.07, log=True, minimum=0.01, name="temperature")
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    assert keras.saving.deserialize_keras_object(config).get_config() == layer.get_config()
+
+
+def towers(loss, **options):
+    """Two networks of one layer, compiled."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((3,))
+    model = models.TwoTowers(*(keras.Model(inputs, keras.layers.Dense(2)(inputs)) for _ in range(2)))
+    model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
+    return model
+
+
+LOSSES = {losses.CLIPLoss: 1, losses.SigmoidLoss: 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "count"), LOSSES.items(), ids=lambda make: getattr(make, "__name__", None))
+def test_fit_learns_the_numbers_of_a_loss_and_files_keep_them(make, count, tmp_path):
+    model = towers(make(), jit_compile=True)
+    before = [float(layer(PAIRS)) for layer in model.loss.layers]
+    model.fit((X, X[:, ::-1]), np.arange(6), batch_size=6, epochs=3, verbose=0)
+    after = [float(layer(PAIRS)) for layer in model.loss.layers]
+    assert len(after) == count
+    assert all(x != y for x, y in zip(before, after, strict=True))
+    model.save(tmp_path / "towers.keras")
+    again = keras.saving.load_model(tmp_path / "towers.keras")
+    assert [float(layer(PAIRS)) for layer in again.loss.layers] == after
+    x = (X, X[:, ::-1])
+    assert again.evaluate(x, np.arange(6), verbose=0) == pytest.approx(model.evaluate(x, np.arange(6), verbose=0))
+
+
+@pytest.mark.slow
+def test_training_does_not_leave_the_bound_for_good():
+    temperature = layers.LearnedNumber(0.07, log=True, minimum=0.06)
+    loss = losses.CLIPLoss(temperature=temperature)
+    model = towers(loss)
+    up, down = np.arange(6), np.roll(np.arange(6), 1)
+    x = X / np.linalg.norm(X, axis=1, keepdims=True)
+    for tower in model.towers:
+        tower.layers[-1].set_weights([np.eye(3, 2), np.zeros(2)])
+        tower.trainable = False
+    model.compile(keras.optimizers.SGD(1.0), loss=loss)
+    model.fit((x, x), up, epochs=5, verbose=0)  # with the same embeddings in both towers, colder is better
+    assert float(temperature(PAIRS)) == pytest.approx(0.06)
+    model.fit((x, x[down]), up, epochs=1, verbose=0)  # with wrong ones, warmer
+    assert float(temperature(PAIRS)) > 0.061
+
+
+def test_a_plain_model_is_refused():
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", loss=losses.SigmoidLoss(pairing=pairs.all_pairs))
+    with pytest.raises(ValueError, match=r"a loss that holds scale, bias in a plain Functional, .*EmbeddingModel"):
+        model.train_on_batch(X, np.arange(6) // 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(initial=0.0, log=True), "Received initial=0.0 with log=True, expected a number above 0"),
+        (dict(initial=1.0, log=True, minimum=0.0), "Received minimum=0.0 with log=True, expected a number above 0"),
+        (dict(initial=1.0, minimum=2.0), "Received minimum=2.0 for initial=1.0, expected at most initial"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layers.LearnedNumber(**arguments)

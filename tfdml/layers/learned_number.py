@@ -1,0 +1,69 @@
+"""A number that a loss learns: a temperature, a scale, a bias."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.layers.base import LossLayer
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+@serializable
+class LearnedNumber(LossLayer):
+    """A number that `EmbeddingModel` trains together with the embeddings, such as the temperature of a softmax.
+
+    A function `Pairs -> ()`.
+
+    Example:
+
+        temperature = tfdml.layers.LearnedNumber(0.07, log=True, minimum=0.01)
+        loss = tfdml.losses.CLIPLoss(temperature=temperature)  # the default
+
+    Args:
+        initial: initial value.
+        log: train its logarithm, so that the number stays above 0 and a step changes it by a factor.
+        minimum: smallest value; a smaller one is raised to it after each training step. None for no bound.
+
+    Attributes:
+        weight: the trained variable, the number or its logarithm.
+
+    Raises:
+        ValueError: a number of 0 or less with `log`, or an initial value below the minimum.
+    """
+
+    saved_arguments = ("initial", "log", "minimum")
+
+    def __init__(self, initial: float, *, log: bool = False, minimum: float | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        require(not log or initial > 0, f"initial={initial} with log=True", "a number above 0")
+        require(minimum is None or not log or minimum > 0, f"minimum={minimum} with log=True", "a number above 0")
+        require(minimum is None or minimum <= initial, f"minimum={minimum} for initial={initial}", "at most initial")
+        self.initial, self.log, self.minimum = initial, log, minimum
+        to_weight = math.log if log else float
+        self.weight = self.add_weight(
+            shape=(),
+            initializer=keras.initializers.Constant(to_weight(initial)),
+            constraint=None if minimum is None else _AtLeast(to_weight(minimum)),
+            dtype="float32",
+            name="number",
+        )
+
+    def call(self, pairs: Pairs) -> Tensor:
+        """The number, a scalar."""
+        weight = ops.convert_to_tensor(self.weight)
+        return ops.exp(weight) if self.log else weight
+
+
+class _AtLeast(keras.constraints.Constraint):
+    """Raise weights below a bound to it."""
+
+    def __init__(self, bound):
+        self.bound = bound
+
+    def __call__(self, weight):
+        return ops.maximum(weight, self.bound)

@@ -1,0 +1,168 @@
+"""Losses of two towers with learned numbers: the symmetric softmax of CLIP, and the sigmoid loss of SigLIP."""
+
+from collections.abc import Callable
+from typing import TypeAlias, Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require, require_positive
+from tfdml._core.serialization import serializable
+from tfdml.layers.learned_number import LearnedNumber
+from tfdml.losses.base import PairLoss, WeightOptions
+from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.reductions import require_shared_references
+from tfdml.pairs import Pairs, cosine, two_towers
+from tfdml.pairs.base import Tensor
+
+Number: TypeAlias = float | Callable[[Pairs], Tensor]
+
+
+def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
+    """Symmetric softmax loss, one value per anchor: NT-Xent of anchors to references, and of references to anchors.
+
+    (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
+
+    Value i is that of anchor i and of reference i, so that the mean is that of both directions. Of the positives of an
+    anchor, each is alone among its negatives: a caption that occurs twice is no negative of its images.
+
+    Args:
+        pairs: `Pairs` of A anchors and as many references; cosine similarity, so embeddings need not be normalized.
+        temperature: t, or a function `Pairs -> ()`.
+
+    Returns:
+        `(A,)`. A direction without a positive or without a negative gives 0.
+
+    Raises:
+        ValueError: numbers of anchors and references that differ, or references that the anchors do not share.
+
+    Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
+    """
+    require_shared_references(pairs, "the loss of CLIP")
+    anchors, references = pairs.positive.shape
+    require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
+    s = cosine(pairs)
+    logits = s / _number(temperature, pairs, s.dtype)
+    swapped = pairs._replace(positive=ops.transpose(pairs.positive), negative=ops.transpose(pairs.negative))
+    of_references = positives_among_negatives(ops.transpose(logits), swapped)
+    return (positives_among_negatives(logits, pairs) + of_references) / 2.0
+
+
+def sigmoid(
+    pairs: Pairs,
+    *,
+    scale: Number = 10.0,
+    bias: Number = -10.0,
+) -> Tensor:
+    """Sigmoid loss, one value per anchor: the log-likelihood of a logistic classification of each of its pairs.
+
+    sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
+
+    The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
+    twice is no negative of its images.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
+        scale: the paper's t, or a function `Pairs -> ()`.
+        bias: b, or a function `Pairs -> ()`; as most pairs are negative, it starts well below 0.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Source: Zhai, Mustafa, Kolesnikov, Beyer, Sigmoid Loss for Language Image Pre-Training, ICCV 2023, eq. 1.
+    """
+    s = cosine(pairs)
+    logits = _number(scale, pairs, s.dtype) * s + _number(bias, pairs, s.dtype)
+    return ops.sum(pairs.positive * ops.softplus(-logits) + pairs.negative * ops.softplus(logits), axis=1)
+
+
+def _number(number, pairs, dtype):
+    """A number, or that of a function of pairs as this type."""
+    return ops.cast(number(pairs), dtype) if callable(number) else number
+
+
+@serializable
+class CLIPLoss(PairLoss):
+    """Symmetric softmax loss with a learned temperature: see `tfdml.losses.clip` for the formula and its source.
+
+    For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a
+    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, so that similarities
+    are multiplied by 100 at most, as in the paper.
+
+    Also called: contrastive language-image pre-training, ConVIRT, symmetric InfoNCE, multiple negatives symmetric
+    ranking loss.
+
+    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, queries to
+    gallery only.
+
+    Example:
+
+        >>> labels = np.arange(2)  # image i belongs to text i
+        >>> towers = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.6, 0.8], [0.0, 1.0]]])  # cosines 1, 0, 0.6 and 0.8
+        >>> loss = tfdml.losses.CLIPLoss(temperature=0.5)
+        >>> round(float(loss(labels, towers)), 4)
+        0.2987
+        >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
+
+    Args:
+        temperature: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
+        pairing: `two_towers`, or another pairing of as many references as anchors.
+        **options: `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: Number | None = None,
+        pairing: Callable[..., Pairs] = two_towers,
+        **options: Unpack[WeightOptions],
+    ) -> None:
+        if temperature is None:
+            temperature = LearnedNumber(0.07, log=True, minimum=0.01, name="temperature")
+        if not callable(temperature):
+            require_positive(temperature=temperature)
+        super().__init__(clip, temperature=temperature, pairing=pairing, **options)
+
+
+@serializable
+class SigmoidLoss(PairLoss):
+    """Sigmoid loss with learned scale and bias: see `tfdml.losses.sigmoid` for the formula and its source.
+
+    For `tfdml.models.TwoTowers`, such as pictures and texts. The default scale and bias are
+    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm.
+
+    Also called: SigLIP loss, pairwise sigmoid loss.
+
+    See also: `CLIPLoss`, a softmax over the batch. `BinomialDevianceLoss`, the same with a scale for each sign, and
+    means in place of sums.
+
+    Example:
+
+        >>> labels = np.arange(2)  # image i belongs to text i
+        >>> towers = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.6, 0.8], [0.0, 1.0]]])  # cosines 1, 0, 0.6 and 0.8
+        >>> loss = tfdml.losses.SigmoidLoss(scale=10.0, bias=-5.0)
+        >>> round(float(loss(labels, towers)), 4)
+        0.6876
+        >>> loss = tfdml.losses.SigmoidLoss()  # learned scale and bias, in an EmbeddingModel
+
+    Args:
+        scale: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
+        bias: a number; or such a function. None for a learned one.
+        pairing: `two_towers`, or any other.
+        **options: `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: Number | None = None,
+        bias: Number | None = None,
+        pairing: Callable[..., Pairs] = two_towers,
+        **options: Unpack[WeightOptions],
+    ) -> None:
+        if scale is None:
+            scale = LearnedNumber(10.0, log=True, name="scale")
+        if bias is None:
+            bias = LearnedNumber(-10.0, name="bias")
+        if not callable(scale):
+            require_positive(scale=scale)
+        super().__init__(sigmoid, scale=scale, bias=bias, pairing=pairing, **options)
