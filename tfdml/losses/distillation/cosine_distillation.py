@@ -27,8 +27,8 @@ def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
     Raises:
         ValueError: different dimensions or numbers of rows, or class ids in place of the teacher's embeddings.
 
-    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, section 3, the cosine term of
-    its loss, here on embeddings.
+    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss,
+    here on embeddings.
     """
     teacher, student = teacher_and_student(teacher, student)
     require(
