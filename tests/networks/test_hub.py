@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.models import from_backbone
+from tfdml.networks.hub import with_image_shape
 
 pytestmark = pytest.mark.slow  # the import of KerasHub alone takes seconds
 
@@ -55,6 +56,42 @@ def preset(models, tmp_path_factory):
     return str(folder), network
 
 
+def dinov2(models):
+    """A class token, 2 registers and 16 patches."""
+    return models.DINOV2Backbone(
+        image_shape=(32, 32, 3),
+        position_embedding_shape=(32, 32),
+        patch_size=8,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        num_register_tokens=2,
+    )
+
+
+def siglip(models):
+    """Encoders of images and of text."""
+    encoder = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    images = models.SigLIPVisionEncoder(image_shape=(32, 32, 3), patch_size=8, **encoder)
+    text = models.SigLIPTextEncoder(vocabulary_size=10, embedding_dim=8, max_sequence_length=4, **encoder)
+    return models.SigLIPBackbone(vision_encoder=images, text_encoder=text)
+
+
+def saved(network, folder):
+    """The folder as a preset of the network."""
+    import keras_hub
+
+    network.save_to_preset(folder)
+    keras_hub.layers.ViTImageConverter(scale=SCALE, offset=OFFSET).save_to_preset(folder)
+    return str(folder)
+
+
+def outputs(network):
+    """The outputs of a network whose only input may stand in a dict."""
+    return np.asarray(network(keras.tree.map_structure(lambda _: IMAGES.astype("float32"), network.input)))
+
+
 @pytest.mark.parametrize("pooling", ["avg", "max", "token"])
 def test_tokens_are_pooled(models, pooling):
     network = vit(models)
@@ -62,6 +99,58 @@ def test_tokens_are_pooled(models, pooling):
     tokens = network.predict(IMAGES / 255, verbose=0)
     expected = {"avg": tokens.mean(axis=1), "max": tokens.max(axis=1), "token": tokens[:, 0]}[pooling]
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("build", "first_patch"), [(vit, 1), (dinov2, 3)])
+def test_the_class_token_stands_beside_the_mean_of_the_patches(models, build, first_patch):
+    network = build(models)
+    model = from_backbone(network, dim=None, normalize=False, pooling="token+avg")
+    tokens = outputs(network)
+    expected = np.concatenate([tokens[:, 0], tokens[:, first_patch:].mean(axis=1)], axis=1)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_of_images_and_text_a_preset_brings_the_encoder_of_images(models, tmp_path):
+    network = siglip(models)
+    model = from_backbone(saved(network, tmp_path / "siglip"), dim=None, normalize=False)
+    scaled = (IMAGES * np.array(SCALE) + np.array(OFFSET)).astype("float32")
+    expected = network.vision_encoder.predict({"images": scaled}, verbose=0)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
+    large = from_backbone(str(tmp_path / "siglip"), input_shape=(64, 64, 3))
+    assert large.predict(np.tile(IMAGES, (1, 2, 2, 1)), verbose=0).shape == (8, 128)
+
+
+@pytest.mark.parametrize(("build", "width"), [(vit, 48), (dinov2, 64)])
+def test_a_preset_takes_images_of_another_size(models, build, width, tmp_path):
+    network = build(models)
+    folder = saved(network, tmp_path / "preset")
+    same, large = (from_backbone(folder, input_shape=shape, dim=8) for shape in ((32, 32, 3), (64, width, 3)))
+    np.testing.assert_array_equal(outputs(same.get_layer("backbone")), outputs(network))
+    images = np.tile(IMAGES, (1, 2, 2, 1))[:, :, :width]
+    embeddings = large.predict(images, verbose=0)
+    assert np.isfinite(embeddings).all()
+    large.save(tmp_path / "large.keras")
+    loaded = keras.models.load_model(tmp_path / "large.keras")
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), embeddings)
+
+
+def test_position_embeddings_are_resized_as_a_map_beside_the_class_token(models):
+    network = vit(models)
+    positions = next(weight for weight in network.weights if "position_embedding" in weight.path)
+    rows, columns = np.mgrid[:4, :4].reshape(2, 16)
+    ramps = np.stack([rows, columns, *[np.full(16, 7.0)] * 6], axis=1)
+    positions.assign(np.concatenate([np.full((1, 8), -3.0), ramps]))
+    resized = with_image_shape(network, (64, 32, 3))
+    values = np.asarray(next(weight for weight in resized.weights if "position_embedding" in weight.path))
+    assert values.shape == (1 + 8 * 4, 8)
+    np.testing.assert_array_equal(values[0], -3.0)  # the class token
+    maps = values[1:].reshape(8, 4, 8)
+    np.testing.assert_allclose(maps[2:6, 0, 0], [0.75, 1.25, 1.75, 2.25], atol=0.05)  # twice as many rows
+    np.testing.assert_allclose(maps[..., 1], np.tile(np.arange(4.0), (8, 1)), atol=1e-5)
+    np.testing.assert_allclose(maps[..., 2:], 7.0, rtol=1e-5)
+    for variable, source in zip(resized.weights, network.weights, strict=True):
+        if variable.shape == source.shape:
+            np.testing.assert_array_equal(variable, source)
 
 
 def test_a_backbone_for_images_of_any_size_takes_the_given_size(models):

@@ -12,6 +12,8 @@ from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.hub import from_preset
 from tfdml.networks.pooling import pooled
 
+_DEFAULT_SHAPE = (224, 224, 3)
+
 
 def from_backbone(
     backbone: str | Callable[..., keras.Model] | keras.Model,
@@ -22,7 +24,7 @@ def from_backbone(
     normalize: bool = True,
     head: Callable[[Any], Any] | None = None,
     scale: Callable[[Any], Any] | None = None,
-    input_shape: tuple[int, int, int] = (224, 224, 3),
+    input_shape: tuple[int, int, int] | None = None,
     weights: str | None = "imagenet",
 ) -> EmbeddingModel:
     """A network that turns images of pixels in [0, 255] into embeddings.
@@ -39,20 +41,23 @@ def from_backbone(
             * the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is built
               without its classifier, and its `preprocess_input` becomes part of the model;
             * a preset of KerasHub, such as "vit_base_patch16_224_imagenet", "hf://...", or the path of its folder: the
-              scale and the offset of its image converter become part of the model;
+              scale and the offset of its image converter become part of the model; of a preset of images and text, it
+              is the encoder of images;
             * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
               tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
         dim: size of the embedding, by a dense layer; None for the pooled features as they are.
         pooling: over the places of feature maps, or over tokens: "avg", "max", "avg+max" (their sum), "gem"
-            (generalized mean, with a learned exponent), or "token" (the first token, a transformer's class token).
+            (generalized mean, with a learned exponent), "token" (the first token, a transformer's class token), or
+            "token+avg" (the class token and the mean of the patches, side by side).
         freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as the papers of metric
             learning have it: their batches hold few images of few classes.
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
         scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for the
             function of the network or preset, and for models as they are.
-        input_shape: `(height, width, channels)` of the images; for a model or preset, only the sizes that it leaves
-            open are used.
+        input_shape: `(height, width, channels)` of the images; None for the shape of the preset or model, and 224 x 224
+            where it is open. A preset of a transformer gets its position embeddings resized to another shape; for a
+            model, only the sizes that it leaves open are used.
         weights: "imagenet" for weights of the extra, weights that `keras.applications` downloads, or weights of the
             preset; the path of a weights file; or None for random ones. Not used where `backbone` is a model.
 
@@ -68,11 +73,11 @@ def from_backbone(
     """
     network, own_scale = _network(backbone, input_shape, weights)
     network.name = "backbone"
-    inputs = keras.Input(_input_shape(network, input_shape), name="images")
+    inputs = keras.Input(_input_shape(network, input_shape or _DEFAULT_SHAPE), name="images")
     features = _features(network, (scale or own_scale)(inputs))
     if freeze_batch_norm:
         _freeze_batch_norm(network)
-    x = pooled(features, pooling)
+    x = pooled(features, pooling, num_registers=getattr(network, "num_register_tokens", 0))
     if head is not None:
         x = head(x)
     elif dim is not None:
@@ -86,16 +91,17 @@ def _network(backbone, input_shape, weights):
     if isinstance(backbone, keras.Model):
         return backbone, lambda images: images
     if backbone == "EfficientNetLite0":
-        return efficientnet_lite0(input_shape=input_shape, weights=weights), lambda images: images
+        return efficientnet_lite0(input_shape=input_shape or _DEFAULT_SHAPE, weights=weights), lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
     if isinstance(backbone, str) and not callable(build):
-        return from_preset(backbone, weights)
+        return from_preset(backbone, weights, input_shape)
     if not callable(build):
         raise ValueError(
             f"Received backbone={backbone!r}, expected the name of a network of keras.applications, such as "
             "'ResNet50', its function, 'EfficientNetLite0', a preset of KerasHub, or a Keras model."
         )
-    return _application(build, input_shape, weights), importlib.import_module(build.__module__).preprocess_input
+    network = _application(build, input_shape or _DEFAULT_SHAPE, weights)
+    return network, importlib.import_module(build.__module__).preprocess_input
 
 
 def _application(build, input_shape, weights):

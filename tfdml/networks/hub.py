@@ -4,13 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import layers
+from keras import layers, ops
 
 
-def from_preset(preset: str, weights: str | None) -> tuple[keras.Model, Callable[[Any], Any]]:
+def from_preset(
+    preset: str, weights: str | None, input_shape: tuple[int, int, int] | None = None
+) -> tuple[keras.Model, Callable[[Any], Any]]:
     """The backbone of a preset, and the layer that scales pixels in [0, 255] to its input.
 
-    The image converter of KerasHub also resizes, and runs on a CPU; only its scale and offset are used.
+    Of a preset of images and text, it is the encoder of images. The image converter of KerasHub also resizes, and runs
+    on a CPU; only its scale and offset are used.
+
+    Args:
+        preset: name or folder of the preset.
+        weights: None for random weights, "imagenet" for those of the preset, or the path of a weights file.
+        input_shape: `(height, width, channels)` of the images; None for the shape of the preset.
 
     Raises:
         ImportError: KerasHub is not installed.
@@ -31,7 +39,51 @@ def from_preset(preset: str, weights: str | None) -> tuple[keras.Model, Callable
         ) from error
     if weights not in (None, "imagenet"):
         network.load_weights(weights)
+    network = getattr(network, "vision_encoder", network)
+    if input_shape is not None and _image_shape(network) not in (None, tuple(input_shape)):
+        network = with_image_shape(network, input_shape)
     return network, layers.Rescaling(_or(converter.scale, 1.0), _or(converter.offset, 0.0), name="scale")
+
+
+def _image_shape(network):
+    """The shape of the images of a network that has one, else None."""
+    shape = getattr(network, "image_shape", None)
+    return None if shape is None or None in shape else tuple(shape)
+
+
+def with_image_shape(network: keras.Model, image_shape: tuple[int, int, int]) -> keras.Model:
+    """A transformer of KerasHub with the same weights for images of another size.
+
+    The position embeddings of the patches are resized as an image, bicubic; those of a class token and of other tokens
+    before the patches stay.
+
+    Raises:
+        ValueError: a size that the network does not take, such as one that its patches do not divide.
+    """
+    resized = type(network).from_config({**network.get_config(), "image_shape": tuple(image_shape)})
+    for variable, source in zip(resized.weights, network.weights, strict=True):
+        if variable.shape == source.shape:
+            variable.assign(source)
+        elif keras.backend.is_float_dtype(source.dtype):  # numbers of positions stay those of the new network
+            variable.assign(_resized_positions(ops.convert_to_tensor(source), _grid(network), _grid(resized)))
+    return resized
+
+
+def _grid(network):
+    """Number of patches, `(vertical, horizontal)`."""
+    patch = network.patch_size
+    vertical, horizontal = (patch, patch) if isinstance(patch, int) else patch
+    return network.image_shape[0] // vertical, network.image_shape[1] // horizontal
+
+
+def _resized_positions(positions, old_grid, new_grid):
+    """Position embeddings `(..., tokens, dim)`, in which the patches are the last tokens, of another grid."""
+    num_others = positions.shape[-2] - old_grid[0] * old_grid[1]
+    others, patches = positions[..., :num_others, :], positions[..., num_others:, :]
+    maps = ops.reshape(patches, (1, *old_grid, positions.shape[-1]))
+    maps = ops.image.resize(maps, new_grid, interpolation="bicubic", data_format="channels_last")
+    patches = ops.reshape(maps, (*positions.shape[:-2], new_grid[0] * new_grid[1], positions.shape[-1]))
+    return ops.concatenate([others, patches], axis=-2)
 
 
 def _keras_hub(preset):

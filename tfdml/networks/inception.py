@@ -47,7 +47,7 @@ def bn_inception(
     Args:
         input_shape: `(height, width, 3)` of the images; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or
             None for any of these.
-        weights: path of a PyTorch file (`.pth`, which needs torch) or of an `.npz` file, or a dict of names to arrays,
+        weights: path of a PyTorch file (`.pth`) or of an `.npz` file, or a dict of names to arrays,
             see `load_pytorch_weights`; None for random ones.
 
     Returns:
@@ -56,7 +56,6 @@ def bn_inception(
 
     Raises:
         ValueError: a size whose halves do not fit together, or weights of another network.
-        ImportError: a PyTorch file without torch.
 
     Source: Ioffe, Szegedy, Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
         Shift, ICML 2015, figure 5, with the numbers of channels of the published Caffe and PyTorch weights.

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import KerasTensor, layers, ops
 
+from tfdml._core.checks import require_one_of
 from tfdml._core.serialization import serializable
 
 
@@ -56,28 +57,38 @@ POOLINGS = {
     "max": lambda features: layers.GlobalMaxPooling2D(name="pooling")(features),
     "avg+max": _average_and_maximum,
     "gem": lambda features: GeM(name="pooling")(features),
-    "token": lambda tokens: layers.Flatten(name="pooling")(tokens[:, :1]),
 }
+_TOKEN_POOLINGS = ("token", "token+avg")
 
 
-def pooled(features: KerasTensor, pooling: str) -> KerasTensor:
+def pooled(features: KerasTensor, pooling: str, *, num_registers: int = 0) -> KerasTensor:
     """One vector per image of feature maps `(batch, height, width, channels)` or tokens `(batch, tokens, channels)`.
 
     Vectors stay as they are.
 
+    Args:
+        features: symbolic output of a network.
+        pooling: "avg", "max", "avg+max", "gem", "token" (the first token) or "token+avg" (the first token and the mean
+            of the patches, `(batch, 2 channels)`).
+        num_registers: number of tokens between the first one and the patches, for "token+avg".
+
     Raises:
-        ValueError: an unknown pooling, features of another rank, or feature maps for "token".
+        ValueError: an unknown pooling, features of another rank, or feature maps for "token" and "token+avg".
     """
-    if pooling not in POOLINGS:
-        raise ValueError(f"Received pooling={pooling!r}, expected one of {', '.join(map(repr, POOLINGS))}.")
+    require_one_of((*POOLINGS, *_TOKEN_POOLINGS), pooling=pooling)
     if len(features.shape) == 2:
         return features
-    if len(features.shape) not in ((3,) if pooling == "token" else (3, 4)):
+    if len(features.shape) not in ((3,) if pooling in _TOKEN_POOLINGS else (3, 4)):
         raise ValueError(
             f"Received a backbone with features of shape {tuple(features.shape)} and pooling={pooling!r}, expected "
-            "feature maps (batch, height, width, channels), except for 'token', tokens (batch, tokens, channels), or "
-            "vectors (batch, channels)."
+            "feature maps (batch, height, width, channels), except for 'token' and 'token+avg', tokens "
+            "(batch, tokens, channels), or vectors (batch, channels)."
         )
+    if pooling == "token":
+        return layers.Flatten(name="pooling")(features[:, :1])
+    if pooling == "token+avg":
+        patches = layers.GlobalAveragePooling1D()(features[:, 1 + num_registers :])
+        return layers.Concatenate(name="pooling")([layers.Flatten()(features[:, :1]), patches])
     if len(features.shape) == 3:  # a map of one column
         features = layers.Reshape((-1, 1, features.shape[-1]), name="tokens")(features)
     return POOLINGS[pooling](features)

