@@ -1,6 +1,8 @@
 """Pictures and texts: a network of images and a network of captions learn one space from glyphs and their descriptions.
 
-CLAIM
+Claim: an image of an unseen character finds its caption first, of 8,025, for 24.2% of 9,859 images (23.5 to 24.6 over
+three seeds) with the symmetric softmax of CLIP and for 20.0% (18.4 to 21.1) with the sigmoid loss; by chance for 0.01%.
+Six trainings took 18 minutes on two busy cores, two to three minutes each.
 
     python recipes/captions.py              # both losses, three seeds each
     python recipes/captions.py --quick      # smoke test, under a minute
