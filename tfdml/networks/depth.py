@@ -8,7 +8,7 @@ from keras import layers
 
 from tfdml._core.checks import require
 
-_BLOCK = re.compile(r"(.*(?:block|layer)_?\d+[a-z]?)(?:_|$)")
+_BLOCK = re.compile(r"(.*(?:block|layer|inception)s?[._]?\d+[a-z]?)(?:[._]|$)")
 _NORMALIZATIONS = (layers.BatchNormalization, layers.LayerNormalization, layers.GroupNormalization)
 
 
@@ -16,7 +16,8 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     """Freeze the first layers of a network: their weights and averages stay as they are in training.
 
     Depth is counted in steps. A step is a block, whose layers share a name up to its number, as in `keras.applications`
-    and KerasHub ("block1a_expand_conv", "conv2_block1_1_conv", "transformer_block_1"), or any other layer with weights.
+    and KerasHub ("block1a_expand_conv", "conv2_block1_1_conv", "transformer_block_1") and in the networks of tfdml
+    ("blocks.0.depthwise_conv", "inception_3a_1x1"), or any other layer with weights.
     A normalization outside of blocks belongs to the layer before it.
 
     Compile the model afterwards. Files of the model keep what is frozen. `layer.trainable = True` ends it.
