@@ -85,7 +85,8 @@ def test_an_adapted_layer_adds_the_scaled_product_of_its_factors(make, shape, eq
     layer.lora_kernel_b.assign(rng.standard_normal(layer.lora_kernel_b.shape))
     layer.bias.assign(rng.standard_normal(layer.bias.shape))
     w, a, b, bias = (
-        numbers(each).astype("float64") for each in (layer._kernel, layer.lora_kernel_a, layer.lora_kernel_b, layer.bias)
+        numbers(each).astype("float64")
+        for each in (layer._kernel, layer.lora_kernel_a, layer.lora_kernel_b, layer.bias)
     )
     rows = x[:, ::2, ::2] if layer.get_config().get("strides") == (2, 2) else x
     matrix = w + ALPHA / RANK * np.einsum("...r,ro->...o", a, b)
@@ -133,7 +134,9 @@ def test_a_file_has_the_same_bits_and_trains_on(trained, tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(predicted(again), predicted(trained))
     assert [v.path for v in again.trainable_variables] == [v.path for v in trained.trainable_variables]
-    assert [layer.lora_alpha for layer in again.get_layer("backbone").layers if hasattr(layer, "lora_alpha")].count(6) == 2
+    assert [layer.lora_alpha for layer in again.get_layer("backbone").layers if hasattr(layer, "lora_alpha")].count(
+        6
+    ) == 2
     before = [numbers(variable) for variable in again.trainable_variables]
     fit(again)
     for variable, value in zip(again.trainable_variables, before, strict=True):
@@ -211,7 +214,7 @@ def test_wrong_calls_say_what_to_do():
     inputs = keras.Input((6, 6, 3))
     with pytest.raises(ValueError, match="model 'spatial', expected Dense, EinsumDense or Conv2D layers of 1 x 1"):
         add_lora(keras.Model(inputs, keras.layers.Conv2D(3, 3)(inputs), name="spatial"))
-    with pytest.raises(ValueError, match="a model with LoRA, expected one without. Merge it with merge_lora"):
+    with pytest.raises(ValueError, match=r"a model with LoRA, expected one without. Merge it with merge_lora"):
         add_lora(made()[0])
 
 

@@ -35,8 +35,8 @@ class EmbeddingModel(keras.Model):
     of its own part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
-    layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a part that is
-    saved by its settings alone, such as a backbone of KerasHub.
+    layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
+    part that is saved by its settings alone, such as a backbone of KerasHub.
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.

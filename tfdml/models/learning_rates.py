@@ -31,8 +31,8 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     Raises:
         ValueError: `decay` outside (0, 1].
 
-    Source: Clark et al., ELECTRA, ICLR 2020, table 7; Bao et al., BEiT, ICLR 2022, appendix H. The step of these
-    papers is a transformer layer.
+    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022. The step of these papers is a transformer
+    layer.
     """
     require_fraction(decay=decay)
     steps = list(steps_by_depth(model).values())
