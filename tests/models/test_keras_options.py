@@ -64,3 +64,15 @@ def test_rematerialized_layers_train_as_others_and_again_from_a_file_in_the_scop
         again = keras.saving.load_model(path)
     assert again.get_layer("first")._remat_mode.mode == "list_of_layers"
     assert_close(weights(fit(again)), weights(fit(plain)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_callbacks_after_swap_ema_weights_see_the_average_of_the_epoch(tmp_path):
+    averaged, seen = {"use_ema": True, "ema_momentum": 0.75}, []
+    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(weights(model)))
+    model, path = made(**averaged), tmp_path / "state.keras"
+    checkpoint = callbacks.TrainingCheckpoint(path)
+    fit(model, 2, callbacks=[checkpoint, keras.callbacks.SwapEMAWeights(swap_on_epoch=True), watch])
+    for epochs, average in enumerate(seen, 1):
+        assert_close(average, weights(fit(made(**averaged), epochs)), rtol=1e-4, atol=1e-6)
+    assert_close(weights(keras.saving.load_model(path)), weights(fit(made(), 2)), rtol=1e-4, atol=1e-6)
