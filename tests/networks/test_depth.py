@@ -85,6 +85,17 @@ def test_frozen_layers_stay_as_they_are_in_training_and_in_a_file(tmp_path):
     assert frozen(keras.saving.load_model(tmp_path / "model.keras")) == frozen(model)
 
 
+def test_unfreezing_trains_everything_again_also_after_a_file(tmp_path):
+    model = model_of(chain())
+    every = [variable.path for variable in model.trainable_variables]
+    networks.freeze(model)
+    assert len(model.trainable_variables) == 2
+    model.save(tmp_path / "model.keras")
+    for each in (model, keras.saving.load_model(tmp_path / "model.keras")):
+        networks.unfreeze(each)
+        assert [variable.path for variable in each.trainable_variables] == every
+
+
 def test_wrong_calls_say_what_to_do():
     with pytest.raises(ValueError, match=r"until=1.5, expected a fraction in \[0, 1\] or the name of a layer"):
         networks.freeze(chain(), 1.5)

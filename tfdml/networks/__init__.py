@@ -1,7 +1,7 @@
 """Architectures: small backbones, the networks of the papers, pooling, ensembles, pretrained weights."""
 
 from tfdml.networks.backbones import plain_cnn, residual_cnn
-from tfdml.networks.depth import freeze
+from tfdml.networks.depth import freeze, unfreeze
 from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
@@ -21,6 +21,7 @@ __all__ = [
     "merge_lora",
     "plain_cnn",
     "residual_cnn",
+    "unfreeze",
 ]
 
 

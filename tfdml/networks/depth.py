@@ -20,7 +20,7 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     ("blocks.0.depthwise_conv", "inception_3a_1x1"), or any other layer with weights.
     A normalization outside of blocks belongs to the layer before it.
 
-    Compile the model afterwards. Files of the model keep what is frozen. `layer.trainable = True` ends it.
+    Compile the model afterwards. Files of the model keep what is frozen. `unfreeze` ends it.
 
     Args:
         model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is frozen, and the head stays trainable;
@@ -34,6 +34,27 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     for step in list(steps.values())[: _number_of_steps(steps, until)]:
         for layer in step:
             layer.trainable = False
+
+
+def unfreeze(model: keras.Model) -> None:
+    """Train all layers of a network again, also those that `freeze_batch_norm=True` or `add_lora` has frozen.
+
+    The kernels below LoRA stay frozen. Compile the model afterwards. (On TensorFlow, `network.trainable = True` does
+    nothing where it is True already, whatever is frozen inside.)
+
+    Args:
+        model: as in `freeze`.
+    """
+    network = backbone_of(model)
+    for layer in [network, *inner_layers(network)]:
+        layer.trainable = True
+        set_own_trainable(layer, True)
+
+
+def set_own_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
+    """Train or freeze the variables of a layer, but not those of its inner layers."""
+    for variable in layer._trainable_variables:
+        variable.trainable = trainable
 
 
 def _number_of_steps(steps, until):

@@ -8,7 +8,7 @@ from keras import layers
 
 from tfdml._core.checks import require, require_positive, require_whole
 from tfdml._core.serialization import serializable
-from tfdml.networks.depth import backbone_of, inner_layers
+from tfdml.networks.depth import backbone_of, inner_layers, set_own_trainable, unfreeze
 
 
 class _LowRank:
@@ -20,7 +20,7 @@ class _LowRank:
     def enable_lora(self, rank, lora_alpha=None, **initializers):
         """As in Keras, with the `lora_alpha` of the config, and with a frozen bias."""
         super().enable_lora(rank, lora_alpha=self.lora_alpha if lora_alpha is None else lora_alpha, **initializers)
-        _freeze_variables(self, [self._kernel, self.bias])
+        self._track_anew([self._kernel, self.bias], trainable=False)
 
     def save_own_variables(self, store):
         """Save kernel, bias and factors."""
@@ -43,8 +43,18 @@ class _LowRank:
         super().load_own_variables(merged)
         for variable in (self.lora_kernel_a, self.lora_kernel_b):
             self._untrack_variable(variable)
+        self._track_anew([self._kernel, self.bias], trainable=True)
         self.lora_enabled, self.lora_rank, self.lora_alpha = False, None, None
         self.__class__ = next(kind for kind, low_rank in _LOW_RANK.items() if isinstance(self, low_rank))
+
+    def _track_anew(self, variables, *, trainable):
+        """Track variables as those that `layer.trainable = True` trains, or as those that it does not train."""
+        self._tracker.unlock()
+        for variable in [each for each in variables if each is not None]:
+            self._untrack_variable(variable)
+            variable.trainable = trainable
+            self._track_variable(variable)
+        self._tracker.lock()
 
     def _saved(self):
         variables = {"kernel": self._kernel, "bias": self.bias, "a": self.lora_kernel_a, "b": self.lora_kernel_b}
@@ -109,6 +119,7 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     require(not any(map(has_lora, inner)), "a model with LoRA", "one without. Merge it with merge_lora first")
     adapted = list(dict.fromkeys(filter(_is_adaptable, inner)))
     require(bool(adapted), f"model {model.name!r}", "Dense, EinsumDense or Conv2D layers of 1 x 1 to adapt")
+    unfreeze(model)  # the head may have been trained first
     for layer in adapted:
         adapt(layer, rank, alpha)
     for layer in inner:
@@ -121,7 +132,8 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
 def merge_lora(model: keras.Model) -> keras.Model:
     """A copy of a model whose updates by LoRA are added to its kernels, with layers of Keras alone.
 
-    Its embeddings equal those of `model` up to rounding. The copy is not compiled, and its merged layers are trainable.
+    Its embeddings equal those of `model` up to rounding. The copy is not compiled. Its merged layers are trainable, and
+    `unfreeze` ends what `add_lora` has frozen.
 
     Args:
         model: a functional model, an `EmbeddingModel` for networks of KerasHub.
@@ -134,8 +146,11 @@ def merge_lora(model: keras.Model) -> keras.Model:
     copy = type(model).from_config(model.get_config())
     for layer, original in zip(copy.layers, model.layers, strict=True):
         layer.set_weights(original.get_weights())
-    for layer in filter(has_lora, inner_layers(copy)):
+    inner = inner_layers(copy)
+    for layer in filter(has_lora, inner):
         layer.merge()
+    for layer in inner:
+        set_own_trainable(layer, layer.trainable)
     return copy
 
 
@@ -155,19 +170,9 @@ def freeze_around_lora(inner: list[keras.layers.Layer]) -> None:
     """Freeze the weights that a layer has beside its inner layers, if one of these has LoRA."""
     for layer in inner:
         if not has_lora(layer) and any(map(has_lora, layer._flatten_layers())):
-            _freeze_variables(layer, layer._trainable_variables)
+            set_own_trainable(layer, False)
 
 
 def _is_adaptable(layer):
     is_matrix = not isinstance(layer, layers.Conv2D) or (tuple(layer.kernel_size) == (1, 1) and layer.groups == 1)
     return type(layer) in _LOW_RANK and is_matrix
-
-
-def _freeze_variables(layer, variables):
-    """Track variables as those that `layer.trainable = True` does not train."""
-    for variable in [each for each in variables if each is not None]:
-        layer._untrack_variable(variable)
-        variable.trainable = False
-        layer._tracker.unlock()
-        layer._track_variable(variable)
-        layer._tracker.lock()
