@@ -33,7 +33,7 @@ ARROWS = {
     "search": set(),
     "samplers": {"datasets", "importance", "pairs", "search"},
     "metrics": {"search"},
-    "export": {"datasets", "embedding"},
+    "export": {"datasets", "embedding", "networks"},
     "visualize": {"search"},
     "analysis": {"layers", "losses", "miners", "pairs"},
     "evaluation": {"analysis", "datasets", "embedding", "metrics", "models", "search", "visualize"},

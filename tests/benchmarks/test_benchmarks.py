@@ -50,6 +50,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),
         ("gpu_retrieval", [], {"device", "seconds", "over_product", "recall@1000"}),
         ("micro_batches", [], {"peak_mib", "step_s"}),
+        ("tuning", [], {"trained", "trained_percent", "optimizer_mib", "peak_mib", "step_s"}),
         ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )

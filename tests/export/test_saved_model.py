@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfdml import datasets, export, losses, models
+from tfdml import datasets, export, losses, models, networks
 from tfdml._core.checksums import write_checksums
 from tfdml.export.saved_model import CHECKSUMS
 
@@ -55,6 +55,21 @@ def test_both_signatures_give_the_embeddings_of_the_model(model, served, images)
     assert list(pixels) == ["embedding"]
     np.testing.assert_allclose(pixels["embedding"], expected, atol=1e-5)
     np.testing.assert_allclose(embed_bytes(served, [png(image) for image in images]), expected, atol=1e-5)
+
+
+def test_the_graph_has_the_merged_kernels_of_lora(images, tmp_path):
+    inputs = keras.Input((32, 32, 1), dtype="uint8")
+    network = keras.Model(inputs, models.plain_cnn(inputs, dim=8, widths=(4, 8)))
+    networks.add_lora(network, 2, alpha=6)
+    layer = next(layer for layer in network.layers if hasattr(layer, "lora_kernel_b"))
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    expected = network.predict(images, verbose=0)
+    served = tf.saved_model.load(str(export.saved_model(network, tmp_path / "model")))
+    found = served.signatures["serving_default"](images=tf.constant(images))["embedding"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    shapes = [tuple(variable.shape) for variable in served.signatures["serving_default"].variables]
+    assert tuple(layer.lora_kernel_b.shape) not in shapes
+    assert layer.lora_enabled
 
 
 def test_one_image_or_several_are_a_batch(served, images):

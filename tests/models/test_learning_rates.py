@@ -97,3 +97,29 @@ def test_unknown_layers_and_negative_multipliers_are_refused():
         made("sgd", {"bakbone": 0.1})
     with pytest.raises(ValueError, match="multipliers with backbone=-1, expected 0 or more"):
         made("sgd", {"backbone": -1})
+
+
+def test_layerwise_decay_is_a_power_per_step_below_the_last_layer():
+    inputs = keras.Input((5,))
+    x = keras.layers.Dense(4, name="stem")(inputs)
+    x = keras.layers.Dense(4, name="block1_dense")(x)
+    x = keras.layers.LayerNormalization(name="block1_norm")(x)
+    model = models.from_backbone(keras.Model(inputs, keras.layers.Dense(4, name="block2_dense")(x)), input_shape=(5,))
+    expected = {"embedding": 1.0, "block2_dense": 0.5, "block1_dense": 0.25, "block1_norm": 0.25, "stem": 0.125}
+    assert models.layerwise_decay(model, 0.5) == expected
+
+
+def test_layers_move_by_the_powers_of_layerwise_decay():
+    plain, model = (made(keras.optimizers.SGD(0.1)) for _ in range(2))
+    multipliers = models.layerwise_decay(model, 0.5)
+    assert multipliers == {"last": 1.0, "second": 0.5, "hidden": 0.25}
+    decayed = steps_of(made(keras.optimizers.SGD(0.1), multipliers))
+    for path, step in steps_of(plain).items():
+        factor = next(multipliers[name] for name in multipliers if name in path)
+        np.testing.assert_allclose(decayed[path], factor * step, rtol=1e-4, atol=1e-7, err_msg=path)
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.5])
+def test_a_decay_outside_its_range_is_refused(decay):
+    with pytest.raises(ValueError, match=f"Received decay={decay}, expected a number above 0 and at most 1"):
+        models.layerwise_decay(made("sgd"), decay)

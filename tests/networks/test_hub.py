@@ -190,6 +190,34 @@ def test_it_trains_and_stays_frozen_in_its_file(models, tmp_path):
     np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
 
 
+def test_lora_adapts_each_matrix_of_a_transformer_and_stays_in_its_file_and_export(models, tmp_path):
+    model = from_backbone(vit(models), dim=4, pooling="token", scale=keras.layers.Rescaling(1 / 255))
+    # query, key, value and output of attention with 2 heads of 4, and both layers of the perceptron, of rank 2
+    assert tfdml.networks.add_lora(model, 2) == 3 * (8 * 2 * 2 + 2 * 4) + (2 * 4 * 2 + 2 * 8) + 2 * 2 * (8 + 16)
+    frozen = {variable.path: variable.numpy() for variable in model.non_trainable_variables}
+    model.compile(keras.optimizers.Adam(0.1), loss=tfdml.losses.MultiSimilarityLoss())
+    before = model.predict(IMAGES, verbose=0)
+    model.fit(IMAGES, LABELS, batch_size=8, epochs=2, verbose=0)
+    embeddings = model.predict(IMAGES, verbose=0)
+    assert np.abs(embeddings - before).max() > 0.01
+    for variable in model.non_trainable_variables:
+        if "seed" not in variable.path:
+            np.testing.assert_array_equal(variable.numpy(), frozen[variable.path], err_msg=variable.path)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert [v.path for v in again.trainable_variables] == [v.path for v in model.trainable_variables]
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), embeddings)
+    tfdml.export.saved_model(again, tmp_path / "export")
+    served = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
+    np.testing.assert_allclose(served(images=tf.constant(IMAGES))["embedding"], embeddings, atol=1e-5)
+
+
+def test_layerwise_decay_has_a_step_per_transformer_block(models):
+    multipliers = tfdml.models.layerwise_decay(from_backbone(vit(models), dim=4), 0.5)
+    steps = {"embedding": 1.0, "transformer_block_1": 0.5, "ln": 0.5, "vit_patching_and_embedding": 0.25}
+    assert multipliers == steps
+
+
 def test_its_file_and_its_export_give_the_same_embeddings(preset, tmp_path):
     model = from_backbone(preset[0], dim=4, pooling="token")
     found = model.predict(IMAGES, verbose=0)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml import callbacks, layers, losses, metrics, miners, models, samplers
+from tfdml import callbacks, layers, losses, metrics, miners, models, networks, samplers
 
 X = np.random.default_rng(0).integers(0, 256, (47, 2, 3, 1), dtype="uint8")
 LABELS = np.arange(47) // 6
@@ -39,12 +39,14 @@ def over_proxies(**options):
     return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), **options))
 
 
-def build(loss, kind=models.EmbeddingModel, **options):
-    """A model of one linear layer, compiled with `options`."""
+def build(loss, kind=models.EmbeddingModel, lora=None, **options):
+    """A model of one linear layer, compiled with `options`, with LoRA of rank `lora`."""
     keras.utils.set_random_seed(0)
     images = keras.Input((2, 3, 1), dtype="uint8")
     x = keras.layers.Flatten()(keras.layers.Rescaling(1 / 64)(images))
     model = kind(images, keras.layers.Dense(4, name="embedding")(x))
+    if lora:
+        networks.add_lora(model, lora)
     model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
     return model
 
@@ -101,6 +103,7 @@ SAME = {
     "proxies": (over_proxies, {}),
     "sampled proxies": (lambda: over_proxies(num_sampled_classes=3, seed=0), {}),
     "micro-batches": (remembering, {"micro_batch_size": 4}),
+    "LoRA": (plain, {"lora": 2}),
 }
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
+from tfdml.networks.lora import merge_lora
 
 _BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
 
@@ -22,6 +23,7 @@ def archive_of(
     threshold: float | None,
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
+    model = merge_lora(model)
     network = keras.Model(model.inputs, model.outputs)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()

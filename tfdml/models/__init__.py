@@ -5,6 +5,7 @@ from tfdml.embedding.in_memory import embed
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
+from tfdml.models.learning_rates import layerwise_decay
 from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
 from tfdml.networks.efficientnet_lite import efficientnet_lite0
@@ -24,6 +25,7 @@ __all__ = [
     "embed",
     "ensemble",
     "from_backbone",
+    "layerwise_decay",
     "load_pytorch_weights",
     "plain_cnn",
     "read_embeddings",

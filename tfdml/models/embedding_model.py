@@ -14,6 +14,8 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.learning_rates import multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
+from tfdml.networks.depth import inner_layers
+from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 from tfdml.pairs.pairings import require_ids_that_fit
 
 _RANDOM = "random_state_"
@@ -33,8 +35,8 @@ class EmbeddingModel(keras.Model):
     of its own part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
-    layers (dropout, augmentation), the number of training steps, and which layers are frozen inside a part that is
-    saved by its settings alone, such as a backbone of KerasHub.
+    layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
+    part that is saved by its settings alone, such as a backbone of KerasHub.
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.
@@ -89,23 +91,26 @@ class EmbeddingModel(keras.Model):
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
 
     def get_config(self) -> dict[str, Any]:
-        """The config of Keras, and the numbers of the layers that are not trained."""
-        return {**super().get_config(), "frozen": [n for n, layer in enumerate(self._parts()) if not layer.trainable]}
+        """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
+        layers = list(enumerate(inner_layers(self)))
+        frozen = [number for number, layer in layers if not layer.trainable]
+        lora = [[number, layer.lora_rank, layer.lora_alpha] for number, layer in layers if has_lora(layer)]
+        return {**super().get_config(), "frozen": frozen, "lora": lora}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "EmbeddingModel":
-        """The model of a config, with the same layers frozen."""
+        """The model of a config, with the same layers frozen, and the same layers with LoRA."""
         frozen = set(config.get("frozen", ()))
-        options = {name: value for name, value in config.items() if name != "frozen"}
+        options = {name: value for name, value in config.items() if name not in ("frozen", "lora")}
         model = super().from_config(options, custom_objects)
-        for number, layer in enumerate(model._parts()):
+        layers = inner_layers(model)
+        for number, rank, alpha in config.get("lora", ()):
+            adapt(layers[number], rank, alpha)
+        freeze_around_lora(layers)
+        for number, layer in enumerate(layers):
             if number in frozen and layer.trainable:
                 layer.trainable = False
         return model
-
-    def _parts(self):
-        """All layers, also inside others, without the layers of the loss."""
-        return [inner for layer in self.layers for inner in layer._flatten_layers()]
 
     def get_compile_config(self) -> dict[str, Any]:
         """The compile config of Keras, the number of training steps, and the multipliers of learning rates.
@@ -199,8 +204,9 @@ class EmbeddingModel(keras.Model):
         return loss
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.export`, without the layers of the loss; see also `tfdml.export.saved_model`."""
-        return keras.Model(self.inputs, self.outputs).export(*args, **kwargs)
+        """As `keras.Model.export`, without the layers of the loss, with merged LoRA; see `tfdml.export.saved_model`."""
+        model = merge_lora(self)
+        return keras.Model(model.inputs, model.outputs).export(*args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:
         """Save the variables that Keras saves, and the state of every random layer."""

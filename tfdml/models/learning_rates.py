@@ -5,6 +5,39 @@ from typing import Any
 
 import keras
 
+from tfdml._core.checks import require_fraction
+from tfdml.networks.depth import steps_by_depth
+
+
+def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]:
+    """Multipliers of learning rates that fall with the distance from the output, for `EmbeddingModel.compile`.
+
+    `decay ** n` for a layer n steps below the last one, which has 1. A step is a block of a network or another layer
+    with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0", and one step per
+    transformer block.
+
+    Example:
+
+        model.compile("adam", loss=loss, learning_rate_multipliers=tfdml.models.layerwise_decay(model))
+
+    Args:
+        model: a model, such as one of `from_backbone`; its head counts as its last steps. Layers of a loss are left
+            out and keep the learning rate of the optimizer.
+        decay: factor from a step to the one below it, in (0, 1].
+
+    Returns:
+        A dict of layer name to multiplier.
+
+    Raises:
+        ValueError: `decay` outside (0, 1].
+
+    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022. The step of these papers is a transformer
+    layer.
+    """
+    require_fraction(decay=decay)
+    steps = list(steps_by_depth(model).values())
+    return {layer.name: decay**below for below, step in enumerate(reversed(steps)) for layer in step}
+
 
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
     """The multiplier of each trainable variable, by its id, for multipliers by layer name.

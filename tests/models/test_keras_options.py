@@ -1,0 +1,78 @@
+"""Options of Keras beside the loss: averages of the weights, rematerialization."""
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import numbers
+from tfdml import callbacks, losses, models
+
+pytestmark = pytest.mark.backends
+
+X = np.random.default_rng(0).standard_normal((8, 6, 6, 3)).astype("float32")
+LABELS = np.arange(8) // 2
+TWO = {"mode": "list_of_layers", "layer_names": ["first", "second"]}
+
+
+def made(scope=None, **options):
+    keras.utils.set_random_seed(1)
+    images = keras.Input((6, 6, 3))
+    with scope or contextlib.nullcontext():
+        x = keras.layers.Conv2D(4, 3, activation="relu", name="first")(images)
+        x = keras.layers.Conv2D(4, 3, activation="relu", name="second")(x)
+    model = models.EmbeddingModel(images, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
+    model.compile(keras.optimizers.SGD(0.1, **options), loss=losses.MultiSimilarityLoss())
+    return model
+
+
+def fit(model, epochs=3, **options):
+    model.fit(X, LABELS, batch_size=8, shuffle=False, epochs=epochs, verbose=0, **options)
+    return model
+
+
+def weights(model):
+    return [numbers(variable) for variable in model.trainable_variables]
+
+
+def assert_close(first, second, **tolerance):
+    for ours, theirs in zip(first, second, strict=True):
+        np.testing.assert_allclose(ours, theirs, **tolerance)
+
+
+@pytest.mark.slow
+def test_use_ema_ends_with_the_moving_average_and_resumes_to_it(tmp_path):
+    steps = [weights(fit(made(), epochs)) for epochs in (1, 2, 3)]
+    expected = steps[0]  # the first step begins the average
+    for step in steps[1:]:
+        expected = [0.75 * average + 0.25 * weight for average, weight in zip(expected, step, strict=True)]
+    averaged = {"use_ema": True, "ema_momentum": 0.75}
+    assert_close(weights(fit(made(**averaged))), expected, rtol=1e-4, atol=1e-6)
+    path = tmp_path / "state.keras"
+    fit(made(**averaged), 1, callbacks=[callbacks.TrainingCheckpoint(path)])
+    assert_close(weights(fit(keras.saving.load_model(path), initial_epoch=1)), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_rematerialized_layers_train_as_others_and_again_from_a_file_in_the_scope(tmp_path):
+    plain, model = fit(made()), fit(made(keras.RematScope(**TWO)))
+    assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    with keras.RematScope(**TWO):
+        again = keras.saving.load_model(path)
+    assert again.get_layer("first")._remat_mode.mode == "list_of_layers"
+    assert_close(weights(fit(again)), weights(fit(plain)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_callbacks_after_swap_ema_weights_see_the_average_of_the_epoch(tmp_path):
+    averaged, seen = {"use_ema": True, "ema_momentum": 0.75}, []
+    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(weights(model)))
+    model, path = made(**averaged), tmp_path / "state.keras"
+    checkpoint = callbacks.TrainingCheckpoint(path)
+    fit(model, 2, callbacks=[checkpoint, keras.callbacks.SwapEMAWeights(swap_on_epoch=True), watch])
+    for epochs, average in enumerate(seen, 1):
+        assert_close(average, weights(fit(made(**averaged), epochs)), rtol=1e-4, atol=1e-6)
+    assert_close(weights(keras.saving.load_model(path)), weights(fit(made(), 2)), rtol=1e-4, atol=1e-6)

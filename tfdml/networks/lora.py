@@ -1,0 +1,178 @@
+"""LoRA: low-rank updates of the frozen kernels of a pretrained network."""
+
+import math
+from typing import Any
+
+import keras
+from keras import layers
+
+from tfdml._core.checks import require, require_positive, require_whole
+from tfdml._core.serialization import serializable
+from tfdml.networks.depth import backbone_of, inner_layers, set_own_trainable, unfreeze
+
+
+class _LowRank:
+    """The LoRA of a Keras layer, whose kernel and bias are frozen and whose factors are saved.
+
+    Keras merges the factors when it saves a layer, and loads both as 0, from where neither has a gradient.
+    """
+
+    def enable_lora(self, rank, lora_alpha=None, **initializers):
+        """As in Keras, with the `lora_alpha` of the config, and with a frozen bias."""
+        super().enable_lora(rank, lora_alpha=self.lora_alpha if lora_alpha is None else lora_alpha, **initializers)
+        self._track_anew([self._kernel, self.bias], trainable=False)
+
+    def save_own_variables(self, store):
+        """Save kernel, bias and factors."""
+        for name, variable in self._saved().items():
+            store[name] = variable
+
+    def load_own_variables(self, store):
+        """Restore kernel, bias and factors."""
+        saved = self._saved()
+        names = sorted(store.keys())
+        expected = f"the variables {', '.join(sorted(saved))}. Load weights without LoRA before add_lora"
+        require(names == sorted(saved), f"weights {', '.join(names)} for layer {self.name!r} with LoRA", expected)
+        for name, variable in saved.items():
+            variable.assign(store[name])
+
+    def merge(self):
+        """Add the product of the factors to the kernel, and become the Keras layer without LoRA."""
+        merged: dict[str, Any] = {}
+        super().save_own_variables(merged)
+        super().load_own_variables(merged)
+        for variable in (self.lora_kernel_a, self.lora_kernel_b):
+            self._untrack_variable(variable)
+        self._track_anew([self._kernel, self.bias], trainable=True)
+        self.lora_enabled, self.lora_rank, self.lora_alpha = False, None, None
+        self.__class__ = next(kind for kind, low_rank in _LOW_RANK.items() if isinstance(self, low_rank))
+
+    def _track_anew(self, variables, *, trainable):
+        """Track variables as those that `layer.trainable = True` trains, or as those that it does not train."""
+        self._tracker.unlock()
+        for variable in [each for each in variables if each is not None]:
+            self._untrack_variable(variable)
+            variable.trainable = trainable
+            self._track_variable(variable)
+        self._tracker.lock()
+
+    def _saved(self):
+        variables = {"kernel": self._kernel, "bias": self.bias, "a": self.lora_kernel_a, "b": self.lora_kernel_b}
+        return {name: variable for name, variable in variables.items() if variable is not None}
+
+
+@serializable
+class LoRADense(_LowRank, layers.Dense):
+    """A dense layer with LoRA, made by `add_lora`."""
+
+
+@serializable
+class LoRAEinsumDense(_LowRank, layers.EinsumDense):
+    """An einsum layer with LoRA, made by `add_lora`."""
+
+
+@serializable
+class LoRAConv2D(_LowRank, layers.Conv2D):
+    """A convolution of 1 x 1 with LoRA, made by `add_lora`."""
+
+
+_LOW_RANK: dict[type, type] = {
+    layers.Dense: LoRADense,
+    layers.EinsumDense: LoRAEinsumDense,
+    layers.Conv2D: LoRAConv2D,
+}
+
+
+def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -> int:
+    """Train low-rank updates of the kernels of a network in place of its weights (LoRA).
+
+    `W x + (alpha / rank) B A x`, with W frozen, A `(rank, inputs)` at random and B `(outputs, rank)` zero, so that the
+    network is unchanged before the first step.
+
+    Dense layers, `EinsumDense` layers and convolutions of 1 x 1 have A and B. All else in the network is frozen: other
+    convolutions, biases, and batch normalization with its averages. In an `EinsumDense`, as in attention, A has all
+    dimensions of the kernel but the last: each head has an A of its own.
+
+    Call it after pretrained weights are loaded and before `compile`; compile a compiled model again. Under
+    `tf.distribute`, call it in the scope of the strategy. Files of the model store W, A and B, and go on training where
+    they stopped. Networks of KerasHub keep LoRA in files of an `EmbeddingModel`. `merge_lora` and exports hold
+    `W + (alpha / rank) B A` alone.
+
+    Args:
+        model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
+            is; any other model is adapted as a whole. It is changed in place.
+        rank: rows of A, columns of B.
+        alpha: scale of the update; None for `rank`, a scale of 1.
+
+    Returns:
+        The number of weights in all A and B; `model.summary()` shows it beside the frozen ones.
+
+    Raises:
+        ValueError: a rank below 1, `alpha` that is not above 0, a network that has LoRA already, or one without layers
+            that LoRA adapts.
+
+    Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, eq. 3.
+    """
+    require_whole("rank", rank, 1)
+    require_positive(alpha=rank if alpha is None else alpha)
+    inner = inner_layers(backbone_of(model))
+    require(not any(map(has_lora, inner)), "a model with LoRA", "one without. Merge it with merge_lora first")
+    adapted = list(dict.fromkeys(filter(_is_adaptable, inner)))
+    require(bool(adapted), f"model {model.name!r}", "Dense, EinsumDense or Conv2D layers of 1 x 1 to adapt")
+    unfreeze(model)  # the head may have been trained first
+    for layer in adapted:
+        adapt(layer, rank, alpha)
+    for layer in inner:
+        if not any(map(has_lora, layer._flatten_layers())):
+            layer.trainable = False
+    freeze_around_lora(inner)
+    return sum(math.prod(factor.shape) for layer in adapted for factor in (layer.lora_kernel_a, layer.lora_kernel_b))
+
+
+def merge_lora(model: keras.Model) -> keras.Model:
+    """A copy of a model whose updates by LoRA are added to its kernels, with layers of Keras alone.
+
+    Its embeddings equal those of `model` up to rounding. The copy is not compiled. Its merged layers are trainable, and
+    `unfreeze` ends what `add_lora` has frozen.
+
+    Args:
+        model: a functional model, an `EmbeddingModel` for networks of KerasHub.
+
+    Returns:
+        A model of the same class; `model` itself where it has no LoRA.
+    """
+    if not any(map(has_lora, inner_layers(model))):
+        return model
+    copy = type(model).from_config(model.get_config())
+    for layer, original in zip(copy.layers, model.layers, strict=True):
+        layer.set_weights(original.get_weights())
+    inner = inner_layers(copy)
+    for layer in filter(has_lora, inner):
+        layer.merge()
+    for layer in inner:
+        set_own_trainable(layer, layer.trainable)
+    return copy
+
+
+def has_lora(layer: keras.layers.Layer) -> bool:
+    """Whether `add_lora` has adapted this layer."""
+    return isinstance(layer, _LowRank)
+
+
+def adapt(layer: keras.layers.Layer, rank: int, alpha: float | None) -> None:
+    """Turn a built Keras layer into its class with LoRA; nothing where it is of that class."""
+    if not has_lora(layer):
+        layer.__class__ = _LOW_RANK[type(layer)]
+        layer.enable_lora(rank, alpha)
+
+
+def freeze_around_lora(inner: list[keras.layers.Layer]) -> None:
+    """Freeze the weights that a layer has beside its inner layers, if one of these has LoRA."""
+    for layer in inner:
+        if not has_lora(layer) and any(map(has_lora, layer._flatten_layers())):
+            set_own_trainable(layer, False)
+
+
+def _is_adaptable(layer):
+    is_matrix = not isinstance(layer, layers.Conv2D) or (tuple(layer.kernel_size) == (1, 1) and layer.groups == 1)
+    return type(layer) in _LOW_RANK and is_matrix
