@@ -22,6 +22,7 @@ LISTED = "has half as many anchors as rows: neighboring rows are a pair"
 OVER_A_BASE = "has no options of pairs: they are those of its base"
 OVER_PROXIES = "takes the number of classes, or, as in its row, another pairing"
 SUPPORT_FIRST = "takes the first rows of a class as its support"
+SYMMETRIC = "takes as many references as anchors"
 WITHIN = "compares references with each other: the batch is its own references"
 
 COUNTS = {0: 3, 1: 4, 2: 5, 3: 6, 4: 2, 5: 3, 6: 4, 7: 9, 8: 12, 9: 2}
@@ -310,10 +311,11 @@ ROWS = {
     "SupCon": row(losses.SupConLoss, loops.sup_con),
     "instance": row(losses.InstanceLoss, loops.instance),
     "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
-    "CLIP": Row(losses.CLIPLoss(pairing=pairs.all_pairs), partial(loops.clip, temperature=0.07)),
+    "CLIP": Row(losses.CLIPLoss(pairing=pairs.all_pairs), partial(loops.clip, temperature=0.07), {SYMMETRIC}),
     "CLIP, warmer": Row(
         losses.CLIPLoss(temperature=0.5, pairing=pairs.all_pairs),
         partial(loops.clip, temperature=0.5),
+        {SYMMETRIC},
     ),
     "sigmoid": Row(losses.SigmoidLoss(pairing=pairs.all_pairs), partial(loops.sigmoid, scale=10.0, bias=-10.0)),
     "sigmoid, softer": Row(
