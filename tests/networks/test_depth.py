@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, numbers
+from tests.backend import numbers
 from tfdml import losses, models, networks
 from tfdml.networks.depth import steps_by_depth
 
@@ -52,7 +52,6 @@ STEPS = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="names are those of every backend")
 @pytest.mark.parametrize(("build", "blocks", "others"), STEPS.values(), ids=STEPS)
 def test_known_networks_have_a_step_per_block(build, blocks, others):
     steps = steps_by_depth(build())
