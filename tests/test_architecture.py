@@ -52,7 +52,21 @@ ARROWS = {
     },
     "serving": {"datasets"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
-    "cli": {"datasets", "embedding", "evaluation", "export", "models", "search", "serving", "zoo"},
+    "training": {
+        "callbacks",
+        "datasets",
+        "embedding",
+        "evaluation",
+        "export",
+        "losses",
+        "miners",
+        "models",
+        "networks",
+        "samplers",
+        "search",
+        "zoo",
+    },
+    "cli": {"datasets", "embedding", "evaluation", "export", "models", "search", "serving", "training", "zoo"},
     "__main__": {"cli"},
 }
 

@@ -32,6 +32,7 @@ __all__ = [
     "samplers",
     "search",
     "serving",
+    "training",
     "visualize",
     "zoo",
 ]

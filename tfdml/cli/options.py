@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import argparse
+import math
 
 SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
 MODEL = (
@@ -38,3 +39,14 @@ def port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"Received {text!r}, expected a port from 0 to 65535.")
     return int(text)
+
+
+def positive_number(text: str) -> float:
+    """A number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a number above 0.")
+    return value

@@ -5,11 +5,19 @@ import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli import check, embed, evaluate, search, serve, zoo
+from tfdml.cli import check, embed, evaluate, search, serve, train, zoo
 from tfdml.cli.inputs import UsageError
 from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, fail, say
 
-COMMANDS = {"embed": embed, "evaluate": evaluate, "search": search, "serve": serve, "check": check, "zoo": zoo}
+COMMANDS = {
+    "train": train,
+    "embed": embed,
+    "evaluate": evaluate,
+    "search": search,
+    "serve": serve,
+    "check": check,
+    "zoo": zoo,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="tfdml",
-        description="Embed, evaluate, search, serve and check sets of images, with your models or models of the zoo.",
+        description="Train on, embed, evaluate, search, serve and check sets of images, with your models or the zoo's.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -11,8 +11,8 @@ from tfdml._core.checks import is_labeled_set, require, require_seed
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.evaluation.report.measurement import protocol_of
-from tfdml.evaluation.report.records import Measured
+from tfdml.evaluation.report.measurement import Measurement, protocol_of
+from tfdml.evaluation.report.records import Evaluation, Measured
 from tfdml.export import saved_model
 from tfdml.models import EmbeddingModel, TwoTowers
 from tfdml.typing import Data, FilePath
@@ -87,7 +87,7 @@ def save(
     texts = {"summary": summary, "recipe": recipe, "command": command, "license": license}
     texts |= {"selection": selection, "limitations": limitations}
     protocol = protocol_of(data, has_gallery=gallery is not None)
-    numbers = _entries_of_numbers(measure(model, data, gallery, metric), protocol, metric)
+    numbers = entries_of_numbers(measure(model, data, gallery, metric), protocol, metric)
     entries = {"name": name, "seed": seed, "training": dict(training or {}), **texts, **numbers}
     with atomic_write(folder, _listed_files) as new:
         _write_entry(new, model, preprocessing or Preprocessing.for_model(query_network(model)), entries)
@@ -99,8 +99,8 @@ def _write_entry(folder, model, preprocessing, entries):
     """Write the networks, the card with its entries, and the checksums of all files."""
     folder.mkdir()
     write_saved_models(folder, model, preprocessing)
-    _bare(model).save(folder / MODEL)
-    entries = entries | _entries_of_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
+    bare(model).save(folder / MODEL)
+    entries = entries | entries_of_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
     write_card(folder, Card(**entries))
     write_checksums(folder)
 
@@ -123,8 +123,8 @@ def _listed_files(folder):
     return names if FILE in names else frozenset()
 
 
-def _entries_of_numbers(measurement, data, metric):
-    """Entries of a card from a measurement."""
+def entries_of_numbers(measurement: Measurement | Evaluation, data: str, metric: str) -> dict[str, Any]:
+    """Entries of a card from what was measured by a protocol of a set."""
     rounded = {name: (round(x, _DIGITS) for x in interval) for name, interval in measurement.metrics.items()}
     numbers = {name: Measured(*interval) for name, interval in rounded.items()}
     counts = {"queries": measurement.queries, "items": measurement.items, "classes": measurement.classes}
@@ -132,13 +132,13 @@ def _entries_of_numbers(measurement, data, metric):
     return {"data": data, "protocol": protocol, "metric": metric, "metrics": numbers} | counts
 
 
-def _entries_of_model(model, preprocessing):
+def entries_of_model(model: keras.Model, preprocessing: Preprocessing) -> dict[str, Any]:
     """Entries of a card from a network."""
     return {
         "towers": TOWERS if hasattr(model, "towers") else (),
         "input": preprocessing.shape,
         "dimension": model.outputs[0].shape[-1],
-        "parameters": _bare(model).count_params(),
+        "parameters": bare(model).count_params(),
         "preprocessing": preprocessing,
         "timing": time_per_image(query_network(model)),
     }
@@ -161,7 +161,7 @@ def _networks(model):
     return {"1": model} if towers is None else {f"{name}/1": tower for name, tower in zip(TOWERS, towers, strict=True)}
 
 
-def _bare(model):
+def bare(model: keras.Model) -> keras.Model:
     """The same network, never compiled."""
     return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
 

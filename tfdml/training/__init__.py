@@ -1,0 +1,10 @@
+"""Training from a labeled set to a folder that is served: one function, and the settings of a run."""
+
+from tfdml.training.settings import TrainingSettings, read_settings
+from tfdml.training.train import TrainingRun, train
+
+__all__ = ["TrainingRun", "TrainingSettings", "read_settings", "train"]
+
+
+def __dir__():
+    return __all__

@@ -1,0 +1,154 @@
+"""The network of a run: built, compiled, timed, and compared with the memory of the machine."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import keras
+
+from tfdml import losses, miners
+from tfdml._core.checks import require
+from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
+from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
+from tfdml.networks import add_lora, freeze
+from tfdml.networks.depth import inner_layers
+from tfdml.samplers import GroupSampler
+from tfdml.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
+_TIMED_STEPS = 4
+_COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
+
+LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
+    "multi-similarity": lambda classes: losses.MultiSimilarityLoss(miner=miners.ValidTriplets(margin=0.1)),
+    "triplet": lambda classes: losses.TripletLoss(margin=0.2, negatives=miners.semi_hard_negatives),
+    "contrastive": lambda classes: losses.ContrastiveLoss(),
+    "supcon": lambda classes: losses.SupConLoss(),
+    "nt-xent": lambda classes: losses.NTXentLoss(),
+    "proxy-anchor": lambda classes: losses.ProxyAnchorLoss(classes=classes),
+    "arcface": lambda classes: losses.ArcFaceLoss(classes=classes),
+}
+
+
+def preprocessing_of(settings: TrainingSettings, images: LabeledSet) -> Preprocessing:
+    """How images of a set, with boxes if it reads them, are read for the network and in every use of the model."""
+    size, boxes = settings.size, getattr(images.load, "boxes", False)
+    return Preprocessing(size=size, resize=round(_RESIZED * size), fit=settings.fit, boxes=boxes)
+
+
+def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
+    """The features of the network before training, without the random head."""
+    keras.utils.set_random_seed(settings.seed)
+    return _network(settings, dim=None)
+
+
+def new_model(settings: TrainingSettings, classes: int) -> EmbeddingModel:
+    """The network before training, compiled for a training part of this number of classes."""
+    keras.utils.set_random_seed(settings.seed)
+    model = _network(settings, dim=settings.dim)
+    if settings.tuning == "head":
+        freeze(model)
+    elif settings.tuning == "lora":
+        add_lora(model, settings.lora_rank)
+    warm_up = max(settings.steps // 10, 1)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
+    )
+    model.compile(
+        keras.optimizers.Adam(rate),
+        loss=LOSSES[settings.loss](classes),
+        micro_batch_size=settings.micro_batch_size or None,
+    )
+    return model
+
+
+def _network(settings, dim):
+    shape = (settings.size, settings.size, 3)
+    weights = None if settings.weights == "none" else settings.weights
+    if settings.backbone != "residual":
+        return from_backbone(
+            settings.backbone,
+            dim=dim,
+            pooling=settings.pooling,
+            freeze_batch_norm=weights is not None,
+            input_shape=shape,
+            weights=weights,
+        )
+    require(weights is None, f"backbone='residual' and weights={weights!r}", "weights='none'")
+    images = keras.Input(shape, name="images")
+    return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
+
+
+def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
+    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end."""
+    sampler = GroupSampler(
+        classes_per_batch=settings.classes_per_batch,
+        examples_per_class=settings.examples_per_class,
+        short_classes="repeat",
+        seed=settings.seed,
+    )
+    crop = RandomCrop(settings.size, mirror=settings.mirror)
+    view = preprocessing_of(settings, train).uncropped
+    return sampler.batches(train, load=view, augment=crop, start=start)
+
+
+def step_seconds(settings: TrainingSettings, train: LabeledSet) -> float:
+    """Seconds of a training step on this machine, the median of a few, by a network that is thrown away."""
+    model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))
+    seconds = []
+    for _ in range(1 + _TIMED_STEPS):  # the first one compiles
+        begin = time.perf_counter()
+        model.train_on_batch(*next(batches))
+        seconds.append(time.perf_counter() - begin)
+    return sorted(seconds[1:])[_TIMED_STEPS // 2]
+
+
+def require_memory(settings: TrainingSettings, model: keras.Model, free_bytes: int | None) -> None:
+    """Raise a MemoryError unless the activations of a batch fit into the free memory.
+
+    Args:
+        settings: settings of the run.
+        model: the network.
+        free_bytes: free memory of the device that trains; None where it is not known.
+    """
+    rows = settings.micro_batch_size or settings.batch_size
+    needed = int(_COPIES[settings.tuning] * rows * bytes_per_image(model))
+    if free_bytes is not None and needed > free_bytes:
+        raise MemoryError(
+            f"Received batches of {rows} images of {settings.size} x {settings.size} pixels, whose activations take "
+            f"about {needed / 2**30:.1f} GiB, and {free_bytes / 2**30:.1f} GiB of free memory; expected a batch that "
+            "fits. Lower classes_per_batch or size, or pass micro_batch_size."
+        )
+
+
+def bytes_per_image(model: keras.Model) -> int:
+    """Bytes of the outputs of all layers for one image, in float32."""
+    shapes = [
+        tuple(tensor.shape[1:])
+        for layer in inner_layers(model)
+        if not isinstance(layer, keras.Model)
+        for node in layer._inbound_nodes[-1:]
+        for tensor in node.output_tensors
+    ]
+    return 4 * sum(math.prod(size or 1 for size in shape) for shape in shapes)
+
+
+def free_memory() -> int | None:
+    """Bytes of main memory that are free; None where the system does not say it."""
+    file = Path("/proc/meminfo")
+    if not file.exists():
+        return None
+    lines = (line.split() for line in file.read_text().splitlines())
+    return next((1024 * int(words[1]) for words in lines if words[0] == "MemAvailable:"), None)
+
+
+def device() -> str:
+    """ "gpu" where TensorFlow sees one, else "cpu"."""
+    import tensorflow as tf
+
+    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

@@ -1,0 +1,113 @@
+"""What a run keeps after every epoch, and what it says."""
+
+import csv
+import io
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.terminal import show_progress
+from tfdml.callbacks.base import non_finite_variable
+from tfdml.models import EmbeddingModel
+
+MONITOR = "val_map@r"
+_COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
+
+
+class History:
+    """Values of the epochs of a run, in `history.csv`.
+
+    Args:
+        path: the file; epochs that it has from `num_epochs` on belong to a state that was lost, and are forgotten.
+        num_epochs: epochs that a resumed run has finished.
+    """
+
+    def __init__(self, path: Path, num_epochs: int = 0):
+        self.path = path
+        self.rows: list[dict[str, str]] = []
+        if num_epochs and path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                self.rows = [row for row in csv.DictReader(file) if int(row["epoch"]) <= num_epochs]
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Add an epoch, and write the file in one step."""
+        self.rows.append({name: _text(value) for name, value in values.items()})
+        names = dict.fromkeys([*_COLUMNS, *(name for row in self.rows for name in row)])
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        with atomic_write(self.path) as new:
+            new.write_text(text.getvalue(), encoding="utf-8")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all epochs."""
+        return sum(float(row["seconds"]) for row in self.rows)
+
+    @property
+    def best(self) -> tuple[float, int]:
+        """Highest value of the monitor and its epoch, from 1; minus infinity and 0 without epochs."""
+        values = [(float(row.get(MONITOR) or "-inf"), -int(row["epoch"])) for row in self.rows]
+        value, epoch = max(values, default=(-math.inf, 0))
+        return value, -epoch
+
+
+def _text(value):
+    return repr(round(value, 6)) if isinstance(value, float) else str(value)
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Write the history after every epoch, and the network after the best ones; say how the run goes.
+
+    List it after the evaluation, and before the checkpoint: a run that dies between them trains the epoch again.
+
+    Args:
+        history: history of the run.
+        path: `.keras` file of the best network, without the state of the optimizer.
+        max_seconds: the run ends with the epoch after which another one would exceed them; None for no limit.
+        say: function that prints a line.
+    """
+
+    def __init__(self, history: History, path: Path, max_seconds: float | None, say: Callable[[str], None]):
+        super().__init__()
+        self.history, self.path, self.max_seconds, self.say = history, path, max_seconds, say
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Begin to measure."""
+        self._begin = time.monotonic()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Draw the bar of the epoch on a terminal."""
+        show_progress("training", batch + 1, self.params["steps"])
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keep the epoch, and the network if it is the best one."""
+        logs = dict(logs or {})
+        earlier, _ = self.history.best
+        seconds = time.monotonic() - self._begin
+        self.history.append({"epoch": epoch + 1, "seconds": seconds, **logs})
+        value, best_epoch = self.history.best
+        if value > earlier and non_finite_variable(self.model) is None:
+            with atomic_write(self.path) as new:
+                EmbeddingModel(self.model.inputs, self.model.outputs).save(new)
+        left = seconds * (self.params["epochs"] - epoch - 1)
+        self.say(
+            f"epoch {epoch + 1:3} of {self.params['epochs']}  loss {logs['loss']:.4f}  "
+            f"Recall@1 {100 * logs['val_recall@1']:5.1f}  MAP@R {100 * logs[MONITOR]:5.1f}"
+            f"  best epoch {best_epoch}  {clock(left)} left"
+        )
+        if left and self.max_seconds is not None and self.history.seconds + seconds > self.max_seconds:
+            self.say(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
+            self.model.stop_training = True
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, such as 3:05."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"

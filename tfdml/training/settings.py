@@ -1,0 +1,228 @@
+"""The settings of a training run, and their file."""
+
+import difflib
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypedDict, get_args
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import require, require_one_of, require_positive, require_seed, require_whole
+from tfdml.typing import FilePath
+
+FORMAT = "tfdml.training/1"
+FILE = "settings.toml"
+_HEAD = "# Settings of a training run: tfdml train SET --out RUN --config THIS_FILE repeats it.\n"
+
+Split = Literal["class", "image"]
+Tuning = Literal["head", "lora", "all"]
+Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent", "proxy-anchor", "arcface"]
+Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
+Fit = Literal["pad", "crop", "stretch"]
+
+
+class TrainingOptions(TypedDict, total=False):
+    """The settings that a caller gives; the others follow from the set and the machine. See `TrainingSettings`."""
+
+    split_by: Split
+    validation: float
+    test: float
+    seed: int
+    backbone: str
+    weights: str
+    pooling: Pooling
+    dim: int
+    size: int
+    fit: Fit
+    mirror: bool
+    tuning: Tuning
+    lora_rank: int
+    loss: Loss
+    learning_rate: float
+    classes_per_batch: int
+    examples_per_class: int
+    micro_batch_size: int
+    steps: int
+    epochs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """All settings of a training run, the content of `settings.toml`.
+
+    Attributes:
+        split_by: "class": validation and test classes are not trained on; "image": images of the same classes.
+        validation: share of the classes, or of the images, on which the best epoch is chosen.
+        test: share of the classes, or of the images, that are measured once at the end; 0 for none.
+        seed: of the split, the weights and the batches.
+        backbone: a network of `tfdml.models.from_backbone`, or "residual": a small network for random weights.
+        weights: "imagenet", a file of weights, or "none" for random ones.
+        pooling: of feature maps or tokens, see `tfdml.models.from_backbone`.
+        dim: size of the embedding.
+        size: height and width of the input in pixels.
+        fit: how an image becomes a square, see `tfdml.datasets.Preprocessing`.
+        mirror: whether images are mirrored at random in training.
+        tuning: what is trained: "head", the last layer; "lora", low-rank updates and the head; "all".
+        lora_rank: rank of the updates, for tuning "lora".
+        loss: name of a loss of `tfdml.losses`.
+        learning_rate: highest rate of Adam; it rises for a tenth of the steps, then falls along a cosine.
+        classes_per_batch: classes of a batch.
+        examples_per_class: images of each class of a batch.
+        micro_batch_size: images that the network takes at a time; 0 for the whole batch.
+        steps: batches of the run.
+        epochs: equal parts of the run, each followed by an evaluation.
+
+    Raises:
+        ValueError: a value of another type or out of range.
+    """
+
+    split_by: Split
+    validation: float
+    test: float
+    seed: int
+    backbone: str
+    weights: str
+    pooling: Pooling
+    dim: int
+    size: int
+    fit: Fit
+    mirror: bool
+    tuning: Tuning
+    lora_rank: int
+    loss: Loss
+    learning_rate: float
+    classes_per_batch: int
+    examples_per_class: int
+    micro_batch_size: int
+    steps: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        """Raise the errors of the class."""
+        require_options(asdict(self))
+
+    @property
+    def batch_size(self) -> int:
+        """Images of a batch."""
+        return self.classes_per_batch * self.examples_per_class
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches between two evaluations."""
+        return math.ceil(self.steps / self.epochs)
+
+
+_BOUNDS = {
+    "dim": 1, "size": 16, "lora_rank": 1, "classes_per_batch": 2, "examples_per_class": 2, "micro_batch_size": 0,
+    "steps": 1, "epochs": 1,
+}  # fmt: skip
+NAMES = tuple(setting.name for setting in fields(TrainingSettings))
+TYPES = {setting.name: setting.type for setting in fields(TrainingSettings)}
+
+
+def require_options(options: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless all names are settings and all values are of their type and range."""
+    for name, value in options.items():
+        require(name in NAMES, f"the setting {name!r}", f"{_nearest(name)}one of {', '.join(NAMES)}")
+        _require_value(name, value)
+    share = options.get("validation", 0.0) + options.get("test", 0.0)
+    require(
+        share < 1,
+        f"validation and test shares that add up to {share:g}",
+        "less than 1, so that images to train on remain",
+    )
+
+
+def _nearest(name):
+    """The setting whose name is most alike, as the beginning of a sentence; empty for none."""
+    return "".join(f"{match!r}, or " for match in difflib.get_close_matches(str(name), NAMES, n=1))
+
+
+def _require_value(name, value):
+    if name == "seed":
+        require_seed(value)
+    elif get_args(TYPES[name]):
+        require_one_of(get_args(TYPES[name]), **{name: value})
+    elif TYPES[name] is int:
+        require_whole(name, value, _BOUNDS[name])
+    elif TYPES[name] is float:
+        require(isinstance(value, int | float) and not isinstance(value, bool), f"{name}={value!r}", "a number")
+        _require_number(name, value)
+    else:
+        require(isinstance(value, TYPES[name]) and value != "", f"{name}={value!r}", f"a {TYPES[name].__name__}")
+
+
+def _require_number(name, value):
+    if name == "learning_rate":
+        require_positive(learning_rate=value)
+        require(math.isfinite(value), f"learning_rate={value}", "a finite number")
+    else:
+        least = "at least 0" if name == "test" else "above 0"
+        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a share of {least}")
+        require(value < 1, f"{name}={value!r}", "a share below 1")
+
+
+def read_settings(path: FilePath) -> TrainingOptions:
+    """The settings in a file that a training run wrote, or in one of the same form with some of them.
+
+    Args:
+        path: `settings.toml` of a run.
+
+    Returns:
+        dict of the settings in the file, to pass to `tfdml.training.train`.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: no TOML, another format, an unknown setting, or a value out of range; the file is named.
+    """
+    record = read_record(path)
+    return {name: value for name, value in record.items() if name in NAMES}  # type: ignore[return-value]
+
+
+def read_record(path: FilePath) -> dict[str, Any]:
+    """The settings in a file, and the facts about the set beside them (`data` and `fingerprint`).
+
+    Raises:
+        OSError, ValueError: see `read_settings`.
+    """
+    try:
+        record = tomllib.loads(Path(path).read_bytes().decode())
+        version = record.pop("format", None)
+        require(
+            version == FORMAT, f"format={version!r}", f"format = {FORMAT!r}: settings that this version of tfdml wrote"
+        )
+        require_options({name: value for name, value in record.items() if name not in ("data", "fingerprint")})
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{str(path)!r}: {error}") from error
+    return record
+
+
+def write_settings(
+    path: Path, settings: TrainingSettings, reasons: Mapping[str, str], facts: Mapping[str, str]
+) -> None:
+    """Write settings, each with its reason as a comment, in one step.
+
+    Args:
+        path: the file.
+        settings: all settings.
+        reasons: text by name; "" for none.
+        facts: facts about the set by name, text.
+    """
+    lines = [_HEAD, f"format = {_toml(FORMAT)}", *(f"{name} = {_toml(text)}" for name, text in facts.items()), ""]
+    lines += _aligned((f"{name} = {_toml(value)}", reasons.get(name, "")) for name, value in asdict(settings).items())
+    with atomic_write(path) as new:
+        new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _aligned(rows: Iterable[tuple[str, str]]) -> list[str]:
+    rows = list(rows)
+    width = max(len(text) for text, _ in rows)
+    return [f"{text:{width}}  # {reason}" if reason else text for text, reason in rows]
+
+
+def _toml(value: Any) -> str:
+    """A value of a setting as TOML, whose strings are JSON's but for the delete character."""
+    return json.dumps(value, ensure_ascii=True) if not isinstance(value, float) else repr(value)

@@ -1,0 +1,338 @@
+"""One function from a labeled set to a folder that `tfdml serve` serves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import keras
+import numpy as np
+
+from tfdml import datasets
+from tfdml._core.atomic import as_writable_path
+from tfdml._core.checks import require
+from tfdml._core.optional import optional_import
+from tfdml._core.terminal import visible
+from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
+from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.evaluation import Evaluation
+from tfdml.training import network
+from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
+from tfdml.training.parts import Parts, class_sizes, require_trainable, split_set
+from tfdml.training.progress import History, KeepBest
+from tfdml.training.recommended import (
+    Facts,
+    Recommended,
+    default_minutes,
+    recommended_split,
+    recommended_steps,
+    recommended_training,
+)
+from tfdml.training.settings import (
+    FILE,
+    NAMES,
+    TrainingOptions,
+    TrainingSettings,
+    read_record,
+    read_settings,
+    require_options,
+    write_settings,
+)
+from tfdml.typing import FilePath
+
+_QUICK: TrainingOptions = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
+_CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingRun:
+    """A finished run, the result of `tfdml.training.train`.
+
+    Attributes:
+        folder: the folder of the run.
+        settings: all settings.
+        model: the network of the best epoch.
+        evaluation: retrieval of the test part, or of the validation part where there is no test part.
+        frozen: the same of the network before training.
+        best_epoch: epoch of the model, from 1.
+        epochs: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the limit of time.
+    """
+
+    folder: Path
+    settings: TrainingSettings
+    model: keras.Model
+    evaluation: Evaluation
+    frozen: Evaluation
+    best_epoch: int
+    epochs: int
+
+
+def train(
+    data: LabeledSet | FilePath,
+    out: FilePath,
+    *,
+    config: FilePath | None = None,
+    resume: bool = False,
+    quick: bool = False,
+    max_minutes: float | None = None,
+    command: str = "tfdml.training.train",
+    say: Callable[[str], None] = print,
+    **options: Unpack[TrainingOptions],
+) -> TrainingRun:
+    """Train a network on a set, and leave a folder with everything to serve it.
+
+        run = tfdml.training.train("photos", "run")
+        print(run.evaluation)
+
+    The files are checked, and those with a problem are left out. The set is split; the network is trained, measured on
+    the validation part after every epoch, and kept where it is best. Every setting that is not given follows from the
+    set and the machine, and is printed with its reason.
+
+    The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
+    that searches. Beside them are `index`, `report.html` with the frozen network beside the trained one,
+    `settings.toml`, `history.csv`, and `state`, from which a run resumes.
+
+    An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
+    `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
+
+    Args:
+        data: a labeled set that is read by a `tfdml.datasets.Preprocessing` or not at all; a folder with one subfolder
+            of images per class; or a table with the columns path and label.
+        out: a new or empty folder; with `resume`, the folder of the run.
+        config: `settings.toml` of another run, whose settings are taken; those in `options` come first.
+        resume: go on with the run in `out`, with its settings, on the same data.
+        quick: a smoke test: two epochs of three small batches of 64 pixels, unless the options say otherwise.
+        max_minutes: limit for the training, without the check of the files and the outputs. It decides the number of
+            steps where `steps` is not given, and ends the run at an epoch. None: 6 on a CPU and 30 on a GPU to decide
+            the number of steps, and no end.
+        command: how the run was called, for the card.
+        say: function that prints a line.
+        **options: settings, see `TrainingSettings`.
+
+    Returns:
+        `TrainingRun`.
+
+    Raises:
+        FileExistsError: `out` is a folder with files.
+        ValueError: an unknown setting or a value out of range; a set with fewer than two classes of two images or
+            fewer than 8 images; a split without two validation classes; with `resume`, another set, no run, or options.
+        MemoryError: a batch that does not fit into the free memory.
+        ImportError: the weights of "EfficientNetLite0" without the extra `pretrained`; no pyarrow (extra `tables`); no
+            matplotlib or Pillow (extra `plots`).
+        KeyboardInterrupt: an interrupt before the first epoch has ended.
+        OSError: `out` cannot be written.
+    """
+    _require_packages()
+    given = _given(config, quick, options)
+    folder = _resumed_folder(out, options, config) if resume else _new_folder(out)
+    images = _usable(_as_set(data, out), say)
+    if resume:
+        settings, parts, images = _resumed(folder, images)
+    else:
+        settings, parts, images = _planned(folder, images, given, max_minutes, say)
+    history = _fit(folder, settings, parts, max_minutes, say)
+    say("Measuring, indexing and exporting the best epoch")
+    best = keras.saving.load_model(folder / _BEST, compile=False)
+    model, evaluations = write_outputs(folder, best, settings, images, parts, command)
+    trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
+    part = "validation" if parts.test is None else "test"
+    say(f"{part.capitalize()} part: {trained.summary['queries']}, {trained.summary['gallery']}")
+    for line in differences(evaluations):
+        say(line)
+    return TrainingRun(
+        folder=folder,
+        settings=settings,
+        model=model,
+        evaluation=trained,
+        frozen=frozen,
+        best_epoch=history.best[1],
+        epochs=len(history.rows),
+    )
+
+
+def _require_packages():
+    """Raise an ImportError, before anything is trained, where the outputs need a package that is not installed."""
+    for module, extra in (("pyarrow", "tables"), ("matplotlib", "plots"), ("PIL", "plots")):
+        optional_import(module, feature="tfdml train", extra=extra)
+
+
+def _given(config: FilePath | None, quick: bool, options: TrainingOptions) -> TrainingOptions:
+    """The settings that the caller decides, in the order of their rank."""
+    require_options(options)
+    from_file: TrainingOptions = {} if config is None else read_settings(config)
+    return {**(_QUICK if quick else {}), **from_file, **options}
+
+
+def _new_folder(out):
+    """A new folder for a run."""
+    folder = as_writable_path(out)
+    if (folder / FILE).is_file():
+        raise FileExistsError(
+            f"Received out={str(out)!r}, which holds a training run; expected a new or empty folder. Pass resume=True "
+            "(--resume) to go on with it, or choose another folder."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"Received out={str(out)!r}, which is not empty; expected a new or empty folder.")
+    return folder
+
+
+def _resumed_folder(out, options, config):
+    """The folder of a run that is resumed."""
+    folder = Path(out).expanduser()
+    require((folder / FILE).is_file(), f"resume=True and out={str(out)!r}", f"the folder of a run, with {FILE}")
+    names = [*options, *(["config"] if config is not None else [])]
+    require(not names, f"resume=True and {', '.join(names)}", "no settings: those of the run are kept")
+    return folder
+
+
+def _as_set(data, out):
+    """A labeled set of images, read in any size."""
+    view = Preprocessing(size=64)
+    if isinstance(data, LabeledSet):
+        is_read = data.load is None or isinstance(data.load, Preprocessing)
+        require(is_read, f"data with load={data.load!r}", "a Preprocessing, whose size and fit are settings of the run")
+        return data
+    path = Path(data).expanduser()
+    if path.is_dir():
+        require(
+            not path.resolve().is_relative_to(Path(out).expanduser().resolve()),
+            f"data={str(data)!r} inside out",
+            "folders apart",
+        )
+        return datasets.folder(path, load=view)
+    require(path.is_file(), f"data={str(data)!r}", "a labeled set, a folder of images, or a table")
+    return datasets.table(path, load=view, on_error="skip")
+
+
+def _usable(images, say):
+    """The images of a set whose files have no problem."""
+    checked = images.check_files()
+    left_out = [(name, reason) for _, name, reason in checked.problems] + list(images.skipped)
+    usable = images.take(checked.usable_rows)
+    sizes = class_sizes(usable)
+    sizes = sizes[sizes > 0]
+    range_text = f", {sizes.min()} to {sizes.max()} images each" if len(sizes) else ""
+    say(f"{len(usable):,} usable images of {len(sizes):,} classes{range_text}; {len(left_out):,} left out")
+    for name, reason in left_out[:3]:
+        say(visible(f"  {name}: {reason}"))
+    if len(left_out) > 3:
+        say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
+    require_trainable(usable)
+    return usable
+
+
+def _planned(folder, images, given, max_minutes, say):
+    """Settings of a new run, written into its folder; the parts of the set, and the set as the network reads it."""
+    device = network.device()
+    minutes = default_minutes(device) if max_minutes is None else max_minutes
+    require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
+    chosen = recommended_split(_facts(images, device), given)
+    train_part = split_set(images, **_values(chosen)).train
+    facts = _facts(train_part, device)
+    chosen |= recommended_training(facts, given)
+    trial = TrainingSettings(**_values(chosen), steps=10, epochs=1)
+    images = _read_for(images, trial)
+    parts = _parts(images, trial)
+    _require_classes(parts.train, trial)
+    _require_memory(parts.train, trial, device)
+    seconds = None if "steps" in given else network.step_seconds(trial, parts.train)
+    chosen |= recommended_steps(facts, given, batch_size=trial.batch_size, step_seconds=seconds, max_minutes=minutes)
+    settings = TrainingSettings(**_values(chosen))
+    _say_plan(parts, chosen, say)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    reasons = {name: setting.reason for name, setting in chosen.items()}
+    write_settings(folder / FILE, settings, reasons, {"fingerprint": images.fingerprint()})
+    return settings, parts, images
+
+
+def _facts(images, device):
+    return Facts(len(images), int(np.count_nonzero(class_sizes(images) >= 2)), device)
+
+
+def _values(chosen: dict[str, Recommended]) -> dict[str, Any]:
+    return {name: setting.value for name, setting in chosen.items()}
+
+
+def _read_for(images, settings):
+    """The same set, read as the network needs it."""
+    return replace(images, load=network.preprocessing_of(settings, images))
+
+
+def _parts(images: LabeledSet, settings: TrainingSettings) -> Parts:
+    return split_set(
+        images, split_by=settings.split_by, validation=settings.validation, test=settings.test, seed=settings.seed
+    )
+
+
+def _require_classes(train_part, settings):
+    classes = len(np.unique(train_part.labels))
+    received = f"classes_per_batch={settings.classes_per_batch} and {classes} classes to train on"
+    require(settings.classes_per_batch <= classes, received, f"at most {classes}")
+
+
+def _require_memory(train_part, settings, device):
+    """Raise a MemoryError unless a batch fits; the memory of a GPU is not known."""
+    if device == "cpu":
+        model = network.new_model(settings, len(train_part.class_names))
+        network.require_memory(settings, model, network.free_memory())
+
+
+def _say_plan(parts, chosen, say):
+    """Print the parts, and the settings with their reasons."""
+    named = {"training": parts.train, "validation": parts.validation, "test": parts.test}
+    for name, part in named.items():
+        if part is not None:
+            say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
+    say("Settings, each an option:")
+    for name, setting in chosen.items():
+        say(f"  {name:20}{setting.value!s:20}{setting.reason}".rstrip())
+
+
+def _resumed(folder, images):
+    """Settings of a run, the parts of its set, and the set as the network reads it."""
+    record = read_record(folder / FILE)
+    missing = [name for name in NAMES if name not in record]
+    require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
+    settings = TrainingSettings(**{name: record[name] for name in NAMES})
+    images = _read_for(images, settings)
+    is_same = images.fingerprint() == record.get("fingerprint")
+    expected = "the set of the run, with the same files. Begin a new run for another set"
+    require(is_same, "resume=True and a set that has changed", expected)
+    return settings, _parts(images, settings), images
+
+
+def _fit(folder, settings, parts, max_minutes, say):
+    """Train from the last whole epoch on; the history of all epochs.
+
+    Raises:
+        KeyboardInterrupt: an interrupt before the first epoch has ended.
+    """
+    checkpoint = folder / _CHECKPOINT
+    is_resumed = checkpoint.exists()
+    model = (
+        keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, len(parts.train.class_names))
+    )
+    num_epochs = model.steps // settings.steps_per_epoch
+    history = History(folder / _HISTORY, num_epochs)
+    max_seconds = None if max_minutes is None else 60 * max_minutes
+    callbacks = [
+        RetrievalEvaluation(parts.validation, gallery=parts.gallery, k=(1,)),
+        KeepBest(history, folder / _BEST, max_seconds, say),
+        TrainingCheckpoint(checkpoint),
+    ]
+    say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
+    try:
+        model.fit(
+            network.training_batches(settings, parts.train, start=model.steps),
+            steps_per_epoch=settings.steps_per_epoch,
+            initial_epoch=num_epochs,
+            epochs=settings.epochs,
+            shuffle=False,
+            callbacks=callbacks,
+            verbose=0,
+        )
+    except KeyboardInterrupt:
+        if not history.rows:
+            raise
+        say(f"Interrupted after epoch {len(history.rows)}: the best epoch so far is kept; --resume goes on.")
+    return history
