@@ -1,4 +1,4 @@
-"""Your own photos: look at them, train with two losses, compare, export the better network, search.
+"""Your own photos beyond `tfdml train`: train with two losses, compare, export the better network, search.
 
 Claim: in unseen photographs, a small network finds another view of a place first for 15% of the queries before
 training, and for 55% and 52% after 320 steps with two losses. Without photos of your own it trains on the photo

@@ -80,7 +80,7 @@ def prepared(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
-    if page.name in ("photos.md", "evaluation.md"):
+    if page.name in ("photos.md", "evaluation.md", "train.md"):
         own_photos(tmp_path)
     if page.name == "zoo.md":
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")

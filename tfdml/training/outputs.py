@@ -1,4 +1,4 @@
-"""What a run leaves: the model, its export with an index, the report, the card, and checksums of all files."""
+"""Outputs of a run: the model, its export with an index, the report, the card, and checksums of all files."""
 
 import re
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.networks import merge_lora
+from tfdml.training.data_splits import DataSplits
 from tfdml.training.network import frozen_network, preprocessing_of
-from tfdml.training.parts import Parts
 from tfdml.training.settings import TrainingSettings
 from tfdml.zoo.card import Card, write_card
 from tfdml.zoo.entries import MODEL
@@ -33,7 +33,7 @@ _SELECTED = "The epoch with the highest MAP@R of the validation part."
 
 
 def write_outputs(
-    folder: Path, best: keras.Model, settings: TrainingSettings, images: LabeledSet, parts: Parts, command: str
+    folder: Path, best: keras.Model, settings: TrainingSettings, images: LabeledSet, splits: DataSplits, command: str
 ) -> tuple[keras.Model, dict[str, Evaluation]]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
@@ -42,7 +42,7 @@ def write_outputs(
         best: the network of the best epoch.
         settings: settings of the run.
         images: all usable images, which become the index.
-        parts: their parts; the report is of the test part, or of the validation part where there is none.
+        splits: their parts; the report is of the test part, or of the validation part where there is none.
         command: the command line of the run.
 
     Returns:
@@ -55,8 +55,8 @@ def write_outputs(
         model.save(new)
     embeddings = embed(model, images)
     evaluations = {
-        TRAINED: _evaluation(embeddings[parts.reported_rows], parts, embeddings[parts.train_rows]),
-        FROZEN: _frozen_evaluation(settings, parts),
+        TRAINED: _evaluation(embeddings[splits.reported_rows], splits, embeddings[splits.train_rows]),
+        FROZEN: _frozen_evaluation(settings, splits),
     }
     evaluations[TRAINED].html(folder / "report.html")
     index = search.Exact(embeddings, metadata=_columns(images))
@@ -65,21 +65,21 @@ def write_outputs(
     export.saved_model(
         model, folder / "1", preprocessing=view, class_names=images.class_names, index=index, on_error="skip"
     )
-    card = _card(folder, model, settings, view, parts, evaluations[TRAINED], command)
+    card = _card(folder, model, settings, view, splits, evaluations[TRAINED], command)
     write_card(folder, card)
     write_checksums(folder)
     return model, evaluations
 
 
-def _evaluation(embeddings, parts, train_embeddings):
-    gallery = {} if parts.gallery is None else {"gallery": parts.gallery, "gallery_embeddings": train_embeddings}
-    return evaluation.evaluate(embeddings, parts.reported, **gallery)
+def _evaluation(embeddings, splits, train_embeddings):
+    gallery = {} if splits.gallery is None else {"gallery": splits.gallery, "gallery_embeddings": train_embeddings}
+    return evaluation.evaluate(embeddings, splits.reported, **gallery)
 
 
-def _frozen_evaluation(settings, parts):
+def _frozen_evaluation(settings, splits):
     network = frozen_network(settings)
-    train_embeddings = None if parts.gallery is None else embed(network, parts.gallery)
-    return _evaluation(embed(network, parts.reported), parts, train_embeddings)
+    train_embeddings = None if splits.gallery is None else embed(network, splits.gallery)
+    return _evaluation(embed(network, splits.reported), splits, train_embeddings)
 
 
 def _columns(images):
@@ -88,15 +88,15 @@ def _columns(images):
     return {"class": np.array(images.class_names)[images.labels], **paths}
 
 
-def _card(folder, model, settings, preprocessing, parts, trained, command):
+def _card(folder, model, settings, preprocessing, splits, trained, command):
     texts = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
-        "summary": _summary(settings, parts.train),
+        "summary": _summary(settings, splits.train),
         "recipe": "tfdml train",
         "command": command,
         "license": "not stated",
-        "selection": _SELECTED + ("" if parts.test is None else " The test part was measured once, after that."),
-        "limitations": _LIMITATIONS[parts.split_by],
+        "selection": _SELECTED + ("" if splits.test is None else " The test part was measured once, after that."),
+        "limitations": _LIMITATIONS[splits.split_by],
     }
     numbers = entries_of_numbers(trained, trained.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, preprocessing)}

@@ -1,4 +1,4 @@
-"""What a run keeps after every epoch, and what it says."""
+"""History, best network and messages of a run, after every epoch."""
 
 import csv
 import io

@@ -16,7 +16,7 @@ _LEARNING_RATES = {"head": 1e-3, "lora": 1e-3, "all": 1e-4}
 
 
 class Facts(NamedTuple):
-    """What the settings depend on.
+    """Facts about a set and a machine, on which settings depend.
 
     Attributes:
         images: number of images: of the set for the split, of the training part for the other settings.
@@ -149,42 +149,42 @@ _TRAINING_SETTINGS: dict[str, Callable[[Facts, Mapping[str, Any]], Recommended]]
 }
 
 
-def recommended_split(facts: Facts, given: TrainingOptions) -> dict[str, Recommended]:
-    """How a set of these facts is split; `given` has the values that are decided."""
-    return _recommended(_SPLIT_SETTINGS, facts, given)
+def recommended_split(facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
+    """How a set of these facts is split; `overrides` has the values that are decided."""
+    return _recommended(_SPLIT_SETTINGS, facts, overrides)
 
 
-def recommended_training(facts: Facts, given: TrainingOptions) -> dict[str, Recommended]:
-    """How a training part of these facts is trained on, but for the number of steps; `given` is decided."""
-    return _recommended(_TRAINING_SETTINGS, facts, given)
+def recommended_training(facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
+    """How a training part of these facts is trained on, but for the number of steps; `overrides` is decided."""
+    return _recommended(_TRAINING_SETTINGS, facts, overrides)
 
 
-def _recommended(settings, facts, given):
+def _recommended(settings, facts, overrides):
     chosen: dict[str, Recommended] = {}
     for name, recommend in settings.items():
         values = {name: setting.value for name, setting in chosen.items()}
-        chosen[name] = Recommended(given[name], "as given") if name in given else recommend(facts, values)
+        chosen[name] = Recommended(overrides[name], "as given") if name in overrides else recommend(facts, values)
     return chosen
 
 
 def recommended_steps(
-    facts: Facts, given: TrainingOptions, *, batch_size: int, step_seconds: float | None, max_minutes: float
+    facts: Facts, overrides: TrainingOptions, *, batch_size: int, step_seconds: float | None, max_minutes: float
 ) -> dict[str, Recommended]:
     """The number of batches and of epochs.
 
     Args:
         facts: facts of the training part and the machine.
-        given: the values that are decided.
+        overrides: the values that are decided.
         batch_size: images of a batch.
-        step_seconds: seconds of a step on this machine; None where `steps` is given.
+        step_seconds: seconds of a step on this machine; None where `steps` is overrides.
         max_minutes: limit for the training.
     """
     if step_seconds is None:
-        steps = Recommended(given["steps"], "as given")
+        steps = Recommended(overrides["steps"], "as given")
     else:
         steps = _steps(facts, batch_size, step_seconds, max_minutes)
-    if "epochs" in given:
-        return {"steps": steps, "epochs": Recommended(given["epochs"], "as given")}
+    if "epochs" in overrides:
+        return {"steps": steps, "epochs": Recommended(overrides["epochs"], "as given")}
     return {"steps": steps, "epochs": Recommended(min(10, steps.value), "evaluations; the best epoch is kept")}
 
 

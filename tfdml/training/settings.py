@@ -73,7 +73,7 @@ class TrainingSettings:
         examples_per_class: images of each class of a batch.
         micro_batch_size: images that the network takes at a time; 0 for the whole batch.
         steps: batches of the run.
-        epochs: equal parts of the run, each followed by an evaluation.
+        epochs: equal splits of the run, each followed by an evaluation.
 
     Raises:
         ValueError: a value of another type or out of range.

@@ -17,8 +17,8 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
+from tfdml.training.data_splits import DataSplits, class_sizes, require_trainable, split_set
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
-from tfdml.training.parts import Parts, class_sizes, require_trainable, split_set
 from tfdml.training.progress import History, KeepBest
 from tfdml.training.recommended import (
     Facts,
@@ -123,19 +123,19 @@ def train(
         OSError: `out` cannot be written.
     """
     _require_packages()
-    given = _given(config, quick, options)
+    overrides = _given(config, quick, options)
     folder = _resumed_folder(out, options, config) if resume else _new_folder(out)
     images = _usable(_as_set(data, out), say)
     if resume:
-        settings, parts, images = _resumed(folder, images)
+        settings, splits, images = _resumed(folder, images)
     else:
-        settings, parts, images = _planned(folder, images, given, max_minutes, say)
-    history = _fit(folder, settings, parts, max_minutes, say)
+        settings, splits, images = _planned(folder, images, overrides, max_minutes, say)
+    history = _fit(folder, settings, splits, max_minutes, say)
     say("Measuring, indexing and exporting the best epoch")
     best = keras.saving.load_model(folder / _BEST, compile=False)
-    model, evaluations = write_outputs(folder, best, settings, images, parts, command)
+    model, evaluations = write_outputs(folder, best, settings, images, splits, command)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
-    part = "validation" if parts.test is None else "test"
+    part = "validation" if splits.test is None else "test"
     say(f"{part.capitalize()} part: {trained.summary['queries']}, {trained.summary['gallery']}")
     for line in differences(evaluations):
         say(line)
@@ -221,28 +221,30 @@ def _usable(images, say):
     return usable
 
 
-def _planned(folder, images, given, max_minutes, say):
+def _planned(folder, images, overrides, max_minutes, say):
     """Settings of a new run, written into its folder; the parts of the set, and the set as the network reads it."""
     device = network.device()
     minutes = default_minutes(device) if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended_split(_facts(images, device), given)
+    chosen = recommended_split(_facts(images, device), overrides)
     train_part = split_set(images, **_values(chosen)).train
     facts = _facts(train_part, device)
-    chosen |= recommended_training(facts, given)
+    chosen |= recommended_training(facts, overrides)
     trial = TrainingSettings(**_values(chosen), steps=10, epochs=1)
     images = _read_for(images, trial)
-    parts = _parts(images, trial)
-    _require_classes(parts.train, trial)
-    _require_memory(parts.train, trial, device)
-    seconds = None if "steps" in given else network.step_seconds(trial, parts.train)
-    chosen |= recommended_steps(facts, given, batch_size=trial.batch_size, step_seconds=seconds, max_minutes=minutes)
+    splits = _splits(images, trial)
+    _require_classes(splits.train, trial)
+    _require_memory(splits.train, trial, device)
+    seconds = None if "steps" in overrides else network.step_seconds(trial, splits.train)
+    chosen |= recommended_steps(
+        facts, overrides, batch_size=trial.batch_size, step_seconds=seconds, max_minutes=minutes
+    )
     settings = TrainingSettings(**_values(chosen))
-    _say_plan(parts, chosen, say)
+    _say_plan(splits, chosen, say)
     (folder / "state").mkdir(parents=True, exist_ok=True)
     reasons = {name: setting.reason for name, setting in chosen.items()}
     write_settings(folder / FILE, settings, reasons, {"fingerprint": images.fingerprint()})
-    return settings, parts, images
+    return settings, splits, images
 
 
 def _facts(images, device):
@@ -258,7 +260,7 @@ def _read_for(images, settings):
     return replace(images, load=network.preprocessing_of(settings, images))
 
 
-def _parts(images: LabeledSet, settings: TrainingSettings) -> Parts:
+def _splits(images: LabeledSet, settings: TrainingSettings) -> DataSplits:
     return split_set(
         images, split_by=settings.split_by, validation=settings.validation, test=settings.test, seed=settings.seed
     )
@@ -277,9 +279,9 @@ def _require_memory(train_part, settings, device):
         network.require_memory(settings, model, network.free_memory())
 
 
-def _say_plan(parts, chosen, say):
+def _say_plan(splits, chosen, say):
     """Print the parts, and the settings with their reasons."""
-    named = {"training": parts.train, "validation": parts.validation, "test": parts.test}
+    named = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     for name, part in named.items():
         if part is not None:
             say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
@@ -298,10 +300,10 @@ def _resumed(folder, images):
     is_same = images.fingerprint() == record.get("fingerprint")
     expected = "the set of the run, with the same files. Begin a new run for another set"
     require(is_same, "resume=True and a set that has changed", expected)
-    return settings, _parts(images, settings), images
+    return settings, _splits(images, settings), images
 
 
-def _fit(folder, settings, parts, max_minutes, say):
+def _fit(folder, settings, splits, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs.
 
     Raises:
@@ -310,20 +312,22 @@ def _fit(folder, settings, parts, max_minutes, say):
     checkpoint = folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
     model = (
-        keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, len(parts.train.class_names))
+        keras.saving.load_model(checkpoint)
+        if is_resumed
+        else network.new_model(settings, len(splits.train.class_names))
     )
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     callbacks = [
-        RetrievalEvaluation(parts.validation, gallery=parts.gallery, k=(1,)),
+        RetrievalEvaluation(splits.validation, gallery=splits.gallery, k=(1,)),
         KeepBest(history, folder / _BEST, max_seconds, say),
         TrainingCheckpoint(checkpoint),
     ]
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
         model.fit(
-            network.training_batches(settings, parts.train, start=model.steps),
+            network.training_batches(settings, splits.train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,

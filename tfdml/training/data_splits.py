@@ -11,8 +11,8 @@ from tfdml.training.settings import Split
 LEAST_IMAGES = 8
 
 
-class Parts(NamedTuple):
-    """The parts of a set.
+class DataSplits(NamedTuple):
+    """The training, validation and test part of a set.
 
     With `split_by="image"`, the classes are the same: queries of the other parts are searched in `train`.
 
@@ -58,7 +58,7 @@ def require_trainable(images: LabeledSet) -> None:
     require(len(images) >= LEAST_IMAGES, received, f"at least {LEAST_IMAGES}, to train and to validate on")
 
 
-def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: float, seed: int) -> Parts:
+def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: float, seed: int) -> DataSplits:
     """Split a set at random; the draw depends on the seed and the names of the classes.
 
     Classes of one image have no pair to measure, so they are always trained on.
@@ -78,7 +78,7 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
         rows, test_rows = _split_rows(images, rows, test, split_by, seed)
     rows, validation_rows = _split_rows(images, rows, validation / (1 - test), split_by, seed)
     train_rows = np.sort(np.concatenate([rows, np.flatnonzero(is_alone)]))
-    return Parts(
+    return DataSplits(
         _part(images, train_rows, split_by, "training"),
         _part(images, validation_rows, split_by, "validation"),
         None if test_rows is None else _part(images, test_rows, split_by, "test"),

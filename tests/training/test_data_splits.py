@@ -1,0 +1,61 @@
+"""The splits of a set: what is disjoint, and sets that cannot be split."""
+
+import numpy as np
+import pytest
+
+from tfdml.datasets import LabeledSet
+from tfdml.training.data_splits import require_trainable, split_set
+
+
+def labeled(sizes):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.arange(len(labels), dtype=np.uint8)
+    images = np.broadcast_to(rows[:, None, None, None], (len(labels), 1, 1, 1))
+    return LabeledSet(labels=labels, images=images, class_names=tuple(f"class {i}" for i in range(len(sizes))))
+
+
+def rows_of(part):
+    return set(part.images[:, 0, 0, 0].tolist())
+
+
+@pytest.mark.parametrize("split_by", ["class", "image"])
+@pytest.mark.parametrize("test", [0.0, 0.2])
+def test_parts_are_disjoint_and_together_the_set(split_by, test):
+    images = labeled([5] * 12 + [1, 1])
+    splits = split_set(images, split_by=split_by, validation=0.25, test=test, seed=3)
+    together = [rows_of(part) for part in (splits.train, splits.validation, splits.test) if part is not None]
+    assert len(together) == 2 + bool(test)
+    assert sorted(row for rows in together for row in rows) == list(range(62))
+    assert {60, 61} <= together[0], "classes of one image have nothing to measure"
+    assert rows_of(splits.train) == set(splits.train_rows.tolist())
+    assert rows_of(splits.reported) == set(splits.reported_rows.tolist())
+    names = [{part.class_names[label] for label in part.labels} for part in (splits.train, splits.validation)]
+    assert names[0].isdisjoint(names[1]) == (split_by == "class")
+    assert splits.gallery is (splits.train if split_by == "image" else None)
+
+
+def test_the_same_seed_gives_the_same_splits():
+    options = {"split_by": "class", "validation": 0.2, "test": 0.2}
+    first, again, other = (split_set(labeled([4] * 20), **options, seed=seed) for seed in (1, 1, 2))
+    assert rows_of(first.test) == rows_of(again.test) != rows_of(other.test)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([9], "9 usable images in 1 classes, expected at least two classes"),
+        ([], "0 usable images in 0 classes"),
+        ([1] * 9, "of which 0 have two images or more"),
+        ([8, 1], "of which 1 have two images or more"),
+        ([2, 1], "of which 1"),
+        ([2, 2], "expected at least 8"),
+    ],
+)
+def test_a_set_without_pairs_of_two_classes_is_an_error(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        require_trainable(labeled(sizes))
+
+
+def test_a_validation_part_of_one_class_is_an_error():
+    with pytest.raises(ValueError, match=r"a validation part of one class.*larger validation share"):
+        split_set(labeled([4] * 3), split_by="class", validation=0.2, test=0.0, seed=0)

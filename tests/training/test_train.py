@@ -1,0 +1,227 @@
+"""Runs from a set to a folder: every file of it, errors before anything is trained, interrupts and their end."""
+
+import csv
+import importlib
+import json
+import shutil
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml import cli, training
+from tfdml.datasets import LabeledSet
+from tfdml.training import network, read_settings
+from tfdml.training.network import bytes_per_image, require_memory
+
+module = importlib.import_module("tfdml.training.train")
+TINY = {"backbone": "residual", "size": 16, "dim": 8, "classes_per_batch": 4, "examples_per_class": 2}
+
+
+def labeled(sizes):
+    """Noise around a color of each class."""
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    colors = random.integers(0, 256, (len(sizes), 1, 1, 3))[labels]
+    pixels = np.clip(colors + random.normal(0, 40, (len(labels), 20, 16, 3)), 0, 255).astype("uint8")
+    return LabeledSet(labels=labels, images=pixels, class_names=tuple(f"class {i}" for i in range(len(sizes))))
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder of 10 classes with 4 photos each, a broken one and a copy."""
+    root = tmp_path_factory.mktemp("photos")
+    images = labeled([4] * 10)
+    for row, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
+        path = root / f"class {label}" / f"{row:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(tf.io.encode_png(pixels).numpy())
+    (root / "class 0" / "broken.jpg").write_bytes(b"no image")
+    shutil.copy(root / "class 1" / "04.png", root / "class 1" / "copy.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    """The folder of a run by the command line, its record, and what it said."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        said = []
+        patch.setattr("tfdml.cli.train._say_line", said.append)
+        printed = []
+        patch.setattr("builtins.print", lambda text, **_: printed.append(text))
+        arguments = ["train", str(photos), "--out", str(folder), "--steps=4", "--epochs=2", *options, "--json"]
+        assert cli.main(arguments) == 0
+    return folder, json.loads(printed[-1]), said
+
+
+@pytest.mark.slow
+def test_a_run_leaves_everything_that_it_promises(run, photos):
+    folder, record, said = run
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        *("model.keras", "model.json", "README.md", "SHA256SUMS", "1", "index", "report.html", "settings.toml"),
+        *("history.csv", "state"),
+    }
+    assert read_settings(folder / "settings.toml") == record["settings"]
+    assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()
+    assert said[0] == "40 usable images of 10 classes, 4 to 4 images each; 2 left out"
+    assert [line for line in said if line.startswith("  size")] == [
+        "  size                16                  as given"
+    ]
+    rows = list(csv.DictReader((folder / "history.csv").read_text().splitlines()))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    values = [float(row["val_map@r"]) for row in rows]
+    assert record["best_epoch"] == 1 + int(np.argmax(values))
+    assert record["metrics"]["trained"]["map@r"]["value"] == pytest.approx(max(values), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_folder_is_an_entry_of_the_zoo(run, photos):
+    folder, record, _ = run
+    assert tfdml.zoo.check(folder.name, root=folder.parent) == ()
+    card = tfdml.zoo.card(folder.name, root=folder.parent)
+    assert card.metrics["map@r"].value == pytest.approx(record["metrics"]["trained"]["map@r"]["value"], abs=1e-5)
+    assert card.preprocessing.shape == (16, 16, 3)
+    assert isinstance(tfdml.zoo.load(folder.name, root=folder.parent), tfdml.models.EmbeddingModel)
+
+
+@pytest.mark.slow
+def test_the_export_finds_a_photo_by_itself(run, photos):
+    folder, *_ = run
+    path = photos / "class 3" / "12.png"
+    answer = tf.saved_model.load(folder / "1").signatures["search_bytes"](images=tf.constant([path.read_bytes()]))
+    payload = json.loads(answer["payload"].numpy()[0, 0])
+    assert payload == {"class": "class 3", "path": str(path)}
+    index = tfdml.search.load(folder / "index")
+    assert len(index) == 40
+    assert index.metadata.take([answer["ids"].numpy()[0, 0]]).to_pylist() == [payload]
+
+
+def without_outputs(monkeypatch):
+    """Runs that end with the best epoch, without the seconds of an export."""
+
+    def write(folder, best, settings, images, splits, command):
+        values = tfdml.evaluate(best, splits.reported, gallery=splits.gallery)
+        return best, {"trained network": values, "frozen network": values}
+
+    monkeypatch.setattr(module, "write_outputs", write)
+
+
+def stops_at(epoch):
+    """A listener that interrupts the run when it hears of an epoch."""
+
+    def say(text):
+        if text.startswith(f"epoch   {epoch} "):
+            raise KeyboardInterrupt
+
+    return say
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_keeps_the_best_epoch_and_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    without_outputs(monkeypatch)
+    data, options = labeled([4] * 10), {**TINY, "steps": 6, "epochs": 3, "loss": "proxy-anchor"}
+    whole = training.train(data, tmp_path / "whole", say=lambda _: None, **options)
+    cut = training.train(data, tmp_path / "cut", say=stops_at(2), **options)
+    assert (cut.epochs, whole.epochs) == (2, 3)  # the second epoch is not in the checkpoint, and is trained again
+    resumed = training.train(data, tmp_path / "cut", resume=True, say=lambda _: None)
+    assert resumed.epochs == 3
+    assert resumed.best_epoch == whole.best_epoch
+    for name in ("training", "best"):
+        models = [keras.saving.load_model(tmp_path / each / "state" / f"{name}.keras") for each in ("whole", "cut")]
+        for ours, theirs in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match="a set that has changed"):
+        training.train(data.take(np.arange(36)), tmp_path / "cut", resume=True, say=lambda _: None)
+    monkeypatch.setattr(module.network, "device", lambda: "gpu")
+    repeated = training.train(
+        data, tmp_path / "repeated", config=tmp_path / "whole" / "settings.toml", max_minutes=1e-9, say=lambda _: None
+    )
+    assert repeated.settings == whole.settings
+    assert repeated.epochs == 1, "the limit of time ends a run after an epoch"
+
+
+@pytest.mark.slow
+def test_an_interrupt_before_the_first_epoch_is_an_interrupt(tmp_path):
+    def say(text):
+        if text == "Training":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(labeled([4] * 10), tmp_path / "run", say=say, steps=2, epochs=1, **TINY)
+    assert not (tmp_path / "run" / "model.keras").exists()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "message"),
+    [
+        ([9], {}, "at least two classes"),
+        ([2, 1], {}, "two classes or more that have two images"),
+        ([1] * 9, {}, "two classes or more that have two images"),
+        ([4] * 10, {"sise": 32}, "the setting 'sise', expected 'size', or"),
+        ([4] * 10, {"classes_per_batch": 9}, "classes_per_batch=9 and 8 classes to train on"),
+        ([4] * 10, {"max_minutes": 0}, "max_minutes=0"),
+        ([4] * 10, {"weights": "imagenet"}, "weights='none'"),
+        ([4] * 10, {"resume": True}, "the folder of a run"),
+    ],
+)
+def test_bad_input_is_an_error_before_anything_is_written(tmp_path, sizes, options, message):
+    with pytest.raises(ValueError, match=message):
+        training.train(labeled(sizes), tmp_path / "run", say=lambda _: None, **{**TINY, **options})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_set_whose_files_all_fail_is_an_error(tmp_path):
+    paths = np.array([str(tmp_path / f"{row}.jpg") for row in range(8)])
+    names = ("a", "b")
+    data = LabeledSet(
+        paths=paths, labels=np.arange(8) // 4, class_names=names, load=tfdml.datasets.Preprocessing(size=8)
+    )
+    said = []
+    with pytest.raises(ValueError, match="0 usable images in 0 classes"):
+        training.train(data, tmp_path / "run", say=said.append)
+    assert said[0].endswith("; 8 left out")
+
+
+def test_a_folder_with_other_files_is_an_error_and_keeps_them(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        training.train(labeled([4] * 10), tmp_path, say=lambda _: None)
+    (tmp_path / "settings.toml").write_text("")
+    with pytest.raises(FileExistsError, match="resume"):
+        training.train(labeled([4] * 10), tmp_path, say=lambda _: None)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_batch_above_the_free_memory_is_an_error():
+    settings = replace_settings(size=64)
+    model = network.new_model(settings, classes=8)
+    needed = 2 * settings.batch_size * bytes_per_image(model)
+    require_memory(settings, model, needed)
+    require_memory(settings, model, None)
+    with pytest.raises(MemoryError, match=r"8 images of 64 x 64 pixels.*micro_batch_size"):
+        require_memory(settings, model, needed - 1)
+    require_memory(replace(settings, micro_batch_size=4), model, needed // 2)
+
+
+def replace_settings(**options):
+    chosen = {
+        "split_by": "class", "validation": 0.2, "test": 0.0, "seed": 0, "weights": "none", "pooling": "avg",
+        "fit": "pad", "mirror": True, "tuning": "all", "lora_rank": 2, "loss": "triplet", "learning_rate": 0.1,
+        "micro_batch_size": 0, "steps": 1, "epochs": 1,
+    }  # fmt: skip
+    return training.TrainingSettings(**{**chosen, **TINY, **options})
+
+
+@pytest.mark.parametrize("tuning", ["head", "lora", "all"])
+def test_what_is_trained(monkeypatch, tuning):
+    small = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3), keras.layers.Conv2D(4, 1)])
+    monkeypatch.setattr(network, "from_backbone", lambda _, **options: tfdml.models.from_backbone(small, **options))
+    settings = replace_settings(tuning=tuning, backbone="small", weights="imagenet")
+    trained = sum(int(np.prod(weight.shape)) for weight in network.new_model(settings, 4).trainable_weights)
+    assert trained == {"head": 5 * 8, "lora": 5 * 8 + 2 * (4 + 4), "all": 5 * 8 + 28 * 4 + 5 * 4}[tuning]
