@@ -69,7 +69,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     }
     assert read_settings(folder / "settings.toml") == record["settings"]
     assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()
-    assert said[0] == "40 usable images of 10 classes, 4 to 4 images each; 2 left out"
+    assert said[0] == "40 usable images of 10 classes, 4 images each; 2 left out"
     assert [line for line in said if line.startswith("  size")] == [
         "  size                16                  as given"
     ]

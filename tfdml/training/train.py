@@ -1,5 +1,7 @@
 """One function from a labeled set to a folder that `tfdml serve` serves."""
 
+import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +135,8 @@ def train(
     history = _fit(folder, settings, splits, max_minutes, say)
     say("Measuring, indexing and exporting the best epoch")
     best = keras.saving.load_model(folder / _BEST, compile=False)
-    model, evaluations = write_outputs(folder, best, settings, images, splits, command)
+    with _without_retracing_advice():
+        model, evaluations = write_outputs(folder, best, settings, images, splits, command)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
     part = "validation" if splits.test is None else "test"
     say(f"{part.capitalize()} part: {trained.summary['queries']}, {trained.summary['gallery']}")
@@ -148,6 +151,21 @@ def train(
         best_epoch=history.best[1],
         epochs=len(history.rows),
     )
+
+
+@contextlib.contextmanager
+def _without_retracing_advice():
+    """Hide advice of TensorFlow, which takes two networks on batches of a few sizes for a loop that traces again."""
+    logger = logging.getLogger("tensorflow")
+
+    def is_other(record):
+        return "tf.function retracing" not in record.getMessage()
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def _require_packages():
@@ -211,14 +229,18 @@ def _usable(images, say):
     usable = images.take(checked.usable_rows)
     sizes = class_sizes(usable)
     sizes = sizes[sizes > 0]
-    range_text = f", {sizes.min()} to {sizes.max()} images each" if len(sizes) else ""
-    say(f"{len(usable):,} usable images of {len(sizes):,} classes{range_text}; {len(left_out):,} left out")
+    each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
+    say(f"{len(usable):,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
     for name, reason in left_out[:3]:
         say(visible(f"  {name}: {reason}"))
     if len(left_out) > 3:
         say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
     require_trainable(usable)
     return usable
+
+
+def _range(least, most):
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _planned(folder, images, overrides, max_minutes, say):
