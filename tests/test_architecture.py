@@ -52,7 +52,7 @@ ARROWS = {
     },
     "serving": {"datasets"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
-    "cli": {"datasets", "embedding", "evaluation", "export", "models", "search", "serving", "zoo"},
+    "cli": {"datasets", "embedding", "evaluation", "export", "models", "search", "serving", "visualize", "zoo"},
     "__main__": {"cli"},
 }
 

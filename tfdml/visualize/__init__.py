@@ -1,4 +1,4 @@
-"""Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations of training, thumbnails."""
+"""Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations, thumbnails."""
 
 from tfdml.visualize.coordinates import pca, tsne, umap
 from tfdml.visualize.grids import retrieval_grid

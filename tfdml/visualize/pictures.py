@@ -69,9 +69,13 @@ def iterate_pictures(images: Examples | Iterable[Any], size: int) -> Iterator[np
         ValueError: an example that is not an image, or has a value that is not finite.
         tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
     """
+    return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(_all_examples(images)))
+
+
+def _all_examples(images):
+    """The examples of a labeled set, a sequence or an iterable, one at a time."""
     has_rows = is_labeled_set(images) or hasattr(images, "__getitem__")
-    examples = _examples(images, np.arange(len(images))) if has_rows else map(np.asarray, images)
-    return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(examples))
+    return _examples(images, np.arange(len(images))) if has_rows else map(np.asarray, images)
 
 
 def _as_pictures(rows_and_examples, size):

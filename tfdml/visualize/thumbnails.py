@@ -47,14 +47,14 @@ def write_thumbnails(
             an option out of range. An older file stays.
         OSError: the file cannot be written.
     """
-    ids = _as_ids(ids)
+    item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
     require_whole("quality", quality, 1, 100)
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
         lengths = [jpegs.write(_as_jpeg(pixels, quality)) for pixels in iterate_pictures(images, size)]
-        require(len(lengths) == len(ids), f"{len(lengths)} images for {len(ids)} ids", "one per id")
+        require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-        _write(new, ids, offsets, jpegs)
+        _write(new, item_ids, offsets, jpegs)
     return Path(path).expanduser()
 
 
@@ -73,14 +73,14 @@ class Thumbnails(Mapping[Any, bytes]):
     """
 
     def __init__(self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray):
-        ids = _as_ids(ids)
-        is_valid = offsets.dtype == np.int64 and offsets.shape == (len(ids) + 1,)
-        require(is_valid, f"offsets {offsets.dtype} {offsets.shape} of {len(ids)} ids", "int64 (ids + 1,)")
+        item_ids = _as_ids(ids)
+        is_valid = offsets.dtype == np.int64 and offsets.shape == (len(item_ids) + 1,)
+        require(is_valid, f"offsets {offsets.dtype} {offsets.shape} of {len(item_ids)} ids", "int64 (ids + 1,)")
         ascend = offsets[0] == 0 and bool((np.diff(offsets) > 0).all())
         require(ascend, "offsets that do not ascend from 0", "one per thumbnail")
         received = f"{jpegs.size} bytes of thumbnails"
         require(jpegs.dtype == np.uint8 and jpegs.shape == (offsets[-1],), received, f"{offsets[-1]} by the offsets")
-        self._rows = {id: row for row, id in enumerate(ids.tolist())}
+        self._rows = {id: row for row, id in enumerate(item_ids.tolist())}
         self._offsets, self._jpegs = offsets, jpegs
 
     def __getitem__(self, id: Any) -> bytes:
