@@ -167,7 +167,7 @@ async def start_from_items(app, folder):
 
         await page.drop(folder / "240.png", 200, 180)
         await page.until(f"{NAMES}[0] === 'id 15' && {STATUS}.startsWith('12 neighbors')")
-        await page.until("document.querySelector('#neighbors button').firstChild.textContent === 'price: 240'")
+        await page.until("document.querySelector('#neighbors button').textContent.includes('price: 240')")
         await page.value("document.getElementById('others').click()")
         await page.until(f"{ITEMS}.length === 12")
         await page.value("history.back()")

@@ -87,11 +87,12 @@ function tile(item) {
   const columns = Object.entries(metadata).filter(([column]) => column !== labelColumn);
   const facts = columns.map(([column, value]) => `${column}: ${plain(value)}`);
   button.title = [title, ...facts].join("\n");
-  const description = text("span", facts.join(", ")); // where there is no picture
-  button.append(index.pictures ? picture(row, title, description) : description);
   button.append(text("b", label ?? name ?? id));
   if (score !== undefined) button.append(text("span", score.toFixed(3)));
   button.append(text("span", name ?? `id ${id}`));
+  const describe = () => button.lastChild.before(text("span", facts.join(", ")));
+  if (index.pictures) button.prepend(picture(row, title, describe));
+  else describe();
   button.addEventListener("click", () => {
     focusNext = true;
     history.pushState(null, "", `#row=${row}`);
@@ -112,12 +113,15 @@ function text(kind, content) {
   return found;
 }
 
-function picture(row, title, substitute) {
+function picture(row, title, describe) {
   const found = new Image();
   found.alt = title;
   found.loading = "lazy";
   found.addEventListener("load", () => markSmall(found));
-  found.addEventListener("error", () => found.replaceWith(substitute));
+  found.addEventListener("error", () => {
+    found.remove();
+    describe();
+  });
   found.src = `${model}/pictures/${row}`;
   return found;
 }
