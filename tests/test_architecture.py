@@ -64,9 +64,21 @@ ARROWS = {
         "networks",
         "samplers",
         "search",
+        "visualize",
         "zoo",
     },
-    "cli": {"datasets", "embedding", "evaluation", "export", "models", "search", "serving", "training", "zoo"},
+    "cli": {
+        "datasets",
+        "embedding",
+        "evaluation",
+        "export",
+        "models",
+        "search",
+        "serving",
+        "training",
+        "visualize",
+        "zoo",
+    },
     "__main__": {"cli"},
 }
 

@@ -130,6 +130,12 @@ def test_exported_models_and_keras_files_are_models_and_preprocessing_may_be_giv
     np.testing.assert_allclose(models.read_embeddings("padded").embeddings, expected, atol=1e-5)
     assert real("embed photos stretched --model model.keras")[0] == 0
     assert np.abs(models.read_embeddings("stretched").embeddings - expected).max() > 1e-3
+    (here / "RUN").mkdir()
+    shutil.copytree("model", "RUN/2")
+    (here / "RUN" / "settings.toml").write_text('format = "tfdml.training/1"\n')
+    (here / "RUN" / "model.json").write_text("{}")  # as in a model of the zoo
+    assert real("embed photos trained --model RUN")[0] == 0
+    np.testing.assert_array_equal(models.read_embeddings("trained").embeddings, expected)
 
 
 def table(here, rows):

@@ -2,15 +2,19 @@
 
 import importlib
 import json
+import shutil
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tfdml import cli, models, search, serving
+from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
 from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.visualize import write_thumbnails
+
+OPEN_MODEL = inputs.open_model
 
 
 @pytest.fixture
@@ -47,6 +51,7 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
         "name": "model",
         "version": 1,
         "index": None,
+        "thumbnails": None,
         "limits": serving.Limits(),
         "batch_size": 32,
     }
@@ -94,6 +99,82 @@ def test_an_index_of_search_is_loaded(serve, tmp_path):
     *_, made = serve(f"folder --port 0 --index {tmp_path / 'index'}")
     assert made["index"].ids.tolist() == ["a", "b", "c"]
     assert made["index"].metadata.to_pydict() == {"price": [1, 2, 3]}
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """What `tfdml train` leaves for a server, without its model; it has a file of the zoo, too."""
+    folder = tmp_path / "RUN"
+    folder.mkdir()
+    (folder / "settings.toml").write_text('format = "tfdml.training/1"\nset = "photos"\n')
+    (folder / "model.json").write_text("{}")
+    columns = {"path": ["cat/1.jpg", "dog/2.jpg", "cat/3.jpg"], "class": ["cat", "dog", "cat"]}
+    search.Exact(np.eye(3), metadata=columns).save(folder / "index")
+    write_thumbnails(folder / "thumbnails.npz", [0, 1, 2], np.zeros((3, 4, 4, 3), np.uint8))
+    return folder
+
+
+@pytest.fixture
+def version_two(monkeypatch):
+    """An export of version 2 in place of the one that `export.load` opens; returns the list of what it opened."""
+    opened = []
+    model = SimpleNamespace(version=2, preprocessing=Preprocessing(size=8))
+    monkeypatch.setattr(export, "load", lambda path: opened.append(path) or model)
+    monkeypatch.setattr(inputs, "open_model", OPEN_MODEL)
+    return opened
+
+
+def test_a_training_run_is_served_with_its_index_and_its_thumbnails(serve, run_folder, version_two):
+    code, printed, errors, made = serve(f"{run_folder} --port 0 --json")
+    assert (code, errors, version_two) == (0, "", [str(run_folder)])
+    record = json.loads(printed)
+    assert record["page"] in record["model"]
+    assert {name: record[name] for name in ("export", "index", "thumbnails")} == {
+        "export": str(run_folder / "2"),
+        "index": str(run_folder / "index"),
+        "thumbnails": str(run_folder / "thumbnails.npz"),
+    }
+    assert made["index"].metadata["class"].to_pylist() == ["cat", "dog", "cat"]
+    assert list(made["thumbnails"]) == [0, 1, 2]
+    _, printed, *_ = serve(f"{run_folder} --port 0")
+    assert f"\nthumbnails: {run_folder / 'thumbnails.npz'}\n" in printed
+
+
+def test_a_training_run_is_served_with_another_index_or_without_one(serve, run_folder, version_two, tmp_path):
+    search.Exact(np.eye(3)).save(tmp_path / "other")
+    _, printed, _, made = serve(f"{run_folder} --port 0 --json --index {tmp_path / 'other'}")
+    assert (json.loads(printed)["index"], json.loads(printed)["thumbnails"]) == (str(tmp_path / "other"), None)
+    assert made["thumbnails"] is None  # their ids are those of the run's index
+    (run_folder / "thumbnails.npz").unlink()
+    _, printed, _, made = serve(f"{run_folder} --port 0")
+    assert ("index:" in printed, "thumbnails:" in printed, made["thumbnails"]) == (True, False, None)
+    shutil.rmtree(run_folder / "index")
+    _, printed, _, made = serve(f"{run_folder} --port 0")
+    assert ("index:" in printed, made["index"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("settings.toml", 'format = "tfdml.training/2"', "expected 'tfdml.training/1'"),
+        ("settings.toml", "format = ", "Invalid value"),
+        ("thumbnails.npz", "no archive", "expected a file that write_thumbnails wrote"),
+        ("index/index.json", "{}", "index"),
+    ],
+)
+def test_a_damaged_training_run_is_named(serve, run_folder, version_two, name, content, reason):
+    (run_folder / name).write_text(content)
+    code, printed, errors, made = serve(f"{run_folder} --port 0")
+    assert (code, printed, made) == (2, "", {})
+    assert errors.startswith(f"tfdml: error: MODEL={str(run_folder)!r}: ")
+    assert reason in errors
+    assert errors.count("\n") == 1
+
+
+def test_settings_of_another_program_are_no_training_run(tmp_path):
+    (tmp_path / "settings.toml").write_text('[tool]\nformat = "tfdml.training/1"\n')
+    assert not inputs.is_training_run(str(tmp_path))
+    assert not inputs.is_training_run(str(tmp_path / "gone"))
 
 
 def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):

@@ -153,6 +153,7 @@ def test_the_description_lists_the_values_of_text(records):
         "dim": 3,
         "metric": "euclidean",
         "pictures": True,
+        "random_items": True,
         "filters": filters,
     }
 
@@ -187,7 +188,8 @@ def test_an_item_that_is_not_there_is_refused(records, item):
 
 def test_an_index_without_metadata_has_neighbors_and_no_pictures():
     records = IndexRecords(search.Exact(VECTORS, np.arange(12) + 2**60))
-    assert records.description == {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "filters": {}}
+    facts = {"items": 12, "dim": 3, "metric": "cosine", "pictures": False, "random_items": True, "filters": {}}
+    assert records.description == facts
     (((first, *_),)) = records([query(5)])
     assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1), "metadata": {}}
     assert records.path(5) is None

@@ -1,4 +1,4 @@
-"""The page of a server in a browser: drop an image, filter, open a neighbor."""
+"""The page of a server in a browser: drop an image, filter, open a neighbor, start from a random item."""
 
 import asyncio
 from pathlib import Path
@@ -13,6 +13,7 @@ from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server
 from tfdml.serving.signatures import signatures_of
+from tfdml.visualize import Thumbnails, write_thumbnails
 
 SIDE = 8
 LEVELS = np.arange(0, 256, 16)
@@ -111,6 +112,77 @@ async def look(app, folder, scheme, width):
         await page.until(f"{STATUS}.includes('8 bytes that are not an image')")
         assert await page.value(NAMES) == []
         assert all("status of 400" in text for text in page.complaints)
+
+
+THUMBNAILS = range(15)  # the last item has none
+ITEMS = "[...document.querySelectorAll('#items button')].map(each => each.lastChild.textContent)"
+QUERY = "document.getElementById('hint').textContent"
+
+
+def test_the_page_greets_with_random_items_that_are_queries(folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    images = [np.full((96, 96), LEVELS[row], np.uint8) for row in THUMBNAILS]
+    thumbnails = Thumbnails.load(write_thumbnails(tmp_path / "thumbnails.npz", THUMBNAILS, images))
+    columns = {"class": [f"level {level}" for level in LEVELS], "price": LEVELS}
+    index = search.Exact(vectors(), metadata=columns)
+    app = serving.application(None, Preprocessing(size=SIDE), index=index, thumbnails=thumbnails)
+    asyncio.run(start_from_items(app, folder))
+
+
+async def start_from_items(app, folder):
+    async with TestServer(app) as running, tab(folder / "profile", width=400, scheme="dark") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/")))
+        await page.until(f"{ITEMS}.length === 12 && {WHOLE}")
+        assert await page.value("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.value(
+            "[...document.querySelectorAll('#items img')].every(each => each.alt.includes(', id '))"
+        )
+        first = await page.value(ITEMS)
+        assert len(set(first)) == 12
+        await page.screenshot(folder / "page.png")
+        check_picture(folder / "page.png", "dark", 400)
+
+        await page.value("document.getElementById('others').focus()")
+        await press(page, "Enter")
+        await page.until(f"{ITEMS}.length === 12 && {ITEMS}.join() !== {first!r}.join()")
+
+        shown = await page.value(ITEMS)
+        await press(page, "Tab")  # to the first item
+        await press(page, "Enter")
+        row = int(shown[0].removeprefix("id "))
+        await page.until(f"{STATUS} === '12 neighbors, the nearest first.'")
+        assert await page.value(QUERY) == f"level {LEVELS[row]}, id {row}"
+        neighbors = await page.value(NAMES)
+        assert f"id {row}" not in neighbors
+        nearest = [f"id {other}" for other in (row - 1, row + 1) if 0 <= other < len(LEVELS)]
+        assert neighbors[0] in nearest
+        assert await page.value(ITEMS) == []
+        assert await page.value("document.activeElement === document.querySelector('#neighbors button')")
+
+        await press(page, "Enter")  # the first neighbor is the next query
+        await page.until(f"{QUERY}.endsWith(', {neighbors[0]}') && {NAMES}.includes('id {row}')")
+        await page.value("history.go(-2)")
+        await page.until(f"{ITEMS}.join() === {shown!r}.join()")
+        assert await page.value(NAMES) == []
+
+        await page.drop(folder / "240.png", 200, 180)
+        await page.until(f"{NAMES}[0] === 'id 15' && {STATUS}.startsWith('12 neighbors')")
+        await page.until("document.querySelector('#neighbors button').textContent.includes('price: 240')")
+        await page.value("document.getElementById('others').click()")
+        await page.until(f"{ITEMS}.length === 12")
+        await page.value("history.back()")
+        await page.until(f"{QUERY} === '240.png' && {NAMES}[0] === 'id 15'")
+        assert all("status of 404" in text and "pictures/15" in text for text in page.complaints)
+
+
+async def press(page, key):
+    text = {"text": "\r"} if key == "Enter" else {}
+    codes = {"Enter": 13, "Tab": 9}
+    for kind in ("keyDown", "keyUp"):
+        options = text if kind == "keyDown" else {}
+        await page.call(
+            "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **options
+        )
 
 
 async def choose(page, value):

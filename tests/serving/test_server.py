@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
@@ -63,9 +64,9 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, version=1, **limits):
+    def run(story, *, index=index, version=1, thumbnails=None, **limits):
         async def told():
-            options = {"version": version, "index": index, "limits": serving.Limits(**limits)}
+            options = {"version": version, "index": index, "thumbnails": thumbnails, "limits": serving.Limits(**limits)}
             app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
                 try:
@@ -164,6 +165,30 @@ def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(ser
         ("/v1/models/model/pictures/2", "get", 404, "gone or damaged"),
         ("/v1/models/model/pictures/a.png", "get", 404, "unknown address"),
         ("/v1/models/model/pictures/..%2f..%2fetc%2fpasswd", "get", 404, "unknown address"),
+        ("/v1/models/model/items/e/thumbnail", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/items/d/thumbnail", "get", 404, "without a thumbnail"),
+        ("/v1/models/model/items/b/thumbnail", "get", 404, "thumbnail is damaged"),
+        ("/v1/models/model/items/%2e%2e%2f%2e%2e%2fetc%2fpasswd/thumbnail", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/items/..%2F..%2Fa/thumbnail", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/items/a%00/thumbnail", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/items/%ed%a0%80/thumbnail", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/items/a/b/thumbnail", "get", 404, "unknown address"),
+        ("/v1/models/model/items//thumbnail", "get", 404, "unknown address"),
+        ("/v1/models/model/items/a/thumbnail/", "get", 404, "unknown address"),
+        ("/v1/models/model/items/a/thumbnail", "post", 405, "Allow"),
+        ("/v1/models/model/items", "post", 405, "Allow"),
+        ("/v1/models/model/items?n=0", "get", 400, "another n, expected a whole number from 1 to 100"),
+        ("/v1/models/model/items?n=101", "get", 400, "another n"),
+        ("/v1/models/model/items?n=-1", "get", 400, "another n"),
+        ("/v1/models/model/items?n=abc", "get", 400, "another n"),
+        ("/v1/models/model/items?n=", "get", 400, "another n"),
+        ("/v1/models/model/items?n=1.0", "get", 400, "another n"),
+        ("/v1/models/model/items?n=%D9%A3", "get", 400, "another n"),  # a digit, not an ASCII one
+        (f"/v1/models/model/items?n={'9' * 5000}", "get", 400, "another n"),
+        ("/v1/models/model/items?n=1&n=2", "get", 400, "expected n and seed, once each"),
+        ("/v1/models/model/items?seed=-1", "get", 400, "another seed"),
+        (f"/v1/models/model/items?seed={2**63}", "get", 400, "another seed"),
+        ("/v1/models/model/items?secret_x=1", "get", 400, "expected n and seed"),
         ("/page.css/../../setup.cfg", "get", 404, "unknown address"),
         ("/%2e%2e/%2e%2e/etc/passwd", "get", 404, "unknown address"),
     ],
@@ -174,9 +199,90 @@ def test_what_is_not_there_is_refused_in_the_same_form(serve, path, method, stat
         assert found == status
         assert list(content) == ["error"]
         assert reason in content["error"]
-        assert "secret" not in content["error"]
+        assert "secret" not in content["error"].replace("'secret_x'", "")
+        assert len(content["error"]) < 300
+
+    serve(story, thumbnails=Damaged(a=b"", b=b""))
+
+
+class Damaged(dict):
+    """Thumbnails that cannot be read."""
+
+    def get(self, id, default=None):
+        if id in self:
+            raise ValueError("secret")
+        return default
+
+
+def test_random_items_are_distinct_items_of_the_index_and_a_seed_repeats_them(serve):
+    async def story(client):
+        items = "/v1/models/model/items"
+        status, found = await answer(client, items, method="get")
+        assert status == 200
+        assert sorted(each["id"] for each in found["items"]) == ["a", "b", "c", "d"]
+        assert {"id": "c", "row": 2, "name": "gone.png", "metadata": {"label": "y"}} in found["items"]
+        drawn = [(await answer(client, f"{items}?n=2&seed={seed}", method="get"))[1] for seed in [*range(20), 3]]
+        assert {len({each["id"] for each in draw["items"]}) for draw in drawn} == {2}
+        assert drawn[3] == drawn[-1]
+        assert {each["id"] for draw in drawn for each in draw["items"]} == {"a", "b", "c", "d"}
+        assert (await answer(client, f"{items}?n={10**2}", method="get"))[0] == 200
+        assert (await numbers(client))['tfdml_requests_total{route="/v1/models/model/items",status="200"}'] == "23.0"
 
     serve(story)
+
+
+def test_no_more_items_than_neighbors_are_sent(serve):
+    async def story(client):
+        for query, status, count in (("", 200, 3), ("?n=3", 200, 3), ("?n=4", 400, 0)):
+            found, content = await answer(client, f"/v1/models/model/items{query}", method="get")
+            assert (found, len(content.get("items", []))) == (status, count)
+
+    serve(story, max_neighbors=3)
+
+
+@pytest.mark.parametrize(
+    ("ids", "id", "address"),
+    [
+        (["../a", "b"], "../a", "..%2Fa"),
+        (["é &?#", "b"], "é &?#", "%C3%A9%20%26%3F%23"),
+        (["100%2F{x}", "b"], "100%2F{x}", "100%252F%7Bx%7D"),
+        (["", "7"], "7", "7"),
+        ([7, -3], -3, "-3"),
+        ([2**62, 7], 2**62, str(2**62)),
+    ],
+)
+def test_a_thumbnail_is_asked_for_by_the_encoded_id_and_stands_in_for_the_file(serve, ids, id, address):
+    async def story(client):
+        row = ids.index(id)
+        for path in (f"items/{address}/thumbnail", f"pictures/{row}"):
+            url = URL(f"http://127.0.0.1:{client.port}/v1/models/model/{path}", encoded=True)
+            async with client.session.get(url) as response:
+                assert (response.status, response.content_type) == (200, "image/jpeg")
+                assert await response.read() == b"jpeg"
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
+        async with client.get(f"/v1/models/model/pictures/{1 - row}") as response:  # without a thumbnail
+            assert (response.status, response.content_type) == (200, "image/png")
+        for wrong in ("7.0", "+8", "1e0", "8", "9" * 19, "9" * 5000, "x"):
+            assert (await answer(client, f"/v1/models/model/items/{wrong}/thumbnail", method="get"))[0] == 404
+
+    index = search.Exact(VECTORS[:2], np.array(ids), metadata={"path": ["a.png", "b.png"]})
+    serve(story, index=index, thumbnails={id: b"jpeg"})
+
+
+def test_an_index_without_files_has_the_pictures_of_its_thumbnails(serve):
+    async def story(client):
+        facts = (await answer(client, "/v1/models/model/index", method="get"))[1]
+        assert (facts["pictures"], facts["random_items"]) == (True, True)
+        assert (await answer(client, "/v1/models/model/pictures/1", method="get"))[0] == 404
+
+    serve(story, index=search.Exact(VECTORS), thumbnails={0: b"jpeg"})
+
+
+def test_thumbnails_of_another_index_are_an_error(serve):
+    with pytest.raises(ValueError, match=r"thumbnails of 2 ids that are not in the index, such as \[0\], expected"):
+        serve(None, thumbnails={0: b"", 1: b""})
+    with pytest.raises(ValueError, match="thumbnails without index"):
+        serve(None, index=None, thumbnails={0: b""})
 
 
 def test_another_method_is_told_the_right_one_and_addresses_of_clients_are_no_names_of_metrics(serve):
@@ -391,7 +497,10 @@ def test_the_servers_own_page_programs_and_links_are_answered(serve):
             async with client.get("/", headers=headers) as response:
                 assert response.status == status
         picture = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
-        assert (await answer(client, "/v1/models/model/pictures/1", method="get", headers=picture))[0] == 403
+        for path in ("pictures/1", "items/a/thumbnail", "items"):
+            assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=picture))[0] == 403
+            foreign = {"Origin": "http://example.com"}
+            assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=foreign))[0] == 403
 
     serve(story)
 

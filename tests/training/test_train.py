@@ -65,7 +65,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     names = {path.name for path in folder.iterdir()}
     assert names == {
         *("model.keras", "model.json", "README.md", "SHA256SUMS", "1", "index", "report.html", "settings.toml"),
-        *("history.csv", "state"),
+        *("history.csv", "thumbnails.npz", "state"),
     }
     assert read_settings(folder / "settings.toml") == record["settings"]
     assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()

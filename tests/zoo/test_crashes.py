@@ -38,7 +38,7 @@ def saved_model(network, folder, preprocessing):
         (folder / name).write_bytes(os.urandom(100_000))
 
 saving.saved_model = saved_model
-saving.measure = lambda *_: evaluating.Measurement({key: Measured(0.1, 0.0, 0.2) for key in keys}, 2, 2, 1, None)
+saving.measure = lambda *_: evaluating.Measurement({key: Measured(0.1, 0.0, 0.2) for key in keys}, 2, 2, 1, None, {})
 saving.time_per_image = lambda _: Timing(0.1, 32, "")
 bare, saving._bare = saving._bare, lambda model: Written()
 Written.count_params = lambda self: 0

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets, embedding, export, search
+from tfdml import datasets, embedding, export, search, visualize
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.cli.options import MODEL, SET
@@ -18,6 +19,7 @@ from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
 _TABLES = (".csv", ".tsv", ".parquet")
+_RUN = "tfdml.training/"  # followed by the version of the format
 
 
 class UsageError(Exception):
@@ -42,6 +44,9 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
     with as_usage_error(f"--preprocessing {preprocessing_file}"):
         preprocessing = None if preprocessing_file is None else _read_preprocessing(preprocessing_file)
     with as_usage_error(f"MODEL={path!r}"):
+        if is_training_run(path):  # it looks like a model of the zoo, too
+            exported = export.load(path)
+            return exported, preprocessing or exported.preprocessing
         if Path(path).is_file() and path.endswith(".keras"):
             model = keras.saving.load_model(path, compile=False)
             return model, preprocessing or datasets.Preprocessing.for_model(model)
@@ -52,6 +57,35 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
         require(Path(path).is_dir(), "no such file or folder", MODEL)
         exported = export.load(path)
         return exported, preprocessing or exported.preprocessing
+
+
+def is_training_run(path: str) -> bool:
+    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says.
+
+    Raises:
+        ValueError: settings that cannot be read, or of another version.
+    """
+    file = Path(path) / "settings.toml"
+    if not file.is_file():
+        return False
+    run_format = str(tomllib.loads(file.read_text(encoding="utf-8")).get("format"))
+    is_run = run_format.startswith(_RUN)
+    if is_run:
+        require(run_format == f"{_RUN}1", f"a run of format {run_format!r}", f"'{_RUN}1'. Train again")
+    return is_run
+
+
+def open_run(path: str) -> tuple[search.Exact | search.Scann | None, visualize.Thumbnails | None]:
+    """The index in a folder that `tfdml train` wrote, and the thumbnails of its items; None for what it does not have.
+
+    Raises:
+        UsageError: settings, an index or thumbnails that cannot be read.
+    """
+    index, thumbnails = Path(path) / "index", Path(path) / "thumbnails.npz"
+    with as_usage_error(f"MODEL={path!r}"):
+        if not is_training_run(path) or not index.is_dir():
+            return None, None
+        return search.load(index), visualize.Thumbnails.load(thumbnails) if thumbnails.is_file() else None
 
 
 def _read_preprocessing(path):

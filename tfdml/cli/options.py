@@ -5,8 +5,8 @@ import math
 
 SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
 MODEL = (
-    "a SavedModel folder that tfdml exported, or a folder of its versions; a .keras file; or a model of the zoo: its "
-    "name, folder or URL"
+    "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; or a "
+    "model of the zoo: its name, folder or URL"
 )
 INDEX = "what tfdml.search saved, or tfdml embed wrote"
 

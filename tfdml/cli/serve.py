@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from tfdml import export
 from tfdml.cli import inputs
@@ -38,19 +39,38 @@ def run(options: argparse.Namespace) -> int:
         listening = serving.listen(options.host, options.port)
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-        application = _application(serving, options, model, preprocessing)
+        index, thumbnails = _index(options)
+        application = _application(serving, options, model, preprocessing, index, thumbnails)
         url = _url(options.host, listening.getsockname()[1])
-        has_page = options.index is not None or "search" in getattr(model, "signatures", ())
+        has_page = index is not None or "search" in getattr(model, "signatures", ())
         record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
+        if inputs.is_training_run(options.model):
+            record |= _files(options, model, index, thumbnails)
         print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
         sys.stdout.flush()
         serving.run(application, listening)
     return EXIT_OK
 
 
-def _application(serving, options, model, preprocessing):
+def _index(options):
+    """The index of the options, or that of a run with its thumbnails."""
+    if options.index is not None:
+        return inputs.open_index_with_metadata(options.index), None
+    return inputs.open_run(options.model)
+
+
+def _files(options, model, index, thumbnails):
+    """The files of a run that are served, None for those that are not."""
+    folder = Path(options.model)
+    return {
+        "export": str(folder / str(model.version)),
+        "index": options.index or (str(folder / "index") if index is not None else None),
+        "thumbnails": str(folder / "thumbnails.npz") if thumbnails is not None else None,
+    }
+
+
+def _application(serving, options, model, preprocessing, index, thumbnails):
     """The server that the options describe."""
-    index = None if options.index is None else inputs.open_index_with_metadata(options.index)
     with inputs.as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
         return serving.application(
@@ -59,6 +79,7 @@ def _application(serving, options, model, preprocessing):
             name=options.name,
             version=model.version if isinstance(model, export.LoadedModel) else 1,
             index=index,
+            thumbnails=thumbnails,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
         )

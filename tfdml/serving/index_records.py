@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
@@ -10,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tfdml._core.checks import require
 from tfdml.serving.limits import RefusedError
 
 SEARCH = "search"  # the signature
 _PATH, _NAME = "path", "name"
 _MAX_CHOICES = 1_000
 _MAX_REASON = 200  # characters
+_NUMBER = re.compile(r"-?[0-9]{1,19}")  # of an int64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,22 +43,33 @@ class IndexRecords:
 
     The paths of files stay here: a client sees their last part as `name`.
 
+    Args:
+        index: an index of `tfdml.search`.
+        thumbnails: JPEGs by id; it may have fewer items than the index.
+
     Attributes:
         dim: dimension of the vectors.
-        description: facts for clients: number of items, dim, metric, whether there are pictures, and filters with
-            the sorted values of a column of text, none for other columns and for many values.
+        description: facts for clients: number of items, dim, metric, whether there are pictures, whether there are
+            random items, and filters with the sorted values of a column of text, none for other columns and for many
+            values.
+
+    Raises:
+        ValueError: thumbnails of ids that are not in the index.
     """
 
-    def __init__(self, index: Any):
+    def __init__(self, index: Any, thumbnails: Mapping[Any, bytes] | None = None):
+        self._thumbnails = {} if thumbnails is None else thumbnails
         self._index, self._vectors, self._ids, self._table = index, index.vectors, index.ids, index.metadata
         self._columns = [] if self._table is None else self._table.column_names
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
         self.dim = index.dim
+        _require_ids_of_index(self._thumbnails, self._ids)
         self.description = {
             "items": len(self),
             "dim": self.dim,
             "metric": index.metric,
-            "pictures": _PATH in self._columns,
+            "pictures": _PATH in self._columns or len(self._thumbnails) > 0,
+            "random_items": True,
             "filters": {name: self._choices(name) for name in self._columns if self._can_filter(name)},
         }
 
@@ -96,6 +110,32 @@ class IndexRecords:
             RefusedError: there is no such item.
         """
         return [-1 if isinstance(query, bytes) else self.row(*query) for query in queries]
+
+    def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
+        """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor.
+
+        Args:
+            n: number of items; an index of fewer gives all of them.
+            seed: the same seed gives the same items; None for other ones every time.
+        """
+        rows = np.random.default_rng(seed).choice(len(self), min(n, len(self)), replace=False)
+        return self._items(rows)
+
+    def row_of_text(self, text: str) -> int:
+        """The row of an id as it stands in an address: whole numbers as decimal digits.
+
+        Raises:
+            RefusedError: there is no such item.
+        """
+        if self._longest is not None:
+            return self.row("id", text)
+        is_number = _NUMBER.fullmatch(text) is not None
+        return self.row("id", int(text) if is_number else None)
+
+    def thumbnail(self, row: int) -> bytes | None:
+        """The JPEG of a row, None for a row without one."""
+        (id,) = self._ids[row : row + 1].tolist()
+        return self._thumbnails.get(id)
 
     def path(self, row: int) -> str | None:
         """The file behind a row, None where the index has no paths."""
@@ -147,13 +187,18 @@ class IndexRecords:
                 raise  # the batch is divided
             return [RefusedError(400, f"An image cannot be searched. {str(error)[:_MAX_REASON]}")]
         rows = self._index.rows(ids)
-        return [self._records(*neighbors) for neighbors in zip(queries, ids, rows, scores, strict=True)]
+        return [self._records(*neighbors) for neighbors in zip(queries, rows, scores, strict=True)]
 
-    def _records(self, query, ids, rows, scores):
+    def _records(self, query, rows, scores):
         ranks = np.flatnonzero(rows != query.excluded_row)[: query.k]
-        metadata = [{}] * len(ranks) if self._table is None else self._table.take(rows[ranks]).to_pylist()
-        neighbors = zip(ids[ranks].tolist(), rows[ranks].tolist(), scores[ranks].tolist(), metadata, strict=True)
-        return [{"id": id, "row": row, "score": score, **described(columns)} for id, row, score, columns in neighbors]
+        items = zip(self._items(rows[ranks]), scores[ranks].tolist(), strict=True)
+        return [{**item, "score": score} for item, score in items]
+
+    def _items(self, rows):
+        """The items of rows as clients see them."""
+        metadata = [{}] * len(rows) if self._table is None else self._table.take(rows).to_pylist()
+        items = zip(self._ids[rows].tolist(), rows.tolist(), metadata, strict=True)
+        return [{"id": id, "row": row, **described(columns)} for id, row, columns in items]
 
     def _mask(self, where):
         """The rows that pass a filter, `(n,)` bool; None for all."""
@@ -196,6 +241,7 @@ class ModelIndex:
             "dim": search["dim"],
             "metric": search["metric"],
             "pictures": False,
+            "random_items": False,
             "filters": {},
         }
 
@@ -221,6 +267,13 @@ def model_index(model: Any) -> ModelIndex | None:
     """The index inside a model; None for a model without one."""
     search = getattr(model, "search", None)
     return ModelIndex(search) if search and SEARCH in model.signatures else None
+
+
+def _require_ids_of_index(thumbnails, ids):
+    """Thumbnails of another set would show other images beside the items."""
+    unknown = sorted(set(thumbnails) - set(ids.tolist()), key=str) if thumbnails else []
+    received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
+    require(not unknown, received, "thumbnails of the items of the index. Write them again with the ids of the index")
 
 
 def described(columns: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ Source: TensorFlow Serving, RESTful API, https://www.tensorflow.org/tfx/serving/
 import base64
 import binascii
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
 _K = 10
+_ITEMS = 12  # random items
+_DIGITS = re.compile("[0-9]{1,19}")
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "float16": "DT_HALF", "int64": "DT_INT64"}
 
@@ -75,6 +78,26 @@ def read_search(
         flat = all(map(_is_plain, values if isinstance(values, list) else [values]))
         _require(flat, f"where with {_listed([name])}", "texts, numbers, booleans or null, or a list of them")
     return read_images(request.get("instances"), _read_query, limits), k, json.dumps(where, sort_keys=True)
+
+
+def read_items(query: Mapping[str, str], limits: Limits) -> tuple[int, int | None]:
+    """Read the parameters of a request for random items, `?n=12&seed=7`.
+
+    Args:
+        query: the parameters as text.
+        limits: the limits of the server.
+
+    Returns:
+        The number of items, 12 by default; and the seed, None for random items.
+
+    Raises:
+        RefusedError: other parameters, or a number out of range.
+    """
+    unknown = sorted(set(query) - {"n", "seed"})
+    _require(not unknown and len(query) == len(set(query)), f"parameters {_listed(query)}", "n and seed, once each")
+    n = _whole(query, "n", 1, limits.max_neighbors)
+    seed = _whole(query, "seed", 0, 2**63 - 1)
+    return min(_ITEMS, limits.max_neighbors) if n is None else n, seed
 
 
 def as_json(value: Any) -> bytes:
@@ -197,6 +220,15 @@ def _read_numbered(number, read, row):
         return read(row)
     except RefusedError as error:
         raise RefusedError(error.status, f"Image {number}: {error}") from error
+
+
+def _whole(query, name, least, most):
+    """A parameter that is a whole number, None where it is missing."""
+    text = query.get(name)
+    number = int(text) if text is not None and _DIGITS.fullmatch(text) else None
+    is_valid = text is None or (number is not None and least <= number <= most)
+    _require(is_valid, f"another {name}", f"a whole number from {least} to {most}")
+    return number
 
 
 def _require(condition, received, expected):

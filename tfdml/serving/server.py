@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -41,6 +42,7 @@ def application(
     name: str = "model",
     version: int = 1,
     index: Any = None,
+    thumbnails: Mapping[Any, bytes] | None = None,
     limits: Limits | None = None,
     batch_size: int = 32,
 ) -> web.Application:
@@ -52,6 +54,8 @@ def application(
         name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
         version: number of the model's version in addresses, such as `model.version`.
         index: an index of `tfdml.search` for neighbors; None for the index inside the model, if it has one.
+        thumbnails: JPEGs of items of `index` by id, such as `tfdml.visualize.Thumbnails.load(...)`; None for pictures
+            of the files in its column `path`.
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
 
@@ -59,14 +63,15 @@ def application(
         `aiohttp.web.Application`, for `run`, or as a sub-application of another one.
 
     Raises:
-        ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, or an index
-            of another dim.
+        ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, an index of
+            another dim, or thumbnails of ids that are not in the index.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
     limits = limits or Limits()
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor()
-    records = None if index is None else _index_records(index, embedder.dim)
+    require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
+    records = None if index is None else _index_records(index, thumbnails, embedder.dim)
     server = _Server(embedder, records, model_index(model), (name, str(version)), limits, batch_size, monitor)
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
@@ -76,8 +81,8 @@ def application(
     return app
 
 
-def _index_records(index, dim):
-    records = IndexRecords(index)
+def _index_records(index, thumbnails, dim):
+    records = IndexRecords(index, thumbnails)
     expected = f"{dim} as of the model's embeddings. Embed the items of the index with this model"
     require(records.dim == dim, f"an index of dim {records.dim}", expected)
     return records
@@ -112,6 +117,8 @@ class _Server:
         if self._records is not None:
             routes += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
             routes += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
+            routes += [web.get(f"{model}/items", self.items)]
+            routes += [web.get(model + "/items/{id:[^/]+}/thumbnail", self.thumbnail)]
         elif self._model_index is not None:
             routes += [web.post(f"{model}:search", self.search_in_model), *self._page_routes(model)]
         return routes
@@ -178,16 +185,39 @@ class _Server:
         largest = self._limits.max_neighbors
         return largest if self._records is not None else min(largest, self._model_index.max_neighbors)
 
+    async def items(self, request):
+        """Random items of the index."""
+        n, seed = rest.read_items(request.query, self._limits)
+        return await self._json(lambda: rest.as_json({"items": self._records.random_items(n, seed)}))
+
+    async def thumbnail(self, request):
+        """The thumbnail of an id."""
+        row = await self._in_pool("json", self._records.row_of_text, request.match_info["id"])
+        thumbnail = await self._thumbnail(row)
+        if thumbnail is None:
+            raise RefusedError(404, "Received an id without a thumbnail, expected one with a thumbnail.")
+        return _image("image/jpeg", thumbnail)
+
     async def picture(self, request):
-        """A small picture of a row of the index."""
-        path = self._records.path(self._records.row("row", int(request.match_info["row"])))
+        """A small picture of a row of the index: its thumbnail, or that of its file."""
+        row = self._records.row("row", int(request.match_info["row"]))
+        thumbnail = await self._thumbnail(row)
+        if thumbnail is not None:
+            return _image("image/jpeg", thumbnail)
+        path = self._records.path(row)
         if path is None:
             raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
         try:
             kind, content = await self._in_pool("pictures", self._picture, path)
         except tf.errors.OpError as error:
             raise RefusedError(404, "Received a row whose file is gone or damaged, expected an image file.") from error
-        return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
+        return _image(kind, content)
+
+    async def _thumbnail(self, row):
+        try:
+            return await self._in_pool("pictures", self._records.thumbnail, row)
+        except ValueError as error:
+            raise RefusedError(404, "Received an item whose thumbnail is damaged, expected another item.") from error
 
     def _file(self, name, kind):
         text = _page_file(name).replace("{{model}}", self._name)
@@ -224,6 +254,10 @@ class _Server:
             self._monitor.batch_seconds.observe(time.monotonic() - self._began)
             self._monitor.batch_images.observe(len(images))
             self._began = None
+
+
+def _image(kind, content):
+    return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
 
 
 def _page_file(name):

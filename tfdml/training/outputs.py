@@ -19,6 +19,7 @@ from tfdml.networks import merge_lora
 from tfdml.training.data_splits import DataSplits
 from tfdml.training.network import frozen_network, preprocessing_of
 from tfdml.training.settings import TrainingSettings
+from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import Card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.publishing import bare, entries_of_model, entries_of_numbers, file_sizes
@@ -58,9 +59,10 @@ def write_outputs(
         TRAINED: _evaluation(embeddings[splits.reported_rows], splits, embeddings[splits.train_rows]),
         FROZEN: _frozen_evaluation(settings, splits),
     }
-    evaluations[TRAINED].html(folder / "report.html")
+    evaluations[TRAINED].html(folder / "report.html", baselines={FROZEN: evaluations[FROZEN]})
     index = search.Exact(embeddings, metadata=_columns(images))
     index.save(folder / "index")
+    write_thumbnails(folder / "thumbnails.npz", index.ids, images)
     view = preprocessing_of(settings, images)
     export.saved_model(
         model, folder / "1", preprocessing=view, class_names=images.class_names, index=index, on_error="skip"

@@ -1,12 +1,23 @@
-"""Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations of training."""
+"""Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations, thumbnails."""
 
 from tfdml.visualize.coordinates import pca, tsne, umap
 from tfdml.visualize.grids import retrieval_grid
 from tfdml.visualize.maps import embedding_map
 from tfdml.visualize.movies import animation
 from tfdml.visualize.projector_files import projector
+from tfdml.visualize.thumbnails import Thumbnails, write_thumbnails
 
-__all__ = ["animation", "embedding_map", "pca", "projector", "retrieval_grid", "tsne", "umap"]
+__all__ = [
+    "Thumbnails",
+    "animation",
+    "embedding_map",
+    "pca",
+    "projector",
+    "retrieval_grid",
+    "tsne",
+    "umap",
+    "write_thumbnails",
+]
 
 
 def __dir__():

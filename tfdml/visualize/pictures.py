@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,34 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
     """
     if not len(rows):
         return []
-    levels = [_gray_levels(example, row) for row, example in zip(rows, _examples(data, rows), strict=True)]
+    return _as_pictures(list(zip(rows, _examples(data, rows), strict=True)), size)
+
+
+def iterate_pictures(images: Examples | Iterable[Any], size: int) -> Iterator[np.ndarray]:
+    """Images as RGB pixels, as `pictures`, one at a time.
+
+    Args:
+        images: labeled set or sequence of images, or an iterable that yields one at a time.
+        size: maximum number of pixels of the longer edge; larger images are reduced.
+
+    Yields:
+        uint8 `(height, width, 3)`; values outside the range are stretched image by image.
+
+    Raises:
+        ValueError: an example that is not an image, or has a value that is not finite.
+        tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
+    """
+    return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(_all_examples(images)))
+
+
+def _all_examples(images):
+    """The examples of a labeled set, a sequence or an iterable, one at a time."""
+    has_rows = is_labeled_set(images) or hasattr(images, "__getitem__")
+    return _examples(images, np.arange(len(images))) if has_rows else map(np.asarray, images)
+
+
+def _as_pictures(rows_and_examples, size):
+    levels = [_gray_levels(example, row) for row, example in rows_and_examples]
     low, high = min(image.min() for image in levels), max(image.max() for image in levels)
     low, high = (low, high) if low < 0 else (0, max(high, 255))
     return [_as_bytes(_reduced(_as_rgb(image), size), low, high) for image in levels]

@@ -15,6 +15,8 @@ from PIL import Image
 
 import tfdml
 from tfdml.datasets import LabeledSet
+from tfdml.evaluation.report import figures
+from tfdml.evaluation.report.comparison import require_same_queries
 
 NAMES = ("<b>cat</b>", "dog & 'wolf'", 'fox "red"')
 LABELS = np.arange(60) % 3
@@ -171,6 +173,102 @@ def test_embeddings_with_labels_alone_are_shown_by_row(tmp_path):
     page = Strict(written(tmp_path, found))
     assert len(page.all("img")) == 3  # the curves
     assert str(found.hardest[0].query.row) in page.text
+
+
+FROZEN = np.random.default_rng(2).normal(size=(60, 4)) + np.eye(3, 4)[LABELS] / 2
+
+
+@pytest.fixture(scope="module")
+def evaluations():
+    """Of a model and of a weaker one on the same set."""
+    return [tfdml.evaluate(x, small_set(), k=(1, 4), shown=0) for x in (VECTORS, FROZEN)]
+
+
+def cells(page):
+    """The text of a page between its tags."""
+    return [text for text in page.text if text.strip()]
+
+
+def test_baselines_stand_beside_the_evaluation_with_paired_differences(tmp_path, evaluations):
+    tuned, frozen = evaluations
+    page = Strict(tuned.html(tmp_path / "page.html", {"frozen & network": frozen}).read_text(encoding="utf-8"))
+    rows = " | ".join(cells(page))
+    assert "this evaluation | 95% interval | frozen & network | 95% interval | difference | 95% interval" in rows
+    values = [tfdml.metrics.retrieval(x, LABELS, k=(1, 4), full_map=False, per_query=True) for x in (VECTORS, FROZEN)]
+    for name, (value, low, high) in tuned.metrics.items():
+        other = frozen.metrics[name]
+        first, second = (each[name] for each in values)
+        difference = np.mean(first - second)
+        bounds = tfdml.metrics.bootstrap_interval(first - second, LABELS, samples=10_000)
+        expected = [name, f"{100 * value:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        expected += [f"{100 * other.value:.1f}", f"{100 * other.low:.1f} to {100 * other.high:.1f}"]
+        expected += [f"{100 * difference:+.1f}", f"{100 * bounds[0]:+.1f} to {100 * bounds[1]:+.1f}"]
+        assert " | ".join(expected) in rows
+        assert difference != 0
+    assert rows.count("frozen & network: ") == 3  # of two curves and of the similarities
+    assert f"frozen & network: {100 * frozen.recall.y[0]:.1f}% at k = 1" in rows
+    drawn = figures.svg(figures.draw_recall, tuned, figures.LIGHT, {"frozen & network": frozen})
+    assert page.all("img")[0]["src"].endswith(base64.b64encode(drawn.encode()).decode())
+    assert len(page.all("source")) == 4
+
+
+@pytest.mark.parametrize("draw", [figures.draw_recall, figures.draw_precision_recall])
+def test_each_baseline_has_a_curve_and_its_name_in_the_legend(evaluations, draw):
+    tuned, frozen = evaluations
+    names = ["frozen", "_hidden", r"a $\frac{1 <b>", "d", "e", "f", "g"]
+    alone, beside = (
+        figures.svg(draw, tuned, figures.LIGHT, baselines) for baselines in ({}, dict.fromkeys(names, frozen))
+    )
+    # Each baseline has a line and a sample of it, and so has the evaluation once there is a legend.
+    assert beside.count('id="line2d_') - alone.count('id="line2d_') == 2 * len(names) + 1
+    assert all(f"<!--  {name} -->" in beside for name in ("this evaluation", "_hidden", "g"))
+
+
+def test_a_page_without_baselines_has_no_comparison(tmp_path, evaluations):
+    tuned, _ = evaluations
+    text = written(tmp_path, tuned)
+    assert "aseline" not in text
+    assert "this evaluation" not in text
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (lambda: tfdml.evaluate(FROZEN, small_set(labels=LABELS[::-1]), k=(1, 4), shown=0), "other labels of queries"),
+        (lambda: tfdml.evaluate(FROZEN[:59], LABELS[:59], k=(1, 4), shown=0), "other labels of queries"),
+        (lambda: tfdml.evaluate(FROZEN, small_set(), k=(1, 2), shown=0), "other metrics"),
+        (
+            lambda: tfdml.evaluate(FROZEN, LABELS, gallery=LABELS[::-1], gallery_embeddings=FROZEN, k=(1, 4), shown=0),
+            "other labels of the gallery",
+        ),
+        (
+            lambda: tfdml.evaluate(FROZEN, small_set(class_names=("a", "b", "c")), k=(1, 4), shown=0),
+            "other class names",
+        ),
+        (lambda: tfdml.evaluate(FROZEN, small_set(protocol="animals/v1"), k=(1, 4), shown=0), "other protocol"),
+        (lambda: 0.7, r"baselines\['frozen'\] of type float, expected an evaluation"),
+    ],
+    ids=["labels", "rows", "k", "gallery", "names", "protocol", "number"],
+)
+def test_a_baseline_of_another_set_is_an_error_and_the_old_page_stays(tmp_path, evaluations, other, reason):
+    tuned, frozen = evaluations
+    (tmp_path / "page.html").write_text("old")
+    with pytest.raises(ValueError, match=reason):
+        tuned.html(tmp_path / "page.html", baselines={"good": frozen, "frozen": other()})
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+def test_a_baseline_of_other_files_is_an_error_and_of_the_same_files_elsewhere_is_none(tmp_path):
+    sets = [
+        small_set(images=None, paths=np.array([f"{folder}/{row}.{suffix}" for row in range(60)]), load=read_png)
+        for folder, suffix in (("here", "png"), ("there", "png"), ("here", "jpg"))
+    ]
+    here, there, others = (tfdml.evaluate(VECTORS, each, k=1, shown=0) for each in sets)
+    require_same_queries(here, {"frozen": there})
+    with pytest.raises(ValueError, match="other files"):
+        here.html(tmp_path / "page.html", {"frozen": others})
+    with pytest.raises(ValueError, match="a baseline with the name ' '"):
+        here.html(tmp_path / "page.html", {" ": there})
 
 
 @pytest.mark.slow

@@ -1,11 +1,16 @@
 """The figures of a page, drawn for light and for dark screens."""
 
 import io
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.optional import new_figure
+from tfdml.evaluation.report.records import Curve
+
+THIS = "this evaluation"
+_LINES = (("positive", "-"), ("negative", "--"), ("ink", ":"), ("negative", "-."), ("ink", "--"), ("negative", ":"))
 
 
 class Theme(NamedTuple):
@@ -21,17 +26,18 @@ LIGHT = Theme(ink="#1c2430", grid="#d5dae1", positive="#0b6bcb", negative="#c241
 DARK = Theme(ink="#e6e9ee", grid="#3a4350", positive="#6cb6ff", negative="#ff9e64")
 
 
-def svg(draw, evaluation, theme):
+def svg(draw, evaluation, theme, baselines):
     """A figure as the text of an SVG file; the same evaluation gives the same text.
 
     Args:
-        draw: function of axes, evaluation and theme, such as `draw_recall`.
+        draw: function of axes, evaluation, theme and baselines, such as `draw_recall`.
         evaluation: `Evaluation`.
         theme: `Theme`.
+        baselines: dict of other evaluations by name.
     """
     figure = new_figure("Evaluation.html", figsize=(5.2, 3.4))
     axes = figure.subplots()
-    draw(axes, evaluation, theme)
+    draw(axes, evaluation, theme, baselines)
     _set_theme(axes, theme)
     import matplotlib
 
@@ -41,23 +47,26 @@ def svg(draw, evaluation, theme):
     return file.getvalue()
 
 
-def draw_recall(axes, evaluation, theme):
+def draw_recall(axes, evaluation, theme, baselines):
     """Recall@k over k."""
-    axes.plot(evaluation.recall.x, 100 * evaluation.recall.y, color=theme.positive, linewidth=2)
+    curves = {name: Curve(each.recall.x, 100 * each.recall.y) for name, each in _named(evaluation, baselines)}
+    _plot(axes, curves, theme)
     axes.set(xscale="log", xlabel="k", ylabel="Recall@k, %", ylim=(0, 102), xlim=(1, max(2, evaluation.recall.x[-1])))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.minorticks_off()
 
 
-def draw_precision_recall(axes, evaluation, theme):
+def draw_precision_recall(axes, evaluation, theme, baselines):
     """Precision over recall."""
-    x, y = evaluation.precision_recall
-    axes.plot(100 * x, 100 * y, color=theme.positive, linewidth=2)
+    curves = {
+        name: Curve(*(100 * each.precision_recall[i] for i in (0, 1))) for name, each in _named(evaluation, baselines)
+    }
+    _plot(axes, curves, theme)
     axes.set(xlabel="recall, %", ylabel="precision, %", xlim=(0, 100), ylim=(0, 102))
 
 
-def draw_similarities(axes, evaluation, theme):
-    """Densities of the similarities of positive and of negative pairs."""
+def draw_similarities(axes, evaluation, theme, baselines):
+    """Densities of the similarities of positive and of negative pairs; each evaluation has its own figure."""
     edges, *counts = evaluation.similarities
     for kind, count, line in zip(("positive", "negative"), counts, ("-", "--"), strict=True):
         density = count / max(1, count.sum()) / np.diff(edges)
@@ -68,6 +77,20 @@ def draw_similarities(axes, evaluation, theme):
     axes.set(xlabel="cosine similarity", ylabel="density", xlim=(edges[bins[0]], edges[bins[-1] + 1]))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, labelcolor=theme.ink)
+
+
+def _named(evaluation, baselines):
+    """The evaluations of a figure with their names."""
+    return [(THIS, evaluation), *baselines.items()]
+
+
+def _plot(axes, curves, theme):
+    """Curves by name, the first one as a solid line; a legend for two or more."""
+    for (name, (x, y)), (color, line) in zip(curves.items(), itertools.cycle(_LINES), strict=False):
+        label = " " + name.replace("$", r"\$")  # matplotlib leaves out names that begin with _, and sets $ as formulas
+        axes.plot(x, y, color=getattr(theme, color), linestyle=line, linewidth=2, label=label)
+    if len(curves) > 1:
+        axes.legend(frameon=False, labelcolor=theme.ink)
 
 
 def _set_theme(axes, theme):

@@ -18,7 +18,7 @@ from tfdml.evaluation.report.error_analysis import (
     near_duplicates,
 )
 from tfdml.evaluation.report.queries_and_gallery import EmbeddedSet, queries_and_gallery
-from tfdml.evaluation.report.records import Evaluation, Measured
+from tfdml.evaluation.report.records import Evaluation, Measured, PerQuery
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.typing import Data, Embedder, Labels
 
@@ -90,6 +90,7 @@ def evaluate(
         suspects=num_suspects,
         seed=seed,
         environment=environment(),
+        per_query=PerQuery(queries.labels, items.labels, measurement.values),
         sets=(queries.data, items.data),
     )
 
@@ -102,6 +103,7 @@ class Measurement:
         metrics: `Measured` by name.
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
         ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
+        values: `(queries,)` values of each metric by name, NaN for a query without a relevant item.
     """
 
     metrics: Mapping[str, Measured]
@@ -109,6 +111,7 @@ class Measurement:
     items: int
     classes: int
     ranks: np.ndarray
+    values: Mapping[str, np.ndarray]
 
 
 def measure_retrieval(
@@ -124,6 +127,7 @@ def measure_retrieval(
         items=len(items.labels),
         classes=len(np.unique(queries.labels[is_counted])),
         ranks=np.rint(1 / values["mrr"]),
+        values=values,
     )
 
 

@@ -4,9 +4,19 @@ import base64
 from html import escape
 
 from tfdml._core.pages import style_sheet
-from tfdml.evaluation.report.figures import DARK, LIGHT, draw_precision_recall, draw_recall, draw_similarities, svg
+from tfdml.evaluation.report.comparison import paired_differences, require_same_queries
+from tfdml.evaluation.report.figures import (
+    DARK,
+    LIGHT,
+    THIS,
+    draw_precision_recall,
+    draw_recall,
+    draw_similarities,
+    svg,
+)
 from tfdml.visualize.pictures import thumbnails
 
+_INTERVAL = "95% interval over classes"
 _HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -21,10 +31,11 @@ _HEAD = """<!DOCTYPE html>
 """
 
 
-def page(evaluation):
-    """The text of the page of an `Evaluation`."""
+def page(evaluation, baselines):
+    """The text of the page of an `Evaluation`, beside others of the same queries by name."""
+    require_same_queries(evaluation, baselines)
     style = style_sheet("tfdml.evaluation.report", "page.css")
-    sections = _sections(evaluation, _pictures(evaluation))
+    sections = _sections(evaluation, baselines, _pictures(evaluation))
     links = "".join(f'<li><a href="#{name}">{head}</a></li>' for name, (head, _) in sections.items())
     texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
     return (
@@ -35,11 +46,13 @@ def page(evaluation):
     )
 
 
-def _sections(evaluation, pictures):
+def _sections(evaluation, baselines, pictures):
     """Heading and content of each section, by its name in links."""
+    comparisons = "".join(_comparison(evaluation, *baseline) for baseline in baselines.items())
     return {
         "metrics": ("Metrics", _metrics(evaluation)),
-        "curves": ("Curves", _curves(evaluation)),
+        **({"baselines": ("Baselines", comparisons)} if baselines else {}),
+        "curves": ("Curves", _curves(evaluation, baselines)),
         "hardest": ("Hardest queries", _hardest(evaluation, pictures)),
         "confusions": ("Classes most confused", _confusions(evaluation)),
         "duplicates": ("Near-duplicates", _duplicates(evaluation, pictures)),
@@ -49,17 +62,43 @@ def _sections(evaluation, pictures):
 
 
 def _metrics(evaluation):
-    rows = [(name, f"{100 * mean.value:.1f}", mean.interval) for name, mean in evaluation.metrics.items()]
-    return _table("Means over the queries, in %", ("metric", "value", "95% interval over classes"), rows)
+    rows = [(name, *_measured(mean)) for name, mean in evaluation.metrics.items()]
+    return _table("Means over the queries, in %", ("metric", "value", _INTERVAL), rows)
 
 
-def _curves(evaluation):
-    figures = (
+def _comparison(evaluation, name, baseline):
+    """A table of two evaluations and of their difference."""
+    rows = [
+        (metric, *_measured(evaluation.metrics[metric]), *_measured(baseline.metrics[metric]), *_points(difference))
+        for metric, difference in paired_differences(evaluation, baseline).items()
+    ]
+    caption = "Means in %, the mean difference of the same queries in points, and intervals over classes"
+    heads = ("metric", THIS, "95% interval", name, "95% interval", "difference", "95% interval")
+    return f"<h3>{escape(name)}</h3>\n{_table(caption, heads, rows)}"
+
+
+def _measured(mean):
+    return f"{100 * mean.value:.1f}", mean.interval
+
+
+def _points(comparison):
+    """A difference and its interval, in points of 0.01."""
+    low, high = 100 * comparison.low, 100 * comparison.high
+    return f"{100 * comparison.difference:+.1f}", f"{low:+.1f} to {high:+.1f}"
+
+
+def _curves(evaluation, baselines):
+    shared = (
         (draw_recall, "Recall@k over k: share of the queries with a correct item among the first k.", _recall_text),
         (draw_precision_recall, "Interpolated precision over recall, a mean over queries.", _precision_text),
-        (draw_similarities, "Similarities of positive and negative pairs: less overlap is better.", _pairs_text),
     )
-    return '<div class="figures">' + "".join(_figure(evaluation, *figure) for figure in figures) + "</div>\n"
+    caption = "Similarities of positive and negative pairs: less overlap is better."
+    figures = [_figure(evaluation, baselines, *figure) for figure in shared]
+    figures.append(_figure(evaluation, {}, draw_similarities, caption, _pairs_text))
+    for name, baseline in baselines.items():
+        caption = f"{name}: similarities of positive and negative pairs."
+        figures.append(_figure(baseline, {}, draw_similarities, caption, _pairs_text))
+    return f'<div class="figures">{"".join(figures)}</div>\n'
 
 
 def _recall_text(evaluation):
@@ -80,14 +119,16 @@ def _pairs_text(evaluation):
     return f"Means: {means[0]} of {counts[0].sum():,} positive pairs, {means[1]} of {counts[1].sum():,} negative pairs."
 
 
-def _figure(evaluation, draw, caption, describe):
+def _figure(evaluation, baselines, draw, caption, describe):
     """A figure for light and for dark screens; the browser chooses."""
-    texts = (svg(draw, evaluation, theme) for theme in (LIGHT, DARK))
+    texts = (svg(draw, evaluation, theme, baselines) for theme in (LIGHT, DARK))
+    caption = escape(caption)
+    descriptions = [describe(evaluation), *(f"{escape(name)}: {describe(each)}" for name, each in baselines.items())]
     light, dark = (f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}" for text in texts)
     return (
         f'<figure><picture><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
         f'<img src="{light}" alt="{caption}"></picture>'
-        f"<figcaption>{caption} {describe(evaluation)}</figcaption></figure>\n"
+        f"<figcaption>{caption} {' '.join(descriptions)}</figcaption></figure>\n"
     )
 
 

@@ -46,6 +46,20 @@ class Similarities(NamedTuple):
     negative: np.ndarray
 
 
+class PerQuery(NamedTuple):
+    """The metrics of each query, for paired comparisons.
+
+    Attributes:
+        labels: `(queries,)` int64 classes of the queries.
+        item_labels: `(items,)` int64 classes of the gallery; those of the queries for leave-one-out.
+        values: `(queries,)` float64 by the name of a metric, NaN for a query without a relevant item.
+    """
+
+    labels: np.ndarray
+    item_labels: np.ndarray
+    values: Mapping[str, np.ndarray]
+
+
 class Example(NamedTuple):
     """An example of a set: its row, its file (the row as text for other sets), and the name of its class."""
 
@@ -117,6 +131,7 @@ class Evaluation:
         suspects: number of all label suspects, of which `label_suspects` are the first.
         seed: seed of the bootstrap and of all random draws.
         environment: hardware and versions, as `tfdml.environment` returns them.
+        per_query: `PerQuery`, the metrics of each query; not in the file of `save`.
         sets: the labeled sets of queries and of items, from which `html` loads pictures; None for labels alone.
     """
 
@@ -137,6 +152,7 @@ class Evaluation:
     suspects: int
     seed: int
     environment: Mapping[str, str]
+    per_query: PerQuery = field(metadata={"saved": False})
     sets: tuple[Data | None, Data | None] = field(metadata={"saved": False})
 
     def __str__(self) -> str:
@@ -157,12 +173,12 @@ class Evaluation:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """All attributes but the sets as dicts, lists, numbers and text, as in the file that `save` writes."""
+        """The attributes that `save` writes, as dicts, lists, numbers and text: all but `sets` and `per_query`."""
         names = [column.name for column in fields(self) if column.metadata.get("saved", True)]
         return {name: plain(getattr(self, name)) for name in names}
 
     def save(self, path: FilePath) -> Path:
-        """Write all attributes but the sets as JSON, in one step.
+        """Write all attributes but `sets` and `per_query` as JSON, in one step.
 
         Args:
             path: the file to write; an older file is replaced.
@@ -176,7 +192,7 @@ class Evaluation:
         write_json(path, self.as_dict())
         return Path(path).expanduser()
 
-    def html(self, path: FilePath) -> Path:
+    def html(self, path: FilePath, baselines: "Mapping[str, Evaluation] | None" = None) -> Path:
         """Write one page with tables, curves and pictures, in one step. It needs no other file and no network.
 
         Only the examples on the page are loaded, with the `load` of the set. Examples that are not images of 1, 3 or 4
@@ -184,18 +200,21 @@ class Evaluation:
 
         Args:
             path: the file to write; an older file is replaced.
+            baselines: other evaluations of the same queries and gallery by name, such as `{"frozen network": frozen}`:
+                the page shows their metrics and curves, and the paired differences with their intervals.
 
         Returns:
             `pathlib.Path` of the file.
 
         Raises:
+            ValueError: a baseline of another set, with other labels or with other metrics.
             ImportError: matplotlib or Pillow is not installed.
             OSError: the file cannot be written.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
         """
         from tfdml.evaluation.report.page import page
 
-        text = page(self)
+        text = page(self, baselines or {})
         with atomic_write(path) as new:
             new.write_text(text, encoding="utf-8")
         return Path(path).expanduser()

@@ -2,8 +2,14 @@
 
 const model = `v1/models/${document.body.dataset.model}`;
 const element = (id) => document.getElementById(id);
+const HINT = element("hint").textContent;
+const NUM_ITEMS = 12;
 let query = null; // the instance that is shown: {b64} or {row}
+let greeting = []; // the random items that are shown before there is a query
+let index = {}; // facts about the index
+let focusNext = false; // whether the tile with the focus was replaced
 const titles = new Map(); // what was shown of a row
+const files = new Map(); // queries of files, by their number in the states of the history
 let latest = 0; // the number of the last search: answers to earlier ones are not shown
 
 async function answer(address, options) {
@@ -34,34 +40,67 @@ async function search() {
     if (number === latest) show(neighbors[0]);
   } catch (error) {
     if (number === latest) {
+      focusNext = false;
       element("neighbors").replaceChildren();
       say(error.message, true);
     }
   }
 }
 
+async function greet() {
+  const number = ++latest;
+  query = null;
+  showQuery(null, HINT);
+  element("neighbors").replaceChildren();
+  try {
+    if (greeting.length === 0) greeting = (await answer(`${model}/items?n=${Math.min(NUM_ITEMS, index.max_neighbors)}`)).items;
+    if (number !== latest) return;
+    element("items").replaceChildren(...greeting.map(tile));
+    say("Choose an image or an item to see its neighbors.");
+  } catch (error) {
+    if (number === latest) say(error.message, true);
+  }
+}
+
+function greetWithOthers() {
+  greeting = [];
+  if (query !== null) history.pushState(null, "", location.pathname);
+  greet();
+}
+
 function show(neighbors) {
   element("neighbors").replaceChildren(...neighbors.map(tile));
+  if (focusNext) document.querySelector("#neighbors button")?.focus({ preventScroll: true });
+  focusNext = false;
   say(neighbors.length ? `${neighbors.length} neighbors, the nearest first.` : "No item passes the filter.");
 }
 
-function tile(neighbor) {
-  const { id, row, score, name, metadata } = neighbor;
-  const { label, ...about } = metadata;
+function tile(item) {
+  const { id, row, score, name, metadata } = item;
+  const labelColumn = "label" in metadata ? "label" : "class";
+  const label = metadata[labelColumn];
   const button = document.createElement("button");
   button.type = "button";
   button.disabled = row === undefined; // an index inside a model has no rows
   const title = [label, name ?? `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
   titles.set(String(row), title);
-  button.title = [title, ...Object.entries(about).map(([key, value]) => `${key}: ${plain(value)}`)].join("\n");
-  if (element("neighbors").dataset.pictures) button.append(picture(row, name ?? id));
-  button.append(text("b", label ?? name ?? id), text("span", score.toFixed(3)), text("span", name ?? `id ${id}`));
+  const columns = Object.entries(metadata).filter(([column]) => column !== labelColumn);
+  const facts = columns.map(([column, value]) => `${column}: ${plain(value)}`);
+  button.title = [title, ...facts].join("\n");
+  button.append(text("b", label ?? name ?? id));
+  if (score !== undefined) button.append(text("span", score.toFixed(3)));
+  button.append(text("span", name ?? `id ${id}`));
+  const describe = () => button.lastChild.before(text("span", facts.join(", ")));
+  if (index.pictures) button.prepend(picture(row, title, describe));
+  else describe();
   button.addEventListener("click", () => {
-    location.hash = `row=${row}`;
+    focusNext = true;
+    history.pushState(null, "", `#row=${row}`);
+    openState();
   });
-  const item = document.createElement("li");
-  item.append(button);
-  return item;
+  const entry = document.createElement("li");
+  entry.append(button);
+  return entry;
 }
 
 function plain(value) {
@@ -74,11 +113,15 @@ function text(kind, content) {
   return found;
 }
 
-function picture(row, name) {
+function picture(row, title, describe) {
   const found = new Image();
-  found.alt = name;
+  found.alt = title;
   found.loading = "lazy";
   found.addEventListener("load", () => markSmall(found));
+  found.addEventListener("error", () => {
+    found.remove();
+    describe();
+  });
   found.src = `${model}/pictures/${row}`;
   return found;
 }
@@ -87,31 +130,44 @@ function markSmall(image) {
   image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) < 96);
 }
 
-function showQuery(instance, source, hint) {
-  query = instance;
+function showQuery(source, hint) {
+  element("start-title").hidden = query !== null;
   element("picture").hidden = source === null;
   if (source !== null) element("picture").src = source;
   element("hint").textContent = hint;
+}
+
+function ask(instance, source, hint) {
+  query = instance;
+  showQuery(source, hint);
+  element("items").replaceChildren();
   search();
 }
 
 function openFile(file) {
   const reader = new FileReader();
   reader.addEventListener("load", () => {
-    history.pushState(null, "", location.pathname);
-    showQuery({ b64: reader.result.slice(reader.result.indexOf(",") + 1) }, reader.result, file.name);
+    const number = `${performance.timeOrigin} ${files.size}`; // of this page: states outlive it
+    files.set(number, [{ b64: reader.result.slice(reader.result.indexOf(",") + 1) }, reader.result, file.name]);
+    history.pushState({ file: number }, "", location.pathname);
+    openState();
   });
   reader.addEventListener("error", () => say(`${file.name} cannot be read.`, true));
   reader.readAsDataURL(file);
 }
 
-function openRow() {
-  const row = /^#row=(\d+)$/.exec(location.hash);
-  if (row === null) return;
-  const pictures = element("neighbors").dataset.pictures;
-  const title = titles.get(row[1]) ?? `Row ${row[1]} of the index`;
-  showQuery({ row: Number(row[1]) }, pictures ? `${model}/pictures/${row[1]}` : null, title);
+function openRow(row) {
+  const title = titles.get(row) ?? `Row ${row} of the index`;
+  ask({ row: Number(row) }, index.pictures ? `${model}/pictures/${row}` : null, title);
   scrollTo({ top: 0 });
+}
+
+function openState() {
+  const row = /^#row=(\d+)$/.exec(location.hash);
+  const file = files.get(history.state?.file); // none after a reload
+  if (row !== null) openRow(row[1]);
+  else if (file !== undefined) ask(...file);
+  else if (index.random_items) greet();
 }
 
 function filter([name, values]) {
@@ -126,21 +182,22 @@ function filter([name, values]) {
 }
 
 async function start() {
-  const index = await answer(`${model}/index`);
+  index = await answer(`${model}/index`);
   element("about").textContent = `${index.items.toLocaleString("en")} items, ${index.metric}, dim ${index.dim}`;
   element("k").max = index.max_neighbors;
   element("k").value = Math.min(element("k").value, index.max_neighbors);
-  element("neighbors").dataset.pictures = index.pictures ? "yes" : "";
+  element("start").hidden = !index.random_items;
   element("filters").replaceChildren(...Object.entries(index.filters).map(filter));
-  openRow();
+  openState();
 }
 
+element("others").addEventListener("click", greetWithOthers);
 element("picture").addEventListener("load", () => markSmall(element("picture")));
 element("picture").addEventListener("error", () => (element("picture").hidden = true));
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
 element("query").addEventListener("submit", (event) => event.preventDefault());
-addEventListener("hashchange", openRow);
+addEventListener("popstate", openState);
 addEventListener("dragover", (event) => {
   event.preventDefault();
   element("drop").classList.add("over");

@@ -1,0 +1,64 @@
+"""Comparison of an evaluation with others of the same queries."""
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import numpy as np
+
+from tfdml import metrics
+from tfdml._core.checks import require
+from tfdml.evaluation.report.records import Evaluation
+
+
+def paired_differences(evaluation: Evaluation, baseline: Evaluation) -> dict[str, metrics.Comparison]:
+    """Metric by metric, the mean difference over the queries and its 95% interval over classes.
+
+    Args:
+        evaluation, baseline: of the same queries; the difference is the first minus the second.
+
+    Returns:
+        `tfdml.metrics.Comparison` by the name of a metric.
+    """
+    labels, values = evaluation.per_query.labels, baseline.per_query.values
+    return {
+        name: metrics.paired_comparison(x, values[name], labels, seed=evaluation.seed)
+        for name, x in evaluation.per_query.values.items()
+    }
+
+
+def require_same_queries(evaluation: Evaluation, baselines: Mapping[str, Evaluation]) -> None:
+    """Raise a ValueError that names the first baseline of another set, with other labels or with other metrics."""
+    for name, baseline in baselines.items():
+        require(isinstance(name, str) and name.strip() != "", f"a baseline with the name {name!r}", "text")
+        received = f"baselines[{name!r}] of type {type(baseline).__name__}"
+        require(isinstance(baseline, Evaluation), received, "an evaluation by tfdml.evaluate")
+        noun = _first_difference(evaluation, baseline)
+        expected = "an evaluation of the same queries and gallery. Evaluate both models on one set with the same k"
+        require(noun is None, f"baselines[{name!r}] with other {noun}", expected)
+
+
+def _first_difference(evaluation, baseline):
+    """The first fact in which two evaluations differ; None for the same queries and gallery."""
+    facts = zip(_facts(evaluation), _facts(baseline), strict=True)
+    return next((noun for (noun, first), (_, second) in facts if not _agree(first, second)), None)
+
+
+def _facts(evaluation):
+    """The facts that are the same for the same queries and gallery, with their names."""
+    yield "metrics", list(evaluation.metrics)
+    yield "labels of queries", evaluation.per_query.labels
+    yield "labels of the gallery", evaluation.per_query.item_labels
+    for data in evaluation.sets:
+        yield "class names", getattr(data, "class_names", None)
+        yield "files", _file_names(getattr(data, "paths", None))
+    yield "protocol", evaluation.protocol
+
+
+def _agree(first, second):
+    """Whether two facts are equal, or one of them is not known: embeddings with labels have no class names."""
+    return first is None or second is None or np.array_equal(first, second)
+
+
+def _file_names(paths):
+    """The last parts of paths, since the same set may be in another folder."""
+    return None if paths is None else [PurePath(str(path)).name for path in paths]

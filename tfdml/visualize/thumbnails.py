@@ -1,0 +1,177 @@
+"""Thumbnails of the items of an index: one file of small JPEGs, of which only those that are asked for are read."""
+
+import shutil
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.atomic import atomic_write, read_whole
+from tfdml._core.checks import require, require_whole
+from tfdml.typing import Examples, FilePath
+from tfdml.visualize.pictures import iterate_pictures
+
+_IDS, _OFFSETS, _JPEGS = "ids", "offsets", "jpegs"
+_LOCAL_HEADER = struct.Struct("<26xHH")  # of a file in a zip archive: lengths of its name and of its extra field
+_BEGIN, _END = b"\xff\xd8", b"\xff\xd9"  # of a JPEG
+_MAX_SIDE = 1024  # pixels
+_ADVICE = "a file that write_thumbnails wrote. Write it again"
+
+
+def write_thumbnails(
+    path: FilePath, ids: npt.ArrayLike, images: Examples | Iterable[Any], *, size: int = 96, quality: int = 80
+) -> Path:
+    """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
+
+    One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
+    floats from 0 to 1, any others stretched image by image.
+
+    Args:
+        path: the file to write, such as `thumbnails.npz`; an older file is replaced.
+        ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
+        images: n images `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels: a labeled set, a
+            sequence, or an iterable that yields one at a time.
+        size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
+        quality: of the JPEGs, 1 to 100.
+
+    Returns:
+        `pathlib.Path` of the file. Without ids, it holds no thumbnails.
+
+    Raises:
+        ValueError: ids that repeat or have another type, another number of images, an example that is not an image, or
+            an option out of range. An older file stays.
+        OSError: the file cannot be written.
+    """
+    item_ids = _as_ids(ids)
+    require_whole("size", size, 1, _MAX_SIDE)
+    require_whole("quality", quality, 1, 100)
+    with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
+        lengths = [jpegs.write(_as_jpeg(pixels, quality)) for pixels in iterate_pictures(images, size)]
+        require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        _write(new, item_ids, offsets, jpegs)
+    return Path(path).expanduser()
+
+
+class Thumbnails(Mapping[Any, bytes]):
+    """Thumbnails by id: a mapping to the bytes of a JPEG, which are read from the file when they are asked for.
+
+    A file that is replaced or removed later stays readable here.
+
+    Args:
+        ids: `(n,)` distinct ids, whole numbers or text.
+        offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
+        jpegs: `(bytes,)` uint8, one JPEG after the other.
+
+    Raises:
+        ValueError: arrays of other shapes or types, ids that repeat, or offsets that do not fit.
+    """
+
+    def __init__(self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray):
+        item_ids = _as_ids(ids)
+        is_valid = offsets.dtype == np.int64 and offsets.shape == (len(item_ids) + 1,)
+        require(is_valid, f"offsets {offsets.dtype} {offsets.shape} of {len(item_ids)} ids", "int64 (ids + 1,)")
+        ascend = offsets[0] == 0 and bool((np.diff(offsets) > 0).all())
+        require(ascend, "offsets that do not ascend from 0", "one per thumbnail")
+        received = f"{jpegs.size} bytes of thumbnails"
+        require(jpegs.dtype == np.uint8 and jpegs.shape == (offsets[-1],), received, f"{offsets[-1]} by the offsets")
+        self._rows = {id: row for row, id in enumerate(item_ids.tolist())}
+        self._offsets, self._jpegs = offsets, jpegs
+
+    def __getitem__(self, id: Any) -> bytes:
+        """The JPEG of an id.
+
+        Raises:
+            KeyError: an id without a thumbnail.
+            ValueError: damaged bytes.
+        """
+        row = self._rows[id]
+        jpeg = self._jpegs[self._offsets[row] : self._offsets[row + 1]].tobytes()
+        require(jpeg.startswith(_BEGIN) and jpeg.endswith(_END), f"a damaged thumbnail of id {id!r}", _ADVICE)
+        return jpeg
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @classmethod
+    def load(cls, path: FilePath) -> "Thumbnails":
+        """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is truncated, damaged or of another form.
+        """
+        return read_whole(path, cls._load)
+
+    @classmethod
+    def _load(cls, path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return cls(_array(archive, _IDS), _array(archive, _OFFSETS), _mapped(path, archive, _JPEGS))
+        except (ValueError, KeyError, EOFError, struct.error, zipfile.BadZipFile, NotImplementedError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ValueError(f"Received {str(path)!r} ({reason}), expected {_ADVICE}.") from error
+
+
+def _as_ids(ids):
+    """Ids as `(n,)` int64 or text."""
+    array = np.asarray(ids)
+    array = array.astype(np.int64) if array.size == 0 else array
+    is_valid = array.ndim == 1 and array.dtype.kind in "iuU"
+    require(is_valid, f"ids of shape {array.shape} and type {array.dtype}", "(n,) whole numbers or text")
+    array = array if array.dtype.kind == "U" else array.astype(np.int64)
+    distinct = np.unique(array)
+    require(len(distinct) == len(array), f"{len(array)} ids, of which {len(distinct)} differ", "distinct ids")
+    return array
+
+
+def _as_jpeg(pixels, quality):
+    import tensorflow as tf
+
+    return tf.io.encode_jpeg(pixels, quality=quality).numpy()
+
+
+def _write(path, ids, offsets, jpegs):
+    """A file that `numpy.load` reads, too. The archive is not compressed, so that the JPEGs can be mapped."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in ((_IDS, ids), (_OFFSETS, offsets)):
+            with _member(archive, name) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+        with _member(archive, _JPEGS) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (int(offsets[-1]),)}
+            np.lib.format.write_array_header_1_0(file, header)
+            jpegs.seek(0)
+            shutil.copyfileobj(jpegs, file)
+
+
+def _member(archive, name):
+    """A new file of an archive without the time, so that the same thumbnails give the same file."""
+    return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
+
+
+def _array(archive, name):
+    with archive.open(f"{name}.npy") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _mapped(path, archive, name):
+    """A uint8 vector of an archive that is not compressed, mapped read-only; none of it is read."""
+    info = archive.getinfo(f"{name}.npy")
+    require(info.compress_type == zipfile.ZIP_STORED, "compressed thumbnails", "an archive without compression")
+    with open(path, "rb") as file:
+        file.seek(info.header_offset)
+        begin = info.header_offset + 30 + sum(_LOCAL_HEADER.unpack(file.read(30)))
+        file.seek(begin)
+        require(np.lib.format.read_magic(file) == (1, 0), "another version of .npy", "1.0")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        length = begin + info.file_size - file.tell()
+        require(dtype == np.uint8 and shape == (length,), f"{dtype} {shape}", f"uint8 ({length},)")
+        return np.memmap(file, np.uint8, "r", file.tell(), shape) if length else np.empty(0, np.uint8)
