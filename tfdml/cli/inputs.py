@@ -15,11 +15,11 @@ from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.cli.options import MODEL, SET
 from tfdml.cli.printing import say
+from tfdml.training.settings import FILE, FORMAT
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
 _TABLES = (".csv", ".tsv", ".parquet")
-_RUN = "tfdml.training/"  # followed by the version of the format
 
 
 class UsageError(Exception):
@@ -65,13 +65,12 @@ def is_training_run(path: str) -> bool:
     Raises:
         ValueError: settings that cannot be read, or of another version.
     """
-    file = Path(path) / "settings.toml"
+    file = Path(path) / FILE
     if not file.is_file():
         return False
     run_format = str(tomllib.loads(file.read_text(encoding="utf-8")).get("format"))
-    is_run = run_format.startswith(_RUN)
-    if is_run:
-        require(run_format == f"{_RUN}1", f"a run of format {run_format!r}", f"'{_RUN}1'. Train again")
+    is_run = run_format.partition("/")[0] == FORMAT.partition("/")[0]
+    require(not is_run or run_format == FORMAT, f"a run of format {run_format!r}", f"{FORMAT!r}. Train again")
     return is_run
 
 
