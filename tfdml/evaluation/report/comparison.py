@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
 from tfdml import metrics
 from tfdml._core.checks import require
-from tfdml.evaluation.report.records import Evaluation
 
 
-def paired_differences(evaluation: Evaluation, baseline: Evaluation) -> dict[str, metrics.Comparison]:
+def paired_differences(evaluation: Any, baseline: Any) -> dict[str, metrics.Comparison]:
     """Metric by metric, the mean difference over the queries and its 95% interval over classes.
 
     Args:
-        evaluation, baseline: of the same queries; the difference is the first minus the second.
+        evaluation, baseline: `Evaluation`s of the same queries; the difference is the first minus the second.
 
     Returns:
         `tfdml.metrics.Comparison` by the name of a metric.
@@ -26,12 +26,12 @@ def paired_differences(evaluation: Evaluation, baseline: Evaluation) -> dict[str
     }
 
 
-def require_same_queries(evaluation: Evaluation, baselines: Mapping[str, Evaluation]) -> None:
+def require_same_queries(evaluation: Any, baselines: Mapping[str, Any]) -> None:
     """Raise a ValueError that names the first baseline of another set, with other labels or with other metrics."""
     for name, baseline in baselines.items():
         require(isinstance(name, str) and name.strip() != "", f"a baseline with the name {name!r}", "text")
         received = f"baselines[{name!r}] of type {type(baseline).__name__}"
-        require(isinstance(baseline, Evaluation), received, "an evaluation by tfdml.evaluate")
+        require(hasattr(baseline, "per_query"), received, "an evaluation by tfdml.evaluate")
         noun = _first_difference(evaluation, baseline)
         expected = "an evaluation of the same queries and gallery. Evaluate both models on one set with the same k"
         require(noun is None, f"baselines[{name!r}] with other {noun}", expected)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.optional import new_figure
-from tfdml.evaluation.report.records import Curve
 
 THIS = "this evaluation"
 _LINES = (("positive", "-"), ("negative", "--"), ("ink", ":"), ("negative", "-."), ("ink", "--"), ("negative", ":"))
@@ -49,7 +48,7 @@ def svg(draw, evaluation, theme, baselines):
 
 def draw_recall(axes, evaluation, theme, baselines):
     """Recall@k over k."""
-    curves = {name: Curve(each.recall.x, 100 * each.recall.y) for name, each in _named(evaluation, baselines)}
+    curves = {name: (each.recall.x, 100 * each.recall.y) for name, each in _named(evaluation, baselines)}
     _plot(axes, curves, theme)
     axes.set(xscale="log", xlabel="k", ylabel="Recall@k, %", ylim=(0, 102), xlim=(1, max(2, evaluation.recall.x[-1])))
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -58,9 +57,7 @@ def draw_recall(axes, evaluation, theme, baselines):
 
 def draw_precision_recall(axes, evaluation, theme, baselines):
     """Precision over recall."""
-    curves = {
-        name: Curve(*(100 * each.precision_recall[i] for i in (0, 1))) for name, each in _named(evaluation, baselines)
-    }
+    curves = {name: [100 * each.precision_recall[i] for i in (0, 1)] for name, each in _named(evaluation, baselines)}
     _plot(axes, curves, theme)
     axes.set(xlabel="recall, %", ylabel="precision, %", xlim=(0, 100), ylim=(0, 102))
 
