@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2] / "savedmodels"
 def hub(tmp_path, monkeypatch):
     """Stands in for huggingface_hub."""
     hub = LocalHub(tmp_path / "cache")
-    monkeypatch.setattr(huggingface, "optional_import", lambda *_, **__: hub)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     return hub
 
 
