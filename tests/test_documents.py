@@ -18,6 +18,7 @@ from studies import __main__ as studies
 from studies import ensembles, glyphs, pages, precision, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
+from tests.zoo.local_hub import LocalHub
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,8 +83,12 @@ def prepared(page, tmp_path, monkeypatch):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
     if page.name in ("photos.md", "evaluation.md", "train.md"):
         own_photos(tmp_path)
+    if page.name == "training.md":
+        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        monkeypatch.setenv("WANDB_SILENT", "true")
     if page.name == "zoo.md":
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
+        monkeypatch.setitem(sys.modules, "huggingface_hub", LocalHub(tmp_path / "cache"))
     if page.name in ("photos.md", "networks.md"):
         for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))

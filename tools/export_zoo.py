@@ -2,6 +2,7 @@
 
     python tools/export_zoo.py                    # all entries of savedmodels
     python tools/export_zoo.py glyphs-small       # some of them
+    python tools/export_zoo.py --pages            # only the pages, README.md, and the checksums
 
 The weights, `model.keras`, and the numbers of a card stay as they are. Of a card, only the sizes of the files and the
 time per image, on this computer, are new; then its page, the checksums and the table of the folder are written.
@@ -15,7 +16,7 @@ from pathlib import Path
 import tfdml
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import listed_files, write_checksums
-from tfdml.zoo.card import write_card
+from tfdml.zoo.card import write_card, write_page
 from tfdml.zoo.entries import MODEL, opened
 from tfdml.zoo.paths import names_in
 from tfdml.zoo.publishing import file_sizes, query_network, write_saved_models
@@ -29,9 +30,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries; none for all")
     parser.add_argument("--root", type=Path, default=ROOT / "savedmodels", help="folder of entries")
+    parser.add_argument("--pages", action="store_true", help="write only the pages of the cards, and the checksums")
     options = parser.parse_args()
     for name in options.names or names_in(options.root):
-        export(options.root / name)
+        (write_page_again if options.pages else export)(options.root / name)
         print(f"{name}: {tfdml.zoo.check(name, root=options.root) or 'whole'}", flush=True)
     tfdml.zoo.write_table(options.root)
 
@@ -44,6 +46,15 @@ def export(entry):
         write_saved_models(new, model, card.preprocessing)
         shutil.copyfile(entry / MODEL, new / MODEL)
         write_card(new, replace(card, sizes=file_sizes(new), timing=time_per_image(query_network(model))))
+        write_checksums(new)
+
+
+def write_page_again(entry):
+    """Replace the page of an entry, whose checksums are compared first, by one that is written from its card."""
+    card = tfdml.zoo.card(entry.name, root=entry.parent)
+    with atomic_write(entry, listed_files) as new:
+        shutil.copytree(entry, new)
+        write_page(new, card)
         write_checksums(new)
 
 

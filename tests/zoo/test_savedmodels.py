@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from tests.zoo.cards import write_entry
 from tests.zoo.test_entries import flip
 from tfdml import export, zoo
 from tfdml._core.checksums import problems
 from tfdml.export.saved_model import CHECKSUMS
+from tfdml.zoo.card import page
 
 ROOT = Path(__file__).parents[2]
 SAVED_MODELS = sorted(path.parent for path in (ROOT / "savedmodels").glob("*/**/saved_model.pb"))
@@ -77,6 +79,16 @@ def test_entries_are_exported_again_with_the_same_weights_and_numbers(tmp_path, 
     expected = zoo.load("glyphs-2d", root=tmp_path).get_weights()
     assert sorted(each.tobytes() for each in exported) == sorted(each.tobytes() for each in expected)
     assert (tmp_path / "README.md").read_text() == zoo.list_models(tmp_path).markdown()
+
+
+def test_pages_are_written_again_and_no_other_file_changes(tmp_path, monkeypatch):
+    entry = write_entry(tmp_path, "squares")
+    before = (entry / "model.json").read_bytes()
+    monkeypatch.setattr("sys.argv", ["export_zoo.py", "--pages", "--root", str(tmp_path)])
+    runpy.run_path(str(ROOT / "tools" / "export_zoo.py"), run_name="__main__")
+    assert (entry / "README.md").read_text() == page(zoo.card("squares", root=tmp_path))
+    assert (entry / "model.json").read_bytes() == before
+    assert sorted(path.name for path in entry.iterdir()) == ["README.md", "SHA256SUMS", "model.json"]
 
 
 @pytest.mark.slow

@@ -64,9 +64,10 @@ class Scheduled(Callback):
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         prefix: prefix of each name.
+        at_sign: text in place of the @ of a name.
     """
 
-    def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str) -> None:
+    def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str, at_sign: str) -> None:
         super().__init__()
         require_whole("every", every, 1)
         require(
@@ -74,7 +75,8 @@ class Scheduled(Callback):
             f"max_time_fraction={max_time_fraction!r}",
             "a number above 0 and below 1, or None",
         )
-        self.every, self.max_time_fraction, self.prefix = every, max_time_fraction, prefix
+        require(isinstance(at_sign, str), f"at_sign={at_sign!r}", "text in place of the @ of names, such as '_at_'")
+        self.every, self.max_time_fraction, self.prefix, self.at_sign = every, max_time_fraction, prefix, at_sign
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""
@@ -88,7 +90,7 @@ class Scheduled(Callback):
             begin = time.monotonic()
             values = self._values_after(epoch)
             self._durations.append(time.monotonic() - begin)
-            logs.update({f"{self.prefix}{name}": value for name, value in values.items()})
+            logs.update({self.prefix + name.replace("@", self.at_sign): value for name, value in values.items()})
         if self.max_time_fraction is not None:
             logs[f"{self.prefix}time_share"] = self._time_fraction()
 

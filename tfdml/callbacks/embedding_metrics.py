@@ -46,6 +46,7 @@ class EmbeddingMetrics(Scheduled):
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time.
         prefix: prefix of each name.
+        at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
         ValueError: an option out of range; a function that is not callable; no examples; at the end of an epoch, a
@@ -65,8 +66,9 @@ class EmbeddingMetrics(Scheduled):
         max_time_fraction: float | None = None,
         batch_size: int = 256,
         prefix: str = "val_",
+        at_sign: str = "@",
     ) -> None:
-        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
+        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix, at_sign=at_sign)
         require(callable(function), f"function={function!r}", "a function of embeddings and data")
         is_finite = not hasattr(data, "element_spec")
         require(is_finite, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")

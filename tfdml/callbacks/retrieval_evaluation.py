@@ -77,6 +77,7 @@ class RetrievalEvaluation(Scheduled):
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time; a `tf.data.Dataset` has its own batches.
         prefix: prefix of each metric's name.
+        at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
         ValueError: data of another form, file names or other text instead of examples, an unknown search, labels and
@@ -101,8 +102,9 @@ class RetrievalEvaluation(Scheduled):
         max_time_fraction: float | None = None,
         batch_size: int = 256,
         prefix: str = "val_",
+        at_sign: str = "@",
     ) -> None:
-        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix)
+        super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix, at_sign=at_sign)
         self.k = None if k is None else np.atleast_1d(k).tolist()
         for rank in self.k or ():
             require_whole("k", rank, 1)

@@ -10,6 +10,7 @@ from tfdml._core.checks import INT64, require, require_seed, require_whole
 from tfdml._core.terminal import visible
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.report.records import Measured, plain
+from tfdml.zoo.front_matter import front_matter
 
 FILE = "model.json"
 FORMAT = 2
@@ -189,11 +190,16 @@ def write_card(folder: Path, card: Card) -> None:
     _require_types(values)
     text = json.dumps(values, indent=1, allow_nan=False)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
+    write_page(folder, card)
+
+
+def write_page(folder: Path, card: Card) -> None:
+    """Write `README.md`."""
     (folder / "README.md").write_text(page(card), encoding="utf-8")
 
 
 def page(card: Card) -> str:
-    """The card as a page, Markdown."""
+    """The card as a page, Markdown, after the metadata that Hugging Face reads."""
     rows = [[name, f"{100 * mean.value:.1f}", mean.interval] for name, mean in card.metrics.items()]
     training = [[name, value] for name, value in card.training.items()]
     settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
@@ -207,7 +213,9 @@ def page(card: Card) -> str:
         "License": card.license,
     }
     body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)
-    return f"# {card.name}\n\n{card.summary}\n\n{body}"
+    values = {name: mean.value for name, mean in card.metrics.items()}
+    metadata = front_matter(card.name, card.license, card.protocol, values)
+    return f"{metadata}\n# {card.name}\n\n{card.summary}\n\n{body}"
 
 
 def _load_text(card):

@@ -133,9 +133,13 @@ def _download_to(folder, url):
     """Download an entry and compare it with its checksums; only an undamaged one replaces `folder`."""
     with atomic_write(folder, _files_in) as new:
         _download(url, new)
-        damage = problems(new)
-        expected = "the files of its SHA256SUMS. Nothing of them is kept in the cache: load the entry again"
-        require(not damage, f"{url} with {'; '.join(damage)}", expected)
+        require_undamaged(new, url, "Nothing of them is kept in the cache: load the entry again")
+
+
+def require_undamaged(folder: Path, origin: str, advice: str) -> None:
+    """Raise a ValueError that names the origin of a download, unless its files are those of its checksums."""
+    damage = problems(folder)
+    require(not damage, f"{origin} with {'; '.join(damage)}", f"the files of its SHA256SUMS. {advice}")
 
 
 def _files_in(folder):

@@ -19,7 +19,7 @@ from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.index import write_table
-from tfdml.zoo.paths import require_name, root_of
+from tfdml.zoo.paths import is_url, require_name, root_of
 from tfdml.zoo.reproduction import measure, time_per_image
 
 _DIGITS = 5  # of the numbers of a card
@@ -81,7 +81,7 @@ def save(
             `tfdml.evaluate` and `tfdml.export.saved_model`.
         OSError: the folder cannot be written.
     """
-    folder = _entry_path(name, root)
+    folder = entry_path(name, root)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_seed(seed)
     texts = {"summary": summary, "recipe": recipe, "command": command, "license": license}
@@ -89,7 +89,7 @@ def save(
     protocol = protocol_of(data, has_gallery=gallery is not None)
     numbers = entries_of_numbers(measure(model, data, gallery, metric), protocol, metric)
     entries = {"name": name, "seed": seed, "training": dict(training or {}), **texts, **numbers}
-    with atomic_write(folder, _listed_files) as new:
+    with atomic_write(folder, entry_files) as new:
         _write_entry(new, model, preprocessing or Preprocessing.for_model(query_network(model)), entries)
     write_table(folder.parent)
     return folder
@@ -105,15 +105,16 @@ def _write_entry(folder, model, preprocessing, entries):
     write_checksums(folder)
 
 
-def _entry_path(name, root):
+def entry_path(name: str, root: FilePath | None) -> Path:
     """The folder of an entry; raise an error unless writing it loses no other file."""
     require_name(name)
+    require(not is_url(root), f"root={root!r}", "a folder of entries")
     folder = as_writable_path(root_of(root) / name)
-    require_replaceable(folder, _listed_files)
+    require_replaceable(folder, entry_files)
     return folder
 
 
-def _listed_files(folder):
+def entry_files(folder: Path) -> frozenset[str]:
     """Names of the files of the entry in a folder; empty where its card or its checksums are not of an entry."""
     try:
         read_card(folder)
