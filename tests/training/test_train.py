@@ -16,6 +16,7 @@ from tfdml import cli, training
 from tfdml.datasets import LabeledSet
 from tfdml.training import network, read_settings
 from tfdml.training.network import bytes_per_image, require_memory
+from tfdml.training.progress import History, KeepBest, clock
 
 module = importlib.import_module("tfdml.training.train")
 TINY = {"backbone": "residual", "size": 16, "dim": 8, "classes_per_batch": 4, "examples_per_class": 2}
@@ -123,27 +124,22 @@ def stops_at(epoch):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_keeps_the_best_epoch_and_resumes_to_the_same_bits(tmp_path, monkeypatch):
+def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, monkeypatch):
     without_outputs(monkeypatch)
-    data, options = labeled([4] * 10), {**TINY, "steps": 6, "epochs": 3, "loss": "proxy-anchor"}
+    data, options = labeled([4] * 10), {**TINY, "steps": 3, "epochs": 3, "loss": "proxy-anchor"}
     whole = training.train(data, tmp_path / "whole", say=lambda _: None, **options)
-    cut = training.train(data, tmp_path / "cut", say=stops_at(2), **options)
+    monkeypatch.setattr(network, "device", lambda: "gpu")
+    cut = training.train(data, tmp_path / "cut", config=whole.folder / "settings.toml", say=stops_at(2))
+    assert cut.settings == whole.settings
     assert (cut.epochs, whole.epochs) == (2, 3)  # the second epoch is not in the checkpoint, and is trained again
-    resumed = training.train(data, tmp_path / "cut", resume=True, say=lambda _: None)
-    assert resumed.epochs == 3
-    assert resumed.best_epoch == whole.best_epoch
+    with pytest.raises(ValueError, match="a set that has changed"):
+        training.train(data.take(np.arange(36)), cut.folder, resume=True, say=lambda _: None)
+    resumed = training.train(data, cut.folder, resume=True, say=lambda _: None)
+    assert (resumed.epochs, resumed.best_epoch) == (3, whole.best_epoch)
     for name in ("training", "best"):
-        models = [keras.saving.load_model(tmp_path / each / "state" / f"{name}.keras") for each in ("whole", "cut")]
+        models = [keras.saving.load_model(run.folder / "state" / f"{name}.keras") for run in (whole, cut)]
         for ours, theirs in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(ValueError, match="a set that has changed"):
-        training.train(data.take(np.arange(36)), tmp_path / "cut", resume=True, say=lambda _: None)
-    monkeypatch.setattr(module.network, "device", lambda: "gpu")
-    repeated = training.train(
-        data, tmp_path / "repeated", config=tmp_path / "whole" / "settings.toml", max_minutes=1e-9, say=lambda _: None
-    )
-    assert repeated.settings == whole.settings
-    assert repeated.epochs == 1, "the limit of time ends a run after an epoch"
 
 
 @pytest.mark.slow
@@ -225,3 +221,35 @@ def test_what_is_trained(monkeypatch, tuning):
     settings = replace_settings(tuning=tuning, backbone="small", weights="imagenet")
     trained = sum(int(np.prod(weight.shape)) for weight in network.new_model(settings, 4).trainable_weights)
     assert trained == {"head": 5 * 8, "lora": 5 * 8 + 2 * (4 + 4), "all": 5 * 8 + 28 * 4 + 5 * 4}[tuning]
+
+
+class Network:
+    """A network that is not trained; its weights are finite."""
+
+    inputs, outputs = [], []
+    stop_training = False
+    variables = ()
+
+    def save(self, path):
+        path.write_text("best")
+
+
+def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfdml.training.progress.EmbeddingModel", lambda *_: Network())
+    monkeypatch.setattr("tfdml.training.progress.non_finite_variable", lambda _: None)
+    times = iter([0.0, 10.0, 20.0, 30.5])
+    monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))
+    history, said = History(tmp_path / "history.csv"), []
+    callback = KeepBest(history, tmp_path / "best.keras", max_seconds=30, say=said.append)
+    callback.set_model(Network())
+    callback.set_params({"epochs": 5, "steps": 2})
+    for epoch, value in enumerate([0.5, 0.4]):
+        assert not callback.model.stop_training
+        callback.on_epoch_begin(epoch)
+        callback.on_epoch_end(epoch, {"loss": 1.0, "val_recall@1": 0.25, "val_map@r": value})
+    assert callback.model.stop_training
+    assert history.best == (0.5, 1)
+    assert said[0] == "epoch   1 of 5  loss 1.0000  Recall@1  25.0  MAP@R  50.0  best epoch 1  0:40 left"
+    assert said[-1] == "The next epoch would exceed 0:30: training ends."
+    assert History(tmp_path / "history.csv", num_epochs=1).rows == history.rows[:1]
+    assert clock(185) == "3:05"
