@@ -71,6 +71,7 @@ class Setting:
     choice: Path = CHOICE
     rows: Path = ROWS
     sizes: tuple[int, ...] = tuple(PHOTOS)
+    num_rates: int = 4
     steps: int = things.STEPS
     seeds: tuple[int, ...] = (0, 1, 2)
     most: int | None = None
@@ -82,7 +83,7 @@ class Setting:
             Run(way, photos, rate, self.steps)
             for photos in self.sizes
             for way, rates in RATES.items()
-            for rate in rates
+            for rate in rates[: self.num_rates]
         ]
 
     def data(self, split):
@@ -93,7 +94,7 @@ class Setting:
 def quick(output):
     """A setting for smoke tests, all of whose files are in `output`."""
     files = [output / path.name for path in (CHOICE, ROWS)]
-    return Setting(output, *files, sizes=(1152,), steps=2, seeds=(0, 1), most=8, quick=True)
+    return Setting(output, *files, sizes=(1152,), num_rates=1, steps=2, seeds=(0, 1), most=8, quick=True)
 
 
 def train(run, at, data):
