@@ -94,7 +94,7 @@ class Setting:
 def quick(output):
     """A setting for smoke tests, all of whose files are in `output`."""
     files = [output / path.name for path in (CHOICE, ROWS)]
-    return Setting(output, *files, sizes=(1152,), num_rates=1, steps=2, seeds=(0, 1), most=8, quick=True)
+    return Setting(output, *files, sizes=(1152,), num_rates=1, steps=2, seeds=(0,), most=8, quick=True)
 
 
 def train(run, at, data):
