@@ -99,6 +99,7 @@ studies: .venv/installed
 	$(BIN)/python -m studies references
 	$(BIN)/python -m studies.glyphs
 	$(BIN)/python -m studies.photo_patches
+	$(BIN)/python -m studies.things
 	KERAS_BACKEND=jax $(BIN)/python -m studies.precision
 
 .venv/installed: requirements.lock setup.cfg pyproject.toml

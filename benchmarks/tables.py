@@ -13,7 +13,10 @@ from _report import format_cell
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-PAGES = [HERE / "README.md", DOCS / "losses" / "proxies.md", DOCS / "clustering.md", DOCS / "server.md"]
+PAGES = [
+    HERE / "README.md",
+    *(DOCS / name for name in ("losses/proxies.md", "clustering.md", "server.md", "tuning.md")),
+]
 
 
 def filled(text):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.backend import BACKEND, numbers
-from tfdml import callbacks, export, losses, metrics, models, pairs
+from tfdml import callbacks, export, losses, metrics, models, networks, pairs
 from tfdml.layers import Boundaries
 
 X = np.random.default_rng(0).integers(0, 256, (24, 4, 4, 1)).astype("uint8")
@@ -114,6 +114,43 @@ def test_queries_are_evaluated_by_the_first_tower_and_the_gallery_by_the_second(
     assert evaluation.evaluate(model) == pytest.approx(expected)
     for name in ("recall@1", "recall@2", "map@r", "mrr"):
         assert history[f"val_{name}"][0] == pytest.approx(expected[name])
+
+
+@keras.saving.register_keras_serializable("tests")
+class Mixing(layers.Layer):
+    """A layer that holds another, as in networks of KerasHub."""
+
+    def build(self, shape):
+        self.dense = layers.Dense(shape[-1])
+        self.dense.build(shape)
+
+    def call(self, x):
+        return x + self.dense(x)
+
+
+def test_lora_adapts_the_backbones_of_both_towers_which_are_saved_and_merged(tmp_path):
+    def pretrained():
+        images = keras.Input((4, 4, 1))
+        x = layers.Conv2D(5, 1, name="pointwise")(layers.Rescaling(1 / 255)(images))
+        return models.from_backbone(keras.Model(images, Mixing(name="mixing")(x)), dim=3)
+
+    model = models.TwoTowers(pretrained(), pretrained())
+    assert networks.add_lora(model, 2, alpha=6) == 2 * (2 * (1 + 5) + 2 * (5 + 5))
+    names = [[variable.name for variable in tower.trainable_variables] for tower in model.towers]
+    assert names == 2 * [[*2 * ["lora_kernel_a", "lora_kernel_b"], "kernel", "bias"]]
+    for variable in model.trainable_variables:
+        variable.assign(np.random.default_rng(1).standard_normal(variable.shape))
+    expected = numbers(model((X, X)))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(loaded((X, X))), expected)
+    assert len(loaded.trainable_variables) == len(model.trainable_variables)
+    merged = networks.merge_lora(model)
+    assert type(merged) is models.TwoTowers
+    assert not [layer for layer in merged._flatten_layers() if type(layer).__name__.startswith("LoRA")]
+    np.testing.assert_allclose(numbers(merged((X, X))), expected, atol=1e-5)
+    gallery = networks.merge_lora(model.towers[1])  # as an export does
+    np.testing.assert_allclose(numbers(gallery(X)), expected[:, 1], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -48,12 +48,12 @@ class TwoTowers(EmbeddingModel):
         return self.get_layer("query"), self.get_layer("gallery")
 
     def get_config(self) -> dict[str, Any]:
-        """Both networks, and the names of the layers that they share."""
+        """Both networks, the names of the layers that they share, and the numbers of frozen layers and of LoRA."""
         query, gallery = self.towers
         towers = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
         shared = [layer.name for layer in _shared(query, gallery)]
-        frozen = super().get_config()["frozen"]
-        return {"name": self.name, **towers, "shared": shared, "frozen": frozen}
+        config = super().get_config()
+        return {"name": self.name, **towers, "shared": shared, **{key: config[key] for key in ("frozen", "lora")}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "TwoTowers":

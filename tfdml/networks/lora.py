@@ -100,7 +100,7 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
 
     Args:
         model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
-            is; any other model is adapted as a whole. It is changed in place.
+            is; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
         rank: rows of A, columns of B.
         alpha: scale of the update; None for `rank`, a scale of 1.
 
@@ -115,11 +115,13 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     """
     require_whole("rank", rank, 1)
     require_positive(alpha=rank if alpha is None else alpha)
-    inner = inner_layers(backbone_of(model))
+    towers = getattr(model, "towers", [model])
+    inner = [layer for tower in towers for layer in inner_layers(backbone_of(tower))]
     require(not any(map(has_lora, inner)), "a model with LoRA", "one without. Merge it with merge_lora first")
     adapted = list(dict.fromkeys(filter(_is_adaptable, inner)))
     require(bool(adapted), f"model {model.name!r}", "Dense, EinsumDense or Conv2D layers of 1 x 1 to adapt")
-    unfreeze(model)  # the head may have been trained first
+    for tower in towers:
+        unfreeze(tower)  # the head may have been trained first
     for layer in adapted:
         adapt(layer, rank, alpha)
     for layer in inner:
@@ -136,7 +138,7 @@ def merge_lora(model: keras.Model) -> keras.Model:
     `unfreeze` ends what `add_lora` has frozen.
 
     Args:
-        model: a functional model, an `EmbeddingModel` for networks of KerasHub.
+        model: a functional model.
 
     Returns:
         A model of the same class; `model` itself where it has no LoRA.
@@ -144,6 +146,9 @@ def merge_lora(model: keras.Model) -> keras.Model:
     if not any(map(has_lora, inner_layers(model))):
         return model
     copy = type(model).from_config(model.get_config())
+    for layer, original in zip(inner_layers(copy), inner_layers(model), strict=True):
+        if has_lora(original):  # configs of layers that hold other layers, as in KerasHub, do not say so
+            adapt(layer, original.lora_rank, original.lora_alpha)
     for layer, original in zip(copy.layers, model.layers, strict=True):
         layer.set_weights(original.get_weights())
     inner = inner_layers(copy)

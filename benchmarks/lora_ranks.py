@@ -1,0 +1,59 @@
+"""The largest rank of LoRA that trains at most 2% of the weights of a network.
+
+python benchmarks/lora_ranks.py            # half a minute; weights are counted, not trained
+python benchmarks/lora_ranks.py --quick    # one network
+"""
+
+import argparse
+
+import keras
+import keras_hub
+from _report import RESULTS, hardware, print_table, versions, write_csv
+
+import tfdml
+
+SHAPE = (224, 224, 3)
+
+
+def application(name):
+    """A network of keras.applications without its classifier, with random weights."""
+    return getattr(keras.applications, name)(include_top=False, weights=None, input_shape=SHAPE)
+
+
+def vit():
+    """The backbone of ViT-B/16, with random weights."""
+    return keras_hub.models.ViTBackbone(
+        image_shape=SHAPE, patch_size=16, num_layers=12, num_heads=12, hidden_dim=768, mlp_dim=3072
+    )
+
+
+def row(name, build):
+    """The weights of a network, without a head, and how many of them LoRA trains."""
+    network = build()
+    weights = network.count_params()
+    factors = tfdml.networks.add_lora(network, rank=1)  # of rank r: r times as many
+    rank = int(0.02 * weights // factors)
+    counts = {"weights": weights, "rank_1_percent": 100 * factors / weights, "largest_rank": rank}
+    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow", "keras-hub")}
+    return {"network": name, **counts, "largest_rank_percent": 100 * rank * factors / weights, **about}
+
+
+def main():
+    """Count the weights of all networks, or of one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one network")
+    parser.add_argument("--output", default=RESULTS / "lora_ranks.csv", help="the file of the results")
+    options = parser.parse_args()
+    rows = [row(*case) for case in list(NETWORKS.items())[: 1 if options.quick else None]]
+    print_table(rows, list(rows[0])[:5])
+    write_csv(options.output, rows)
+
+
+NETWORKS = {
+    "EfficientNetLite0": lambda: tfdml.models.efficientnet_lite0(weights=None),
+    **{name: lambda name=name: application(name) for name in ("MobileNetV2", "ResNet50", "ConvNeXtTiny")},
+    "ViT-B/16": vit,
+}
+
+if __name__ == "__main__":
+    main()
