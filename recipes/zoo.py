@@ -99,7 +99,7 @@ RUNS = {
     ),
     "photo-patches-raw": PHOTOS,
     "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32, learning_rate=2e-2),
-    "photo-patches-imagenet": replace(PHOTOS, layer="blocks.7.add", dim=128, learning_rate=2e-3, steps=350),
+    "photo-patches-imagenet": replace(PHOTOS, layer="blocks.7.add", dim=128, learning_rate=5e-3, steps=350),
 }
 SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",
@@ -132,8 +132,8 @@ CHOICES = {
     "photo-patches-small": "The learning rate: the best of four trials on validation photographs, "
     "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
     "photo-patches-imagenet": "The last block and the learning rate: the best of three trials on validation "
-    "photographs, benchmarks/results/photo_starts_choice.csv. Three seeds of it, beside networks from random weights "
-    "with the same processor time, are in benchmarks/results/photo_starts.csv.",
+    "photographs, benchmarks/results/photo_starts_choice.csv. Three seeds of it, beside three from random weights "
+    "that were trained for longer, are in benchmarks/results/photo_starts.csv.",
 }
 LIMITS = {
     "glyphs": "It has seen characters of 32 x 32 pixels in 21 typefaces, upright and centered, and nothing else. One "

@@ -40,14 +40,16 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
     assert " trained: " not in capsys.readouterr().out
 
 
-def test_int8_search_keeps_the_neighbors_of_vectors_far_apart_in_fewer_bytes(monkeypatch):
+@pytest.mark.slow
+def test_the_index_of_an_export_takes_one_byte_per_number_in_int8(monkeypatch):
     monkeypatch.setattr(photo_starts, "REPETITIONS", 2)
     found = photo_starts.searches(np.eye(64, dtype=np.float32), k=1)
-    assert found["float32"]["bytes"] == 4 * (64 * 64 + 64)  # vectors and offsets
-    assert found["int8"]["bytes"] == 64 * 64 + 4 * (64 + 64)  # codes, steps and offsets
-    assert found["int8"]["milliseconds"] > 0
+    saved = found["float32"]["bytes"] - found["int8"]["bytes"]
+    assert saved == 3 * 64 * 64 - 4 * 64  # int8 has a step per vector
+    assert all(index["milliseconds"] > 0 for index in found.values())
 
 
+@pytest.mark.slow
 def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
     run = zoo.Run(layer="blocks.0.bn2", dim=4)
     model = zoo.pretrained(run)
@@ -65,7 +67,7 @@ def test_the_tables_of_the_page_are_those_of_the_rows():
     assert photo_starts.filled(photo_starts.PAGE.read_text()) == photo_starts.PAGE.read_text()
 
 
-def test_the_published_networks_are_those_of_the_choice_with_the_same_processor_time():
+def test_the_published_networks_are_those_of_the_choice_and_those_of_imagenet_take_less_processor_time():
     runs, trials = photo_starts.RUNS, runner.read_rows(photo_starts.CHOICE)
     rows = runner.read_rows(photo_starts.ROWS)
     expected = [(photo_starts.start_of(vars(run)), run.seed, run.steps) for run in runs]
@@ -75,8 +77,11 @@ def test_the_published_networks_are_those_of_the_choice_with_the_same_processor_
         best = max(same_start, key=lambda row: row["recall@1"])
         for name in ("layer", "learning_rate", "side", "decay"):
             assert best[name] == getattr(run, name)
-    seconds = [np.mean([row["core_seconds"] for row in rows if row["start"] == start]) for start in photo_starts.STARTS]
-    assert max(seconds) < 1.1 * min(seconds)
+    seconds = {
+        start: np.mean([row["core_seconds"] for row in runner.where(rows, start=start)])
+        for start in photo_starts.STARTS
+    }
+    assert seconds["ImageNet"] < seconds["random"]
     assert {"validation" in row["protocol"] for row in trials} == {True}
 
 
