@@ -82,7 +82,7 @@ def prepared(page, tmp_path, monkeypatch):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
     if page.name in ("photos.md", "evaluation.md"):
         own_photos(tmp_path)
-    if page.name == "zoo.md":
+    if page.name in ("photo-patches.md", "zoo.md"):
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
     if page.name in ("photos.md", "networks.md"):
         for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
