@@ -1,4 +1,4 @@
-"""Photo patches from the weights of ImageNet, and from random weights in no less processor time.
+"""Photo patches from the weights of ImageNet, and from random ones in about the same processor time.
 
     python -m studies.photo_starts --choose       # the trials of the choice, on validation photographs
     python -m studies.photo_starts                # the seeds of both, then the test photographs, then the tables
@@ -108,12 +108,18 @@ def test(run, at):
     codes = tfdml.metrics.int8_codes(embeddings).astype(np.float32)  # cosine similarity ignores the scales
     vectors = dict(zip(PRECISIONS, (embeddings, codes), strict=True))
     found = {name: photo_patches.scores(x, part.labels) for name, x in vectors.items()}
-    return {**found, "search": searches(embeddings), "protocol": part.protocol}
+    return {**found, "items": len(part), "protocol": part.protocol}
 
 
-def searches(embeddings, k=10):
-    """Bytes of the exact index of an export, and milliseconds of its search for one query, in float32 and in int8."""
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+def searches(shape, k=10):
+    """Bytes of the exact index of an export, and milliseconds of its search for one query, in float32 and in int8.
+
+    Args:
+        shape: the number of the vectors, which are random, and their dimension.
+        k: number of neighbors.
+    """
+    vectors = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     indexes = {name: tfdml.export.ExactSearch(k=k, dtype=name).searcher(unit, "cosine") for name in PRECISIONS}
     return {name: {"bytes": _bytes(x), "milliseconds": _milliseconds(x, unit)} for name, x in indexes.items()}
 
@@ -147,9 +153,9 @@ def choose(at):
 def test_seeds(at):
     """Train the seeds of both starts, test them, write their rows, and hand one network over to recipes/zoo.py."""
     results = finished(train, at.runs, at)
-    tested = finished(test, at.runs, replace(at, workers=1))  # one at a time: it measures milliseconds
+    tested = finished(test, at.runs, at)
     runner.write_rows(at.rows, rows_of(results, tested))
-    runner.write_rows(at.precision, precision_rows(results, tested))
+    runner.write_rows(at.precision, precision_rows(results, tested, searches((tested[0]["items"], at.runs[0].dim))))
     _hand_over(at, results)
 
 
@@ -203,15 +209,15 @@ def rows_of(results, tested):
     ]
 
 
-def precision_rows(results, tested):
-    """One row per run and type of the stored vectors: its scores on the test photographs, and its search."""
+def precision_rows(results, tested, search):
+    """One row per run and type of the stored vectors: its scores on the test photographs, and its index."""
     return [
         {
             "start": start_of(result["run"]),
             "seed": result["run"]["seed"],
             "precision": name,
             **found[name],
-            **found["search"][name],
+            **search[name],
             **{key: result[key] for key in ("hardware", "versions")},
             "protocol": found["protocol"],
         }
