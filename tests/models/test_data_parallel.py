@@ -8,14 +8,17 @@ import sys
 import numpy as np
 import pytest
 
+from tests import FEW_OPTIMIZATIONS
+
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     command = [sys.executable, "-m", "tests.programs.data_parallel", str(tmp_path_factory.mktemp("devices"))]
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **flags}, check=False)
+    environment = {**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] += " --xla_force_host_platform_device_count=2"
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -25,7 +25,12 @@ def file(tmp_path_factory):
 def found(file):
     """What the second process printed; the first was killed."""
     command = [sys.executable, "-m", "tests.programs.on_jax", str(file)]
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    # what both processes and both models train is compiled once
+    once = {
+        "JAX_COMPILATION_CACHE_DIR": str(file.with_name("compiled")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", **once}
     killed, done = (
         subprocess.run(command, capture_output=True, text=True, env=environment, check=False) for _ in range(2)
     )
