@@ -95,7 +95,7 @@ def test_settings_follow_from_those_before_them_and_from_the_set():
     values = [
         (each["weights"].value, each["tuning"].value, each["learning_rate"].value) for each in (random, pretrained)
     ]
-    assert values == [("none", "all", 2e-3), ("imagenet", "lora", 1e-3)]
+    assert values == [("none", "all", 2e-3), ("imagenet", "all", 3e-4)]
     assert (random["classes_per_batch"].value, random["size"].value) == (5, 128)
     assert (on_gpu["classes_per_batch"].value, on_gpu["size"].value, on_gpu["tuning"].value) == (32, 224, "all")
 

@@ -32,7 +32,8 @@ class History:
         self.rows: list[dict[str, str]] = []
         if num_epochs and path.exists():
             with path.open(encoding="utf-8", newline="") as file:
-                self.rows = [row for row in csv.DictReader(file) if int(row["epoch"]) <= num_epochs]
+                rows = [{name: value for name, value in row.items() if value} for row in csv.DictReader(file)]
+            self.rows = [row for row in rows if int(row["epoch"]) <= num_epochs]
 
     def append(self, values: Mapping[str, Any]) -> None:
         """Add an epoch, and write the file in one step."""
