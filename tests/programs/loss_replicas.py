@@ -33,7 +33,7 @@ def main():
                 value = loss(labels, x)
             return value, tape.gradient(value, x)
 
-        values, slopes = strategy.run(tf.function(value_and_slope), (labels, x))
+        values, slopes = strategy.run(value_and_slope, (labels, x))
         alone = [value_and_slope(tf.constant(one), tf.constant(other)) for one, other in halves]
         found[name] = {
             "together": float(strategy.reduce("SUM", values, axis=None)),
