@@ -1,0 +1,76 @@
+"""Time of `tfdml train` from a folder of photos to a run that is served, by its default settings.
+
+python benchmarks/train.py            # four minutes on two cores
+python benchmarks/train.py --quick    # 40 photos, a small network, four batches
+"""
+
+import argparse
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from _report import RESULTS, hardware, print_table, versions, write_csv
+
+import tfdml
+
+QUICK = {"backbone": "residual", "size": 16, "steps": 4, "epochs": 2, "classes_per_batch": 4}
+
+
+def write_photos(folder, classes, photos_per_class, height, width):
+    """JPEG files of color noise, smooth and with a pattern of each class."""
+    rng = np.random.default_rng(0)
+    for label in range(classes):
+        pattern = rng.integers(0, 256, (6, 6, 3))
+        for number in range(photos_per_class):
+            pixels = tf.image.resize(np.clip(pattern + rng.normal(0, 40, pattern.shape), 0, 255), (height, width))
+            path = folder / f"class {label:02}" / f"{number:02}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tf.io.encode_jpeg(tf.cast(pixels, tf.uint8)).numpy())
+
+
+def measured(folder, options):
+    """Seconds of a run until training begins, of training, and of the outputs."""
+    marks = [("begin", time.perf_counter())]
+
+    def say(text):
+        if text.startswith(("Training", "Measuring")):
+            marks.append((text, time.perf_counter()))
+
+    run = tfdml.training.train(folder / "photos", folder / "run", say=say, **options)
+    marks.append(("end", time.perf_counter()))
+    before, training, outputs = (after - begin for (_, begin), (_, after) in pairwise(marks))
+    settings = run.settings
+    return {
+        "backbone": settings.backbone,
+        "tuning": settings.tuning,
+        "pixels": settings.size,
+        "batch": settings.batch_size,
+        "steps": settings.steps,
+        "before_s": before,
+        "training_s": training,
+        "outputs_s": outputs,
+        "minutes": (before + training + outputs) / 60,
+    }
+
+
+def main():
+    """Measure a run, and write its row."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="40 photos, a small network, four batches")
+    parser.add_argument("--output", default=RESULTS / "train.csv", help="the file of the results")
+    arguments = parser.parse_args()
+    classes, photos_per_class = (10, 4) if arguments.quick else (40, 13)
+    with tempfile.TemporaryDirectory() as folder:
+        write_photos(Path(folder) / "photos", classes, photos_per_class, 160, 213)
+        row = measured(Path(folder), QUICK if arguments.quick else {})
+    machine = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    rows = [{"photos": classes * photos_per_class, "classes": classes, **row, **machine}]
+    print_table(rows, list(rows[0])[:-2])
+    write_csv(arguments.output, rows)
+
+
+if __name__ == "__main__":
+    main()
