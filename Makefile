@@ -88,6 +88,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
+	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/tables.py
