@@ -70,6 +70,12 @@ def dinov2(models):
     )
 
 
+def dinov3(models):
+    """A class token, 2 registers and 16 patches, whose positions are rotations."""
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "num_register_tokens": 2}
+    return models.DINOV3Backbone(image_shape=(32, 32, 3), patch_size=8, **sizes)
+
+
 def siglip(models):
     """Encoders of images and of text."""
     encoder = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
@@ -101,7 +107,7 @@ def test_tokens_are_pooled(models, pooling):
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("build", "first_patch"), [(vit, 1), (dinov2, 3)])
+@pytest.mark.parametrize(("build", "first_patch"), [(vit, 1), (dinov2, 3), (dinov3, 3)])
 def test_the_class_token_stands_beside_the_mean_of_the_patches(models, build, first_patch):
     network = build(models)
     model = from_backbone(network, dim=None, normalize=False, pooling="token+avg")
@@ -120,7 +126,7 @@ def test_of_images_and_text_a_preset_brings_the_encoder_of_images(models, tmp_pa
     assert large.predict(np.tile(IMAGES, (1, 2, 2, 1)), verbose=0).shape == (8, 128)
 
 
-@pytest.mark.parametrize(("build", "width"), [(vit, 48), (dinov2, 64)])
+@pytest.mark.parametrize(("build", "width"), [(vit, 48), (dinov2, 64), (dinov3, 48)])
 def test_a_preset_takes_images_of_another_size(models, build, width, tmp_path):
     network = build(models)
     folder = saved(network, tmp_path / "preset")
