@@ -194,6 +194,19 @@ def test_a_folder_with_other_files_is_an_error_and_keeps_them(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_a_run_inside_its_set_is_an_error(photos):
+    with pytest.raises(ValueError, match="inside data"):
+        training.train(photos, photos / "run")
+    assert not (photos / "run").exists()
+
+
+def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_planned", lambda folder, images, *_: (None, None, images))
+    monkeypatch.setattr(module, "_fit", lambda folder, *_: History(tmp_path / "history.csv"))
+    with pytest.raises(ValueError, match=r"diverged.*lower learning_rate"):
+        training.train(labeled([4] * 10), tmp_path / "run", say=lambda _: None)
+
+
 def test_a_batch_above_the_free_memory_is_an_error():
     settings = replace_settings(size=64)
     model = network.new_model(settings, classes=8)

@@ -117,7 +117,8 @@ def train(
     Raises:
         FileExistsError: `out` is a folder with files.
         ValueError: an unknown setting or a value out of range; a set with fewer than two classes of two images or
-            fewer than 8 images; a split without two validation classes; with `resume`, another set, no run, or options.
+            fewer than 8 images; a split without two validation classes; `out` inside `data`; a run that diverges; with
+            `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         ImportError: the weights of "EfficientNetLite0" without the extra `pretrained`; no pyarrow (extra `tables`); no
             matplotlib or Pillow (extra `plots`).
@@ -133,6 +134,11 @@ def train(
     else:
         settings, splits, images = _planned(folder, images, overrides, max_minutes, say)
     history = _fit(folder, settings, splits, max_minutes, say)
+    require(
+        (folder / _BEST).is_file(),
+        f"a run that diverged: its weights were not finite after any of {len(history.rows)} epochs",
+        "finite weights. Begin a new run with a lower learning_rate",
+    )
     say("Measuring, indexing and exporting the best epoch")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
@@ -212,11 +218,8 @@ def _as_set(data, out):
         return data
     path = Path(data).expanduser()
     if path.is_dir():
-        require(
-            not path.resolve().is_relative_to(Path(out).expanduser().resolve()),
-            f"data={str(data)!r} inside out",
-            "folders apart",
-        )
+        is_outside = not Path(out).expanduser().resolve().is_relative_to(path.resolve())
+        require(is_outside, f"out={str(out)!r} inside data={str(data)!r}", "a folder outside, or it becomes a class")
         return datasets.folder(path, load=view)
     require(path.is_file(), f"data={str(data)!r}", "a labeled set, a folder of images, or a table")
     return datasets.table(path, load=view, on_error="skip")
