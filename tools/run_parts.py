@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = ROOT / "tests" / "budgets.toml"
-TOLERANCE = 1.5  # times the budget
+TOLERANCE = 2.0  # times the budget: the same parts took 1.4 times as long on another processor
 MEMORY = 3 * 2**30  # bytes of a process
 
 
