@@ -125,5 +125,5 @@ PINNED := --universal --generate-hashes --no-header --quiet --output-file
 lock: .venv/installed
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile setup.cfg --extra dev --python-version 3.11 $(PINNED) requirements.lock
-	$(BIN)/uv pip compile setup.cfg requirements-newest.in --extra plots --extra serving --python-version 3.13 $(PINNED) requirements-newest.lock
+	$(BIN)/uv pip compile setup.cfg requirements-newest.in --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements-newest.lock
 	$(BIN)/uv pip compile benchmarks/requirements.in --constraint requirements.lock --python-version 3.11 $(PINNED) benchmarks/requirements.lock

@@ -165,6 +165,14 @@ def serving(trained):
     assert "/v1/models/model:predict" in {resource.canonical for resource in application.router.resources()}
 
 
+def training(trained):
+    data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names=tuple("abcdef"))
+    options = {"backbone": "residual", "size": 16, "dim": 4, "classes_per_batch": 2, "steps": 2, "epochs": 1}
+    run = tfdml.training.train(data, trained.folder / "run", say=lambda _: None, **options)
+    assert tfdml.zoo.check("run", root=trained.folder) == ()
+    assert run.settings == tfdml.training.TrainingSettings(**tfdml.training.read_settings(run.folder / "settings.toml"))
+
+
 def visualize(trained):
     x = trained.model.predict(IMAGES, verbose=0)
     figure = tfdml.visualize.retrieval_grid(x, IMAGES, LABELS, queries=2, k=3)
