@@ -3,7 +3,7 @@
 import json
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -175,7 +175,12 @@ def _descriptions(preprocessing, class_names, threshold, graph_index):
         contents["class_names.json"] = list(class_names)
     if threshold is not None:
         contents[_THRESHOLD.name] = float(threshold)
-    return {name: json.dumps(content, indent=1, default=int).encode() for name, content in contents.items()}
+    return {name: json.dumps(content, indent=1, default=_plain).encode() for name, content in contents.items()}
+
+
+def _plain(value):
+    """A value that JSON does not know: a dict that TensorFlow has wrapped, or a number of NumPy."""
+    return dict(value) if isinstance(value, Mapping) else int(value)
 
 
 def as_export_path(path: FilePath) -> Path:
