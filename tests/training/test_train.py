@@ -195,6 +195,7 @@ def test_a_folder_with_other_files_is_an_error_and_keeps_them(tmp_path):
 
 
 def test_a_run_inside_its_set_is_an_error(photos):
+    assert cli.main(["train", str(photos), "--out", str(photos / "run")]) == 2
     with pytest.raises(ValueError, match="inside data"):
         training.train(photos, photos / "run")
     assert not (photos / "run").exists()

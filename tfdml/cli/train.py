@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import get_args
 
 from tfdml import datasets, training
@@ -12,6 +13,7 @@ from tfdml.cli import inputs
 from tfdml.cli.options import declare_set, positive_number
 from tfdml.cli.printing import EXIT_OK, print_result
 from tfdml.training.settings import NAMES, TYPES
+from tfdml.training.train import require_outside
 
 _TEXTS = {
     "split_by": "what the parts do not share: classes, or images only",
@@ -53,6 +55,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train a model on a set, and leave a folder to serve."""
+    if Path(options.set).is_dir():
+        with inputs.as_usage_error(f"--out {options.out}"):
+            require_outside(options.out, options.set)
     result = training.train(
         inputs.open_set(options, datasets.Preprocessing(size=64, boxes=options.box_columns is not None)),
         options.out,

@@ -218,11 +218,16 @@ def _as_set(data, out):
         return data
     path = Path(data).expanduser()
     if path.is_dir():
-        is_outside = not Path(out).expanduser().resolve().is_relative_to(path.resolve())
-        require(is_outside, f"out={str(out)!r} inside data={str(data)!r}", "a folder outside, or it becomes a class")
+        require_outside(out, path)
         return datasets.folder(path, load=view)
     require(path.is_file(), f"data={str(data)!r}", "a labeled set, a folder of images, or a table")
     return datasets.table(path, load=view, on_error="skip")
+
+
+def require_outside(out: FilePath, data: FilePath) -> None:
+    """Raise a ValueError if the folder of a run is inside the folder of its set."""
+    is_outside = not Path(out).expanduser().resolve().is_relative_to(Path(data).expanduser().resolve())
+    require(is_outside, f"out={str(out)!r} inside data={str(data)!r}", "a folder outside, or it becomes a class")
 
 
 def _usable(images, say):
