@@ -22,7 +22,7 @@ PROTOCOLS = {
 def run(monkeypatch, root, dataset, method, *flags):
     """The results of a quick run on a miniature copy."""
     name, parts = getattr(miniature, dataset)(root / "data")
-    monkeypatch.setitem(tfdml.datasets.readers.public_sets.COUNTS, name, parts)
+    monkeypatch.setitem(tfdml.datasets.readers.public.retrieval.COUNTS, name, parts)
     out = root / "out"
     words = ["--dataset", dataset, "--data", str(root / "data"), "--method", method, "--output", str(out)]
     monkeypatch.setattr("sys.argv", ["benchmarks", *words, "--quick", *flags])
@@ -59,7 +59,7 @@ def test_a_benchmark_runs_from_its_files_to_the_numbers_beside_the_published_one
 @pytest.mark.slow
 def test_queries_of_in_shop_are_searched_in_the_gallery(tmp_path, monkeypatch):
     name, parts = miniature.in_shop(tmp_path)
-    monkeypatch.setitem(tfdml.datasets.readers.public_sets.COUNTS, name, parts)
+    monkeypatch.setitem(tfdml.datasets.readers.public.retrieval.COUNTS, name, parts)
     settings = recipe.smallest(recipe.METHODS["raw"]("in_shop"))
     _, query, gallery = recipe.read("in_shop", tmp_path, settings)
     images = keras.Input((32, 32, 3))

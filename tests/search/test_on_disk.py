@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from tfdml import metrics, search
-from tfdml.search.shards import blocks_of
+from tfdml.search.on_disk.shards import blocks_of
 
 
 def vectors(rows=500, dim=6, seed=0):

@@ -9,7 +9,7 @@ from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, s
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
-from tfdml.datasets.readers.public_sets import cars196, cub200, in_shop, stanford_online_products
+from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint

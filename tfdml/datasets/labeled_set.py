@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import integrity, splits
-from tfdml.datasets.cache import cached, fingerprint
+from tfdml.datasets.caches.set_cache import cached, fingerprint
 from tfdml.datasets.integrity import FileCheck
 from tfdml.datasets.readers.text import require_utf8
 from tfdml.datasets.summary import Description, describe

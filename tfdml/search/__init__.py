@@ -6,7 +6,7 @@ from tfdml.search.duplicates import near_duplicates
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs, hardest_triplets
 from tfdml.search.index.files import read_manifest
-from tfdml.search.on_disk import search_on_disk
+from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.scann import Scann
 from tfdml.typing import FilePath

@@ -13,7 +13,7 @@ from pathlib import Path
 from tfdml._core.atomic import atomic_write, read_whole, recovered
 from tfdml._core.checks import require
 from tfdml._core.checksums import SUMS, parsed, problems
-from tfdml.datasets.array_cache import cache_folder
+from tfdml.datasets.caches.array_cache import cache_folder
 from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE
 

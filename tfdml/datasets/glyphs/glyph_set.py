@@ -13,7 +13,7 @@ import numpy as np
 
 from tfdml._core.checks import require_whole
 from tfdml._core.terminal import show_progress
-from tfdml.datasets.array_cache import cache_folder, cached, digest
+from tfdml.datasets.caches.array_cache import cache_folder, cached, digest
 from tfdml.datasets.glyphs import distortion, selection, typefaces
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from tfdml._core.terminal import show_progress
-from tfdml.datasets.array_cache import cache_folder, cached, digest
+from tfdml.datasets.caches.array_cache import cache_folder, cached, digest
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 from tfdml.datasets.photo_patches import keypoints, photographs
 from tfdml.datasets.photo_patches import views as photo_views

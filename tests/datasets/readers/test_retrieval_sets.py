@@ -5,7 +5,7 @@ import pytest
 from scipy.io import savemat
 
 from tfdml.datasets import cars196, cub200, in_shop, stanford_online_products
-from tfdml.datasets.readers import public_sets as benchmarks
+from tfdml.datasets.readers.public import retrieval as benchmarks
 
 
 def touch(root, *files):

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from tfdml._core.checks import as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, in_threads, slices, thread_count
 from tfdml.search.nearest import merged, nearest
+from tfdml.search.on_disk.shards import Shards, blocks_of
 from tfdml.search.scores import Gallery
-from tfdml.search.shards import Shards, blocks_of
 
 _ROWS = 2**16  # per block of vectors
 _VECTOR_BYTES = 24  # of each number of a block: as read, in float32 and in float64

@@ -2,16 +2,12 @@
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import read_utf8
-
-Loader = Callable[..., Any]
+from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists, require_counts
 
 # Images and classes of each part.
 COUNTS = {
@@ -59,17 +55,17 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
     Source: Wah, Branson, Welinder, Perona, Belongie, The Caltech-UCSD Birds-200-2011 Dataset, 2011. Its terms allow
     non-commercial research and education.
     """
-    rows = _lists(root, _CUB_TREE, "images.txt", "image_class_labels.txt", "bounding_boxes.txt")
-    files, classes, boxes = (_columns(table, columns) for table, columns in zip(rows, (2, 2, 5), strict=True))
+    rows = read_lists(root, _CUB_TREE, "images.txt", "image_class_labels.txt", "bounding_boxes.txt")
+    files, classes, boxes = (as_columns(table, columns) for table, columns in zip(rows, (2, 2, 5), strict=True))
     _require_same_ids(root, files, classes, boxes)
-    names = {int(number): name for number, name in _columns(_lists(root, _CUB_TREE, "classes.txt")[0], 2)}
+    names = {int(number): name for number, name in as_columns(read_lists(root, _CUB_TREE, "classes.txt")[0], 2)}
     x, y, width, height = np.array([row[1:] for row in boxes], dtype=np.float64).T
     corners = np.stack([x, y, x + width, y + height], axis=1)
     labels = np.array([int(label) for _, label in classes])
     return _halves(
         "cub200-2011",
         load=load,
-        paths=_existing(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
+        paths=existing_paths(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
         classes=labels,
         boxes=corners,
         is_train=labels <= 100,
@@ -110,7 +106,7 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     return _halves(
         "cars196",
         load=load,
-        paths=_existing(root, _CARS_TREE, files),
+        paths=existing_paths(root, _CARS_TREE, files),
         classes=labels,
         boxes=np.array(corners),
         is_train=labels <= 98,
@@ -135,12 +131,12 @@ def stanford_online_products(
 
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
     """
-    lists = [_columns(rows[1:], 4) for rows in _lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
+    lists = [as_columns(rows[1:], 4) for rows in read_lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
     rows = [row for table in lists for row in table]
     return _halves(
         "sop",
         load=load,
-        paths=_existing(root, _SOP_TREE, [path for *_, path in rows]),
+        paths=existing_paths(root, _SOP_TREE, [path for *_, path in rows]),
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
         is_train=np.repeat([True, False], [len(table) for table in lists]),
@@ -166,15 +162,15 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 
     Source: Liu, Luo, Qiu, Wang, Tang, DeepFashion, CVPR 2016. Its terms allow non-commercial research and education.
     """
-    partition, bounds = _lists(root, _IN_SHOP_TREE, "Eval/list_eval_partition.txt", "Anno/list_bbox_inshop.txt")
-    rows, boxes = _columns(partition[2:], 3), {row[0]: row[3:] for row in _columns(bounds[2:], 7)}
+    partition, bounds = read_lists(root, _IN_SHOP_TREE, "Eval/list_eval_partition.txt", "Anno/list_bbox_inshop.txt")
+    rows, boxes = as_columns(partition[2:], 3), {row[0]: row[3:] for row in as_columns(bounds[2:], 7)}
     unknown = {status for *_, status in rows} - {"train", "query", "gallery"}
     if unknown:
         raise ValueError(f"Received status {unknown.pop()!r} of an image, expected train, query or gallery.")
     missing = [file for file, *_ in rows if file not in boxes]
     if missing:
         raise ValueError(f"Received no box of {missing[0]} in list_bbox_inshop.txt, expected one per image.")
-    paths = _existing(root, _IN_SHOP_TREE, [f"Img/{file}" for file, *_ in rows])
+    paths = existing_paths(root, _IN_SHOP_TREE, [f"Img/{file}" for file, *_ in rows])
     items, statuses = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     corners = np.array([boxes[file] for file, *_ in rows], dtype=np.float64)
     tested = np.unique(items[statuses != "train"])
@@ -216,12 +212,7 @@ def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_
     Raises:
         ValueError: other numbers of images or classes than the published ones.
     """
-    received, expected = (len(paths), len(np.unique(classes))), COUNTS[name][split]
-    if received != expected:
-        raise ValueError(
-            f"Received {received[0]:,} images of {received[1]:,} classes in the {split} part of {name}, expected "
-            f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set."
-        )
+    require_counts(f"the {split} part of {name}", (len(paths), len(np.unique(classes))), COUNTS[name][split])
     image = "full-image" if name != "in-shop" else "query-gallery"
     classes_of_splits = _SPLITS[name] + ("-train" if split == "train" else "")
     return LabeledSet(
@@ -234,47 +225,10 @@ def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_
     )
 
 
-def _lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[list[str]]:
-    """The lines of text files."""
-    for name in names:
-        if not pathlib.Path(root, name).is_file():
-            raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
-    return [read_utf8(pathlib.Path(root, name)).splitlines() for name in names]
-
-
-def _columns(lines: Iterable[str], number: int) -> list[list[str]]:
-    """The words of each line that is not blank."""
-    rows = [line.split() for line in lines if line.strip()]
-    for row in rows:
-        if len(row) != number:
-            raise ValueError(f"Received a line of {len(row)} columns ({' '.join(row)!r}), expected {number}.")
-    return rows
-
-
 def _require_same_ids(root, *tables):
     ids = [[row[0] for row in table] for table in tables]
     if any(other != ids[0] for other in ids):
         raise ValueError(f"Received root={os.fspath(root)!r} with lists of different images, expected one line each.")
-
-
-def _existing(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
-    """Paths below root, all of which are files; each folder is listed once."""
-    folder = pathlib.Path(root)
-    outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
-    if outside:
-        raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
-    names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
-    missing = [file for file in files if os.path.basename(file) not in names_by_folder[os.path.dirname(file)]]
-    if missing:
-        raise ValueError(
-            f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "
-            f"missing). Expected these files:{tree}"
-        )
-    return np.array([str(folder / file) for file in files])
-
-
-def _names(folder):
-    return os.listdir(folder) if folder.is_dir() else []
 
 
 def _mat(folder, name, variable):

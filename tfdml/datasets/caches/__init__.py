@@ -1,0 +1,1 @@
+"""Files of examples that were loaded or drawn before."""

@@ -1,0 +1,58 @@
+"""Lists and image files of public data sets: each error shows the expected tree."""
+
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdml.datasets.readers.text import read_utf8
+
+Loader = Callable[..., Any]
+
+
+def read_lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[list[str]]:
+    """The lines of text files."""
+    for name in names:
+        if not pathlib.Path(root, name).is_file():
+            raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
+    return [read_utf8(pathlib.Path(root, name)).splitlines() for name in names]
+
+
+def as_columns(lines: Iterable[str], number: int) -> list[list[str]]:
+    """The words of each line that is not blank."""
+    rows = [line.split() for line in lines if line.strip()]
+    for row in rows:
+        if len(row) != number:
+            raise ValueError(f"Received a line of {len(row)} columns ({' '.join(row)!r}), expected {number}.")
+    return rows
+
+
+def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
+    """Paths below root, all of which are files; each folder is listed once."""
+    folder = pathlib.Path(root)
+    outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
+    if outside:
+        raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
+    names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
+    missing = [file for file in files if os.path.basename(file) not in names_by_folder[os.path.dirname(file)]]
+    if missing:
+        raise ValueError(
+            f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "
+            f"missing). Expected these files:{tree}"
+        )
+    return np.array([str(folder / file) for file in files])
+
+
+def _names(folder):
+    return os.listdir(folder) if folder.is_dir() else []
+
+
+def require_counts(name: str, received: tuple[int, int], expected: tuple[int, int]) -> None:
+    """Raise a ValueError if a part of a set has other numbers of images and classes than the published ones."""
+    if tuple(received) != tuple(expected):
+        raise ValueError(
+            f"Received {received[0]:,} images of {received[1]:,} classes in {name}, expected "
+            f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set."
+        )

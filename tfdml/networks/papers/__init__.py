@@ -1,0 +1,1 @@
+"""The networks of papers, layer by layer."""

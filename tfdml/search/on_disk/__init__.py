@@ -1,0 +1,1 @@
+"""Exact search in vectors that stay on disk."""

@@ -1,0 +1,1 @@
+"""Refinement of a search: re-ranking, query expansion, whitening."""
