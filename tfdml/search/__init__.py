@@ -8,6 +8,7 @@ from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
+from tfdml.search.refinement.rerank import rerank
 from tfdml.search.scann import Scann
 from tfdml.typing import FilePath
 
@@ -21,6 +22,7 @@ __all__ = [
     "load",
     "near_duplicates",
     "neighbor_recall",
+    "rerank",
     "search_on_disk",
 ]
 
