@@ -3,7 +3,12 @@
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
-from tfdml.metrics.reidentification import random_gallery, reidentification
+from tfdml.metrics.reidentification import (
+    random_gallery,
+    reidentification,
+    reidentification_from_neighbors,
+    reidentification_from_scores,
+)
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.match import shared_labels, shared_levels
 from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbors
@@ -39,6 +44,8 @@ __all__ = [
     "quantized_retrieval",
     "random_gallery",
     "reidentification",
+    "reidentification_from_neighbors",
+    "reidentification_from_scores",
     "retrieval",
     "retrieval_from_neighbors",
     "roc",
