@@ -9,6 +9,7 @@ from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, s
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
+from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -23,6 +24,7 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "StereoPair",
+    "Vehicles",
     "cars196",
     "compose",
     "cub200",
@@ -30,6 +32,7 @@ __all__ = [
     "glyphs",
     "in_shop",
     "lfw_pairs",
+    "market1501",
     "motorcycle_stereo",
     "outlines",
     "photo_patches",
@@ -39,6 +42,7 @@ __all__ = [
     "stereo_error",
     "table",
     "tfds",
+    "vehicle_id",
 ]
 
 

@@ -9,6 +9,8 @@ from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.refinement.rerank import rerank
+from tfdml.search.refinement.expansion import augment_database, expand_queries
+from tfdml.search.refinement.whitening import Whitening
 from tfdml.search.scann import Scann
 from tfdml.typing import FilePath
 
@@ -17,6 +19,9 @@ __all__ = [
     "FalseNegativeGuard",
     "HardPairs",
     "Scann",
+    "Whitening",
+    "augment_database",
+    "expand_queries",
     "hardest_pairs",
     "hardest_triplets",
     "load",
