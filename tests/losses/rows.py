@@ -336,6 +336,9 @@ ROWS = {
     "RAW": row(losses.RAWLoss, loops.raw),
     "HAP2S": row(losses.HAP2SLoss, loops.hap2s),
     "HAP2S, harder": row(losses.HAP2SLoss, loops.hap2s, margin=0.5, temperature=0.1),
+    "HAP2S, polynomial": row(
+        losses.HAP2SLoss, loops.hap2s, BRANCH, margin=0.5, weighting="polynomial", alpha=3.0, distance="euclidean"
+    ),
     "angular": row(losses.AngularLoss, loops.angular, WITHIN),
     "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, angle_degrees=30.0),
     "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN),

@@ -264,6 +264,8 @@ WRONG = [
     (lambda: losses.TupletMarginLoss(scale=-1), "scale=-1"),
     (lambda: losses.HAP2SLoss(temperature=0), "temperature=0"),
     (lambda: losses.HAP2SLoss(margin=-1), "margin=-1"),
+    (lambda: losses.HAP2SLoss(weighting="linear"), "weighting='linear'"),
+    (lambda: losses.HAP2SLoss(weighting="polynomial", alpha=0), "alpha=0"),
     (lambda: losses.AngularLoss(angle_degrees=90), "angle_degrees=90"),
     (lambda: losses.QuadrupletLoss(margin=-1), "margin=-1"),
     (lambda: losses.QuadrupletLoss(second_margin=2), "second_margin=2"),
