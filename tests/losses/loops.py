@@ -786,6 +786,8 @@ def sphereface(labels, x, margin=4, scale=64.0):
         k = min(np.floor(margin * angle / np.pi), margin - 1)
         return scale * ((-1) ** k * np.cos(margin * angle) - 2 * k)
 
+    if scale == "norm":
+        return np.array([sphereface(labels, x, margin, np.linalg.norm(x[a]))[a] for a in range(len(x))])
     return among_negatives(labels, x, positive, lambda c: scale * c)
 
 

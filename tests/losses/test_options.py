@@ -324,6 +324,7 @@ WRONG = [
     (lambda: losses.CosFaceLoss(classes=3, margin=-1), "margin=-1"),
     (lambda: losses.ArcFaceLoss(classes=3, margin=2), "margin=2"),
     (lambda: losses.SphereFaceLoss(classes=3, margin=1.5), "margin=1.5"),
+    (lambda: losses.SphereFaceLoss(classes=3, scale="size"), "scale='size'"),
     (lambda: losses.SubCenterArcFaceLoss(classes=3, per_class=0), "per_class=0"),
     (lambda: losses.SubCenterArcFaceLoss(classes=3, margin=2), "margin=2"),
     (lambda: losses.MagFaceLoss(classes=3, norms=(0, 5)), r"norms=\(0, 5\)"),
