@@ -29,6 +29,7 @@ from tfdml.miners.negatives import (
     random_negatives,
     semi_hard_negatives,
 )
+from tfdml.miners.target_neighbors import TargetNeighbors
 from tfdml.miners.triplets import (
     Angular,
     TripletViolations,
@@ -54,6 +55,7 @@ __all__ = [
     "RandomNegatives",
     "SemiHard",
     "SemiHardNegatives",
+    "TargetNeighbors",
     "TripletViolations",
     "UniformHistogram",
     "ValidTriplets",
