@@ -416,9 +416,7 @@ def tuplet_margin(labels, x, margin_degrees=5.73, scale=64.0):
     return np.array(values)
 
 
-def hap2s(
-    labels, x, margin=0.2, temperature=0.5, weighting="exponential", alpha=10.0, distance="cosine", fixed=None
-):
+def hap2s(labels, x, margin=0.2, temperature=0.5, weighting="exponential", alpha=10.0, distance="cosine", fixed=None):
     d, held = distances(x, distance), distances(x if fixed is None else fixed, distance)
     values = []
     for a in range(len(x)):
@@ -429,7 +427,9 @@ def hap2s(
         if weighting == "polynomial":
             q = {r: (1 + held[a, r]) ** (alpha if r in positives else -2 * alpha) for r in positives + negatives}
         else:
-            q = {r: np.exp((held[a, r] if r in positives else -held[a, r]) / temperature) for r in positives + negatives}
+            q = {
+                r: np.exp((held[a, r] if r in positives else -held[a, r]) / temperature) for r in positives + negatives
+            }
         near = sum(q[p] * d[a, p] for p in positives) / sum(q[p] for p in positives)
         far = sum(q[n] * d[a, n] for n in negatives) / sum(q[n] for n in negatives)
         values.append(max(0.0, near - far + margin))

@@ -393,9 +393,7 @@ ROWS = {
     "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
-    "SphereFace with the norm": over_proxies(
-        losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=2, scale="norm"
-    ),
+    "SphereFace with the norm": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=2, scale="norm"),
     "sub-center ArcFace of one center": Row(
         losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, per_class=1), loops.arcface, frozenset({OVER_PROXIES})
     ),

@@ -21,7 +21,7 @@ BATCH = np.stack([LABELS[ROWS], ROWS], axis=1)
 
 def expected_of(example, k):
     """The k nearest examples of its class, by scikit-learn."""
-    others = np.array([r for r in np.flatnonzero(LABELS == LABELS[example]) if r != example])
+    others = np.array([r for r in np.flatnonzero(LABELS[example] == LABELS) if r != example])
     if not len(others):
         return []
     search = NearestNeighbors(n_neighbors=min(k, len(others))).fit(FEATURES[others])

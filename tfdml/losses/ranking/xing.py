@@ -18,9 +18,9 @@ def xing(pairs: Pairs) -> Tensor:
 
     over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
     sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
-    first sum by c and the second by the root of c, so for any metric the best scale can be computed, and both forms have
-    the same minimum up to the scale of A and a constant. Its constraint on sums of d, rather than d^2, keeps the
-    solution from always having rank 1.
+    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
+    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
+    the solution from always having rank 1.
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).

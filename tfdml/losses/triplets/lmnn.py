@@ -49,8 +49,8 @@ class LMNNLoss(PairLoss):
 
     Also called: LMNN.
 
-    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull. `NCALoss`, a softmax
-    over all neighbors.
+    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull. `NCALoss`, a
+    softmax over all neighbors.
 
     Example:
 
@@ -62,8 +62,8 @@ class LMNNLoss(PairLoss):
     Args:
         margin: how much nearer target neighbors must be, in squared distance; 0 or more.
         mu: weight of the push of negatives, in [0, 1].
-        miner: selects the target neighbors: `EasyPositives(k=3)`, or `TargetNeighbors`, with labels `(batch, 2)` of class
-            ids and indices of examples; None for all positives.
+        miner: selects the target neighbors: `EasyPositives(k=3)`, or `TargetNeighbors`, with labels `(batch, 2)` of
+            class ids and indices of examples; None for all positives.
         **options: `pairing`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
