@@ -52,7 +52,9 @@ def learned(x, y, *, loss, labels, steps, rate):
     inputs = keras.Input((x.shape[1],))
     layer = tfdml.layers.Mahalanobis()
     model = tfdml.models.EmbeddingModel(inputs, layer(inputs))
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps)), loss=loss)
+    model.compile(
+        keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps)), loss=loss, run_eagerly=True
+    )
     model.fit(x, labels, batch_size=len(x), epochs=steps, shuffle=False, verbose=0)
     return lambda features: features @ keras.ops.convert_to_numpy(layer.weight)
 

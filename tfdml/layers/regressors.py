@@ -47,7 +47,7 @@ class Regressors(LossLayer):
             require_whole("dims", dim, 1)
         require_whole("units", units, 1)
         self.dims, self.units, self.seed = tuple(int(dim) for dim in dims), int(units), seed
-        seeds = itertools.count() if seed is None else itertools.count(self.seed)
+        seeds = itertools.count(0 if seed is None else seed)
         self.networks = [
             [*self._dense(self.dims[m], self.units, next(seeds)), *self._dense(self.units, self.dims[k], next(seeds))]
             for k, m in self._combinations()

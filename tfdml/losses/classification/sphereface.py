@@ -35,7 +35,7 @@ def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> T
     cosine during training.
     """
     s = cosine(pairs)
-    if scale == "norm":
+    if isinstance(scale, str):  # "norm"
         logits = norms(pairs.anchors, pairs)[:, None] * ops.where(pairs.positive > 0, psi(s, margin), s)
         return positives_among_negatives(logits, pairs)
     return positives_among_negatives(s, pairs, scale=scale, change=lambda s: psi(s, margin))
