@@ -9,6 +9,7 @@ from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, s
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
+from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -24,11 +25,13 @@ __all__ = [
     "RandomResizedCrop",
     "StereoPair",
     "cars196",
+    "casia_webface",
     "compose",
     "cub200",
     "folder",
     "glyphs",
     "in_shop",
+    "lfw",
     "lfw_pairs",
     "motorcycle_stereo",
     "outlines",
