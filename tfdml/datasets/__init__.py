@@ -2,6 +2,7 @@
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
+from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
@@ -24,16 +25,20 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "StereoPair",
+    "align_faces",
     "cars196",
     "casia_webface",
     "compose",
     "cub200",
+    "face_points",
+    "face_template",
     "folder",
     "glyphs",
     "in_shop",
     "lfw",
     "lfw_pairs",
     "motorcycle_stereo",
+    "mtcnn_detector",
     "outlines",
     "photo_patches",
     "require_disjoint",
