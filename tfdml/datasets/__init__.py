@@ -2,6 +2,7 @@
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
+from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
@@ -10,6 +11,8 @@ from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
+from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
+from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -25,15 +28,21 @@ __all__ = [
     "RandomResizedCrop",
     "StereoPair",
     "Vehicles",
+    "align_faces",
     "cars196",
+    "casia_webface",
     "compose",
     "cub200",
+    "face_points",
+    "face_template",
     "folder",
     "glyphs",
     "in_shop",
+    "lfw",
     "lfw_pairs",
     "market1501",
     "motorcycle_stereo",
+    "mtcnn_detector",
     "outlines",
     "photo_patches",
     "require_disjoint",
@@ -43,6 +52,7 @@ __all__ = [
     "table",
     "tfds",
     "vehicle_id",
+    "verification_pairs",
 ]
 
 

@@ -16,16 +16,19 @@ from tfdml.metrics.statistics.comparison import Comparison, holm_correction, pai
 from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
 from tfdml.metrics.verification import (
+    FoldDecisions,
     Roc,
     calibrated_threshold,
     pair_scores,
     roc,
     verification,
+    verification_folds,
     verification_from_scores,
 )
 
 __all__ = [
     "Comparison",
+    "FoldDecisions",
     "KReciprocalReranking",
     "Roc",
     "binary_codes",
@@ -53,6 +56,7 @@ __all__ = [
     "shared_labels",
     "shared_levels",
     "verification",
+    "verification_folds",
     "verification_from_scores",
 ]
 

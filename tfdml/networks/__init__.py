@@ -7,6 +7,7 @@ from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
 from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
+from tfdml.networks.papers.face_resnet import face_resnet
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
@@ -17,6 +18,7 @@ __all__ = [
     "bn_inception",
     "efficientnet_lite0",
     "ensemble",
+    "face_resnet",
     "freeze",
     "load_pytorch_weights",
     "merge_lora",
