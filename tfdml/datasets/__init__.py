@@ -9,10 +9,9 @@ from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
-from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
-from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
+from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
