@@ -29,7 +29,7 @@ def test_metrics_without_training_have_the_errors_of_the_rows():
 @pytest.mark.parametrize("name", ["Xing", "LMNN"])
 def test_a_learned_metric_is_a_map_of_the_features(name):
     train, labels, test, _ = fixed_features.split("wine", 0)
-    train, test = fixed_features.standardized("wine", train, test)
+    train, test = fixed_features.standardized(train, test)
     transform = fixed_features.metric(name, train, labels, steps=3)
     assert transform(test).shape == test.shape
     assert not np.allclose(transform(test), test)
