@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="tfdml",
-        description="Train on, embed, evaluate, search, serve, check and clean sets of images, with your models or the zoo.",
+        description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
