@@ -1,6 +1,8 @@
 """Cleaning: copies of photographs found by a threshold from known copies, beside perceptual hashes.
 
-Claim: see docs/cleaning.md, whose table `results.json` of this recipe gives.
+Claim: with the best threshold for a precision of 0.99, the network finds 83% of the crops, pHash 46% and dHash 54%. Of
+all copies it finds 89%, pHash 87% and dHash 89%, because it misses more JPEGs and smaller copies. That is one seed with
+24 images (`--quick`, 20 seconds of processor time), so a crop more or less is 4 points.
 
     python recipes/cleaning.py             # five seeds
     python recipes/cleaning.py --quick     # smoke test: one seed, few images
