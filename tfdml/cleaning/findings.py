@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What `tfdml.cleaning.clean` found; it prints as a summary.
+    """The result of `tfdml.cleaning.clean`; it prints as a summary.
 
     Attributes:
         listed: tuple of `Finding`, leaks first.
