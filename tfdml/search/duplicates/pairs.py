@@ -96,7 +96,8 @@ def similar_pairs(
     require_seed(seed)
     join = _Join(as_vectors(vectors, "vectors"), gallery, np.float32(similarity), max_pairs)
     if not approximate or len(join.scores) <= 2 * sample or len(join.gallery) < _LEAST_GALLERY:
-        return SimilarPairs(*join.exactly(), None)
+        rows, values = join.exactly()
+        return SimilarPairs(rows, values, None)
     return _approximate(join, recall, sample, seed)
 
 
