@@ -67,7 +67,9 @@ ARROWS = {
         "visualize",
         "zoo",
     },
+    "cleaning": {"datasets", "embedding", "networks", "search"},
     "cli": {
+        "cleaning",
         "datasets",
         "embedding",
         "evaluation",

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
-from tfdml import callbacks, datasets, export, models, search, zoo
+from tfdml import callbacks, cleaning, datasets, export, models, search, zoo
 
 VECTORS = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
+
+FINDINGS = cleaning.Findings((cleaning.Finding("unreadable", "a.jpg"),), 2, 0.9, None, None)
 
 
 class Flat:
@@ -40,6 +42,7 @@ WRITERS = {
         model, folder.name, DATA, summary="Squares.", root=folder.parent, **ABOUT
     ),
     "embeddings": lambda model, folder: models.write_embeddings(Flat(), IMAGES, folder),
+    "findings": lambda model, folder: cleaning.write_report(FINDINGS, folder),
     "cache": lambda model, folder: datasets.LabeledSet(
         images=IMAGES, labels=DATA.labels, class_names=DATA.class_names
     ).cached(folder),
@@ -52,6 +55,7 @@ MARKERS = {
     "model.json": '{"format": "layers-model", "modelTopology": {}}',
     "embeddings.npy": "of another program",
     "cache.json": "{}",
+    "findings.csv": "name,reason\n",
 }
 
 

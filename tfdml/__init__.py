@@ -15,6 +15,7 @@ __all__ = [
     "addons",
     "analysis",
     "callbacks",
+    "cleaning",
     "datasets",
     "embedding",
     "environment",

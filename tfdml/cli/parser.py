@@ -5,7 +5,7 @@ import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli import check, embed, evaluate, search, serve, train, zoo
+from tfdml.cli import check, clean, embed, evaluate, search, serve, train, zoo
 from tfdml.cli.inputs import UsageError
 from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, fail, say
 
@@ -16,6 +16,7 @@ COMMANDS = {
     "search": search,
     "serve": serve,
     "check": check,
+    "clean": clean,
     "zoo": zoo,
 }
 
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="tfdml",
-        description="Train on, embed, evaluate, search, serve and check sets of images, with your models or the zoo's.",
+        description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

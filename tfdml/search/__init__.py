@@ -2,7 +2,8 @@
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
-from tfdml.search.duplicates import near_duplicates
+from tfdml.search.duplicates.groups import near_duplicates
+from tfdml.search.duplicates.pairs import SimilarPairs, pair_groups, similar_pairs
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs, hardest_triplets
 from tfdml.search.index.files import read_manifest
@@ -22,13 +23,16 @@ __all__ = [
     "Whitening",
     "augment_database",
     "expand_queries",
+    "SimilarPairs",
     "hardest_pairs",
     "hardest_triplets",
     "load",
     "near_duplicates",
     "neighbor_recall",
     "rerank",
+    "pair_groups",
     "search_on_disk",
+    "similar_pairs",
 ]
 
 

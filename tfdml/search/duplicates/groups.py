@@ -40,11 +40,11 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
     def search(rows, block):
         pairs = _similar(scores, np.float32(similarity), rows, block)
         with lock:
-            _unite(first, *pairs)
+            unite(first, *pairs)
 
     for _ in for_blocks(search, len(gallery), len(gallery), memory=memory, row_bytes=_PAIR_BYTES * len(gallery)):
         pass
-    return _roots(first, np.arange(len(gallery)))
+    return roots(first, np.arange(len(gallery)))
 
 
 _PAIR_BYTES = 40  # working memory per pair, if all pairs of a block are similar
@@ -64,20 +64,20 @@ def _similar(scores, least, rows, block):
     return row[is_similar], column[is_similar]
 
 
-def _unite(first, a, b):
+def unite(first, a, b):
     """Join the groups of the pairs `a[i], b[i]`; a group is a tree in `first` whose root is its first row.
 
     `scipy.sparse.csgraph.connected_components` needs all pairs at the same time, up to n^2 / 2. Here a block is enough,
     and SciPy is no requirement of `tfdml.search`.
     """
     while len(a):
-        a, b = _roots(first, a), _roots(first, b)
+        a, b = roots(first, a), roots(first, b)
         differ = a != b
         a, b = np.maximum(a, b)[differ], np.minimum(a, b)[differ]
         np.minimum.at(first, a, b)
 
 
-def _roots(first, rows):
+def roots(first, rows):
     """The root of each row."""
     roots = first[rows]
     while not np.array_equal(roots, above := first[roots]):

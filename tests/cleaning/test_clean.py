@@ -1,0 +1,164 @@
+"""Cleaning of images with planted copies, leaks, wrong labels and outliers, whose answers are known."""
+
+import csv
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import cleaning, cli, datasets
+from tfdml.cleaning.calibration import _least_similarity
+from tfdml.cli import clean as command
+
+
+class Pixels:
+    """A model of the pixels, which needs no network."""
+
+    def predict_on_batch(self, images):
+        return np.asarray(images, np.float32).reshape(len(images), -1)
+
+
+def scenes(count=40, seed=0):
+    """Smooth color images, each different."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (count, 5, 5, 3))
+    return np.uint8(tf.image.resize(coarse, (24, 24)).numpy())
+
+
+def labeled(images, labels=None):
+    labels = np.zeros(len(images), int) if labels is None else np.asarray(labels)
+    return datasets.LabeledSet(images=images, labels=labels, class_names=tuple("abcd"))
+
+
+@pytest.mark.parametrize("name", cleaning.COPIES)
+def test_a_copy_is_like_its_image_and_depends_on_the_seed_only(name):
+    image = scenes(1)[0]
+    copy, again, other = (cleaning.COPIES[name](image, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert copy.dtype == np.uint8
+    np.testing.assert_array_equal(copy, again)
+    assert copy.shape != other.shape or (copy != other).any()
+    assert abs(copy.mean() - image.mean()) < 25
+    if name == "crop":
+        windows = np.lib.stride_tricks.sliding_window_view(image, copy.shape)
+        assert (windows == copy).all(axis=(3, 4, 5)).any()
+        assert all(0.65 < a / b < 1 for a, b in zip(copy.shape[:2], image.shape[:2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "precision", "expected"),
+    [
+        ([0.9, 0.8, 0.7], [0.1], 1.0, 0.7),
+        ([0.9, 0.8, 0.7], [0.75], 1.0, 0.8),
+        ([0.9, 0.8, 0.7], [0.75], 0.75, 0.7),
+        ([0.9, 0.5], [0.9], 0.6, 0.5),
+        ([0.9], [0.9], 1.0, np.nextafter(1, 2)),
+    ],
+)
+def test_the_least_similarity_of_a_precision_by_hand(right, wrong, precision, expected):
+    assert _least_similarity(np.array(right), np.array(wrong), precision) == pytest.approx(expected)
+
+
+def test_a_calibrated_similarity_has_its_precision_and_recall():
+    images = scenes()
+    result = cleaning.calibrate(Pixels(), labeled(images), Pixels().predict_on_batch(images), sample=20)
+    assert result.images == 20
+    assert result.precision >= 0.99
+    assert set(result.recall) == set(cleaning.COPIES)
+    for recall in result.recall.values():
+        assert 0 <= recall.low <= recall.value <= recall.high <= 1
+    assert result.recall["jpeg"].value > 0.9
+
+
+def test_duplicates_that_a_set_has_already_do_not_raise_the_similarity():
+    images = scenes()
+    doubled = np.concatenate([images, images])
+    once, twice = (
+        cleaning.calibrate(Pixels(), labeled(x), Pixels().predict_on_batch(x), sample=80).similarity
+        for x in (images, doubled)
+    )
+    assert twice < once + 0.05
+
+
+def test_copies_and_leaks_are_listed_with_what_to_do_and_leaks_come_first():
+    images = scenes()
+    train = labeled(np.concatenate([images[:30], images[[3]]]), [0] * 30 + [1])
+    test = labeled(np.concatenate([images[30:], images[[5]]]))
+    findings = cleaning.clean(Pixels(), {"train": train, "test": test}, similarity=0.99)
+    leak, duplicate = (finding for finding in findings.listed if finding.kind in ("leak", "duplicate"))
+    assert (leak.kind, leak.other_split, leak.other, leak.split, leak.name) == ("leak", "train", "5", "test", "10")
+    assert (duplicate.kind, duplicate.other, duplicate.name, duplicate.label) == ("duplicate", "3", "30", "b")
+    assert "one of the labels is wrong" in duplicate.suggestion
+    assert findings.listed[0] == leak
+    assert "1 leaks between sets" in str(findings)
+
+
+def test_a_wrong_label_and_an_outlier_are_listed():
+    rng = np.random.default_rng(1)
+    centers = np.repeat(scenes(4, seed=2), 10, axis=0).astype(int)
+    images = np.clip(centers + rng.integers(-25, 26, centers.shape), 0, 255).astype("uint8")
+    images[7] = rng.integers(0, 2, images[7].shape) * 255
+    labels = np.repeat(np.arange(4), 10)
+    labels[20] = 0
+    findings = cleaning.clean(Pixels(), labeled(images, labels), similarity=0.9999)
+    suspects = [finding for finding in findings.listed if finding.kind == "label"]
+    assert ("20", "a") in [(finding.name, finding.label) for finding in suspects]
+    assert "'c'" in next(finding.suggestion for finding in suspects if finding.name == "20")
+    assert "7" in [finding.name for finding in findings.listed if finding.kind == "outlier"]
+
+
+def test_a_set_without_images_one_image_and_wrong_options_are_refused():
+    for data, message in (({}, "no sets"), (labeled(scenes(1)), "1 image that can be read, expected at least two")):
+        with pytest.raises(ValueError, match=message):
+            cleaning.clean(Pixels(), data)
+    for options, message in (
+        ({"neighbors": 0}, "neighbors=0"),
+        ({"precision": 2}, "precision=2"),
+        ({"sample": 1}, "sample=1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cleaning.clean(Pixels(), labeled(scenes(4)), **options)
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """The folders photos/train and photos/test with a leak, a copy and a broken file, and a fast model."""
+    images = scenes(12)
+    for split, rows in (("train", [0, 1, 2, 3, 4, 0]), ("test", [5, 6, 7, 8, 1])):
+        for number, row in enumerate(rows):
+            path = tmp_path / "photos" / split / "class" / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tf.io.encode_png(images[row]).numpy())
+    (tmp_path / "photos" / "train" / "class" / "broken.png").write_bytes(b"no image")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "_open_model", lambda options: (Pixels(), datasets.Preprocessing(size=24)))
+    return tmp_path
+
+
+def test_the_command_writes_a_table_and_a_page_and_deletes_nothing(photos, capsys):
+    before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
+    assert cli.main(["clean", "photos", "--out", "out", "--similarity", "0.99"]) == 1
+    printed = capsys.readouterr().out
+    assert "1 leaks between sets" in printed
+    with open("out/findings.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows if row["kind"] != "outlier"] == ["leak", "duplicate", "unreadable"]
+    assert rows[-1]["name"] == "photos/train/class/broken.png"
+    page = (photos / "out" / "report.html").read_text()
+    assert page.count("data:image/jpeg") >= 4
+    assert "default-src 'none'" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing", "--out", "out"], "'missing', which is not a folder"),
+        (["empty", "--out", "out"], "'empty' without images"),
+        (["photos", "--out", "photos/out"], "photos/out"),
+        (["photos", "--out", "empty/../photos"], "photos"),
+    ],
+)
+def test_folders_that_cannot_be_cleaned_are_refused(words, message, photos, capsys):
+    (photos / "empty").mkdir()
+    assert cli.main(["clean", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,23 @@
+"""Cleaning of image sets: near-duplicates, leaks, label suspects and outliers; nothing is deleted."""
+
+from tfdml.cleaning.calibration import Calibration, Recall, calibrate
+from tfdml.cleaning.clean import clean
+from tfdml.cleaning.copies import COPIES
+from tfdml.cleaning.findings import Finding, Findings, write_report
+from tfdml.cleaning.network import copy_network
+
+__all__ = [
+    "COPIES",
+    "Calibration",
+    "Finding",
+    "Findings",
+    "Recall",
+    "calibrate",
+    "clean",
+    "copy_network",
+    "write_report",
+]
+
+
+def __dir__():
+    return __all__

@@ -1,0 +1,167 @@
+"""Near-duplicates, leaks, label suspects and outliers of a set, or of its parts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfdml._core.checks import require, require_whole
+from tfdml.cleaning.calibration import calibrate
+from tfdml.cleaning.findings import Finding, Findings
+from tfdml.datasets import LabeledSet
+from tfdml.embedding.in_memory import embed_loadable
+from tfdml.search import Exact, pair_groups, similar_pairs
+from tfdml.typing import Embedder
+
+_AGREEING = 3  # neighbors of a label suspect
+_DEVIATIONS = 5  # of an outlier from the median, in robust standard deviations
+_TO_STANDARD = 1.4826  # from the median absolute deviation of a normal distribution
+
+
+def clean(
+    model: Embedder,
+    data: LabeledSet | Mapping[str, LabeledSet],
+    *,
+    similarity: float | None = None,
+    precision: float = 0.99,
+    neighbors: int = 5,
+    sample: int = 128,
+    approximate: bool | None = None,
+    seed: int = 0,
+    batch_size: int = 64,
+) -> Findings:
+    """List what to look at before a set is used; nothing is changed or deleted.
+
+    * A leak is a pair of near-duplicates in two sets, such as training and test.
+    * A duplicate is an image of a group of near-duplicates in one set, beside the first image of the group.
+    * A label suspect is an image whose three nearest neighbors all have one other label.
+    * An outlier is an image whose mean distance to its neighbors is more than five robust standard deviations above
+      the median.
+    * Images that cannot be read are listed, too.
+
+    Embeddings are centered on their mean. All sets are read and embedded in memory.
+
+    Args:
+        model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
+        data: a labeled set, or labeled sets by name.
+        similarity: cosine similarity of near-duplicates; None: calibrated on known copies, see `calibrate`.
+        precision: of the pairs, for the calibration.
+        neighbors: number of nearest neighbors of outliers.
+        sample: number of images that are copied for the calibration.
+        approximate: whether pairs are searched in near cells only, with a bound on their recall; None: from 50,000
+            images on.
+        seed: of the calibration and the search.
+        batch_size: number of images embedded at the same time.
+
+    Returns:
+        `Findings`, leaks first.
+
+    Raises:
+        ValueError: no set, fewer than two images that can be read, or an option out of range.
+    """
+    require_whole("neighbors", neighbors, 1)
+    sets = dict(data) if isinstance(data, Mapping) else {"": data}
+    require(len(sets) > 0, "no sets", "a labeled set, or labeled sets by name")
+    images = _Images(model, sets, batch_size)
+    calibration = None
+    if similarity is None:
+        calibration = calibrate(
+            images.model, images.largest, images.vectors[images.largest_rows], precision=precision, sample=sample,
+            seed=seed, batch_size=batch_size,
+        )  # fmt: skip
+        similarity = calibration.similarity
+    approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
+    pairs = None
+    if similarity <= 1:
+        pairs = similar_pairs(images.vectors, similarity, approximate=approximate, seed=seed)
+    findings = [*(_copies(images, pairs) if pairs else ()), *_labels_and_outliers(images, pairs, neighbors)]
+    order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
+    findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
+    recall = None if pairs is None else pairs.recall
+    return Findings(tuple(findings), len(images.vectors), similarity, calibration, recall)
+
+
+class _Centered:
+    """A model whose embeddings are centered."""
+
+    def __init__(self, model, mean):
+        self._model, self._mean = model, mean
+
+    def predict_on_batch(self, examples):
+        return np.asarray(self._model.predict_on_batch(examples), np.float32) - self._mean
+
+
+class _Images:
+    """The images of all sets that can be read, one after the other, with centered embeddings."""
+
+    def __init__(self, model, sets, batch_size):
+        vectors, self.names, self.splits, self.labels, self.unreadable, subsets = [], [], [], [], [], []
+        for split, data in sets.items():
+            require(len(data) > 0, f"the set {split!r} without images", "at least one")
+            embeddings, rows, skipped = embed_loadable(model, data, batch_size)
+            vectors.append(embeddings)
+            subsets.append(data.take(rows))
+            self.names += [str(row if data.paths is None else data.paths[row]) for row in rows.tolist()]
+            self.labels += [data.class_names[label] for label in data.labels[rows]]
+            self.splits += [split] * len(rows)
+            reasons = [(name, reason) for _, name, reason in skipped]
+            self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for name, reason in reasons]
+        vectors = np.concatenate(vectors)
+        require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
+        self.model = _Centered(model, vectors.mean(axis=0))
+        self.vectors = vectors - vectors.mean(axis=0)
+        self.largest = max(subsets, key=len)
+        start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])
+        self.largest_rows = slice(start, start + len(self.largest))
+
+    def finding(self, kind, row, other=None, score=None, suggestion=""):
+        """A `Finding` of a row, and of another."""
+        finding = Finding(kind, self.names[row], self.splits[row], self.labels[row], suggestion=suggestion)
+        if score is not None:
+            finding = finding._replace(score=round(float(score), 6))
+        if other is None:
+            return finding
+        return finding._replace(other=self.names[other], other_split=self.splits[other], other_label=self.labels[other])
+
+
+def _copies(images, pairs):
+    """Leaks and duplicates, the most similar first; of a row only its most similar pair."""
+    listed = set()
+    for pair in np.argsort(-pairs.similarity, kind="stable").tolist():
+        first, row = pairs.rows[pair].tolist()
+        is_leak = images.splits[first] != images.splits[row]
+        if (is_leak, row) in listed:
+            continue
+        listed.add((is_leak, row))
+        same = images.labels[first] == images.labels[row]
+        advice = "remove it from one of the sets" if is_leak else "keep one of the two"
+        suggestion = advice if same else f"one of the labels is wrong; {advice}"
+        yield images.finding("leak" if is_leak else "duplicate", row, first, pairs.similarity[pair], suggestion)
+
+
+def _labels_and_outliers(images, pairs, neighbors):
+    """Label suspects and outliers among one image of each group of near-duplicates."""
+    groups = pair_groups(pairs.rows if pairs else np.empty((0, 2)), len(images.vectors))
+    rows = np.unique(groups)
+    count = min(max(neighbors, _AGREEING), len(rows) - 1)
+    if count < 1:
+        return
+    found, cosines = Exact(images.vectors[rows]).search(images.vectors[rows], count + 1)
+    nearest, cosines = _without_self(rows[found], cosines, rows)
+    for i in np.argsort(-cosines[:, 0], kind="stable"):
+        labels = {images.labels[other] for other in nearest[i, :_AGREEING]}
+        if count >= _AGREEING and len(labels) == 1 and images.labels[rows[i]] not in labels:
+            suggestion = f"check the label; its neighbors have {labels.pop()!r}"
+            yield images.finding("label", rows[i], nearest[i, 0], cosines[i, :_AGREEING].mean(), suggestion)
+    distances = 1 - cosines[:, :neighbors].mean(axis=1)
+    middle = np.median(distances)
+    limit = middle + _DEVIATIONS * _TO_STANDARD * np.median(np.abs(distances - middle))
+    for i in np.argsort(-distances, kind="stable"):
+        if distances[i] > limit:
+            yield images.finding("outlier", rows[i], nearest[i, 0], distances[i], "check that it belongs to the set")
+
+
+def _without_self(nearest, cosines, rows):
+    """Neighbor lists without the query itself, or without the last one if a copy ranks above the query."""
+    is_self = nearest == rows[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    return tuple(array[~is_self].reshape(len(rows), -1) for array in (nearest, cosines))

