@@ -6,6 +6,7 @@ from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
+from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
@@ -14,6 +15,7 @@ __all__ = [
     "add_lora",
     "attention_branches",
     "bn_inception",
+    "conv4",
     "efficientnet_lite0",
     "ensemble",
     "freeze",
