@@ -9,6 +9,7 @@ from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, s
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
+from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -30,7 +31,9 @@ __all__ = [
     "glyphs",
     "in_shop",
     "lfw_pairs",
+    "mini_imagenet",
     "motorcycle_stereo",
+    "omniglot",
     "outlines",
     "photo_patches",
     "require_disjoint",

@@ -23,7 +23,7 @@ def conv4(images: KerasTensor, *, width: int = 64) -> KerasTensor:
         width: channels of each block.
 
     Returns:
-        `(batch, height // 16 * (width // 16) * channels of a block)` Keras tensor of floats, 0 or more.
+        `(batch, positions * width)` Keras tensor of floats, 0 or more; positions are those of the last map.
 
     Raises:
         ValueError: images of a size that is not fixed or below 16 x 16; a width below 1.
