@@ -236,8 +236,8 @@ def _require_no_pickles(root):
     if pickles and not pathlib.Path(root, "train.csv").is_file():
         raise ValueError(
             f"Received root={os.fspath(root)!r} with {pickles[0]}, a pickle, which can run any program when it "
-            "is read, expected lists and images. Get the csv files of Ravi and Larochelle, and write the images of the pickle "
-            f"as files in a process of your own, or take them from ImageNet. Expected these files:{_MINI_IMAGENET_TREE}"
+            "is read, expected lists and images. Get the csv files of Ravi and Larochelle, and write the images of the "
+            f"pickle as files in a process of your own, or take them from ImageNet. Expected:{_MINI_IMAGENET_TREE}"
         )
 
 
