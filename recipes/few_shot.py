@@ -1,6 +1,8 @@
 """Few-shot: unseen characters are recognized from one or five examples, by three kinds of training at one budget.
 
-CLAIM
+Claim: of 849 unseen characters, 20-way 1-shot accuracy is 83.8 ± 2.4% after metric training and 48.7 ± 4.9% by the
+features of cross-entropy (95% over five seeds), after 100 batches of 120 images, about 19 processor seconds each on two
+busy cores; docs/few-shot.md has all numbers. Every network is far below the models of the zoo, which train for longer.
 
     python recipes/few_shot.py                                        # glyphs
     python recipes/few_shot.py --quick                                # smoke test, under a minute
