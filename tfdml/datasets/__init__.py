@@ -12,6 +12,8 @@ from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
+from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
+from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -42,6 +44,9 @@ __all__ = [
     "market1501",
     "motorcycle_stereo",
     "mtcnn_detector",
+    "mini_imagenet",
+    "motorcycle_stereo",
+    "omniglot",
     "outlines",
     "photo_patches",
     "require_disjoint",

@@ -1,5 +1,6 @@
 """Pure functions of arrays that measure embeddings."""
 
+from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
@@ -41,6 +42,8 @@ __all__ = [
     "holm_correction",
     "int8_codes",
     "int8_scales",
+    "knn_accuracy",
+    "nearest_class_mean",
     "pair_scores",
     "paired_comparison",
     "per_class",

@@ -8,6 +8,7 @@ from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
 from tfdml.networks.papers.face_resnet import face_resnet
 from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
+from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
@@ -16,6 +17,7 @@ __all__ = [
     "add_lora",
     "attention_branches",
     "bn_inception",
+    "conv4",
     "efficientnet_lite0",
     "ensemble",
     "face_resnet",
