@@ -11,9 +11,8 @@ from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
-from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
-from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
+from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -42,10 +41,9 @@ __all__ = [
     "lfw",
     "lfw_pairs",
     "market1501",
-    "motorcycle_stereo",
-    "mtcnn_detector",
     "mini_imagenet",
     "motorcycle_stereo",
+    "mtcnn_detector",
     "omniglot",
     "outlines",
     "photo_patches",
