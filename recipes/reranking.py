@@ -138,9 +138,9 @@ def gain(hits, base, labels):
 def draw(path, data, queries, before, after):
     """Six queries: their first five neighbors before and after re-ranking, blue where the class is right."""
     chosen = np.linspace(0, len(queries) - 1, 6).astype(int)
-    figure, axes = plt.subplots(6, 12, figsize=(9, 5.2), squeeze=False)
+    figure, axes = plt.subplots(6, 13, figsize=(9, 5), squeeze=False)
     for row, query in zip(axes, chosen, strict=True):
-        shown = [queries[query], None, *before[query, :5], *after[query, :5]]
+        shown = [queries[query], None, *before[query, :5], None, *after[query, :5]]
         for axis, number in zip(row, shown, strict=True):
             axis.set(xticks=[], yticks=[])
             if number is None:
@@ -150,7 +150,7 @@ def draw(path, data, queries, before, after):
             match = data.labels[number] == data.labels[queries[query]]
             color = "black" if number == queries[query] else "#0072b2" if match else "#d55e00"
             axis.spines[:].set(color=color, linewidth=2)
-    for column, title in ((0, "query"), (4, "search"), (9, "re-ranked")):
+    for column, title in ((0, "query"), (4, "search"), (10, "re-ranked")):
         axes[0, column].set_title(title, fontsize=10)
     figure.tight_layout(pad=0.4)
     figure.savefig(path, dpi=110)
