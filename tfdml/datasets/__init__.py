@@ -9,6 +9,8 @@ from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, s
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
+from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
+from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -16,9 +18,11 @@ from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
     "Glyphs",
+    "HPatches",
     "LabeledSet",
     "PairList",
     "PhotoPatches",
+    "PhotoTour",
     "Preprocessing",
     "RandomCrop",
     "RandomResizedCrop",
@@ -28,11 +32,13 @@ __all__ = [
     "cub200",
     "folder",
     "glyphs",
+    "hpatches",
     "in_shop",
     "lfw_pairs",
     "motorcycle_stereo",
     "outlines",
     "photo_patches",
+    "phototour",
     "require_disjoint",
     "sketches",
     "stanford_online_products",

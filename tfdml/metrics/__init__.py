@@ -2,6 +2,7 @@
 
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
+from tfdml.metrics.hpatches import hpatches
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
 from tfdml.metrics.reidentification import random_gallery, reidentification
 from tfdml.metrics.reranking import KReciprocalReranking
@@ -31,6 +32,7 @@ __all__ = [
     "clustering_scores",
     "few_shot",
     "holm_correction",
+    "hpatches",
     "int8_codes",
     "int8_scales",
     "pair_scores",
