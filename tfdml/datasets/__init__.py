@@ -5,7 +5,16 @@ from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
-from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.photo_patches.stereo import (
+    DenseErrors,
+    StereoPair,
+    dense_stereo_errors,
+    match_features,
+    match_windows,
+    motorcycle_stereo,
+    stereo_error,
+)
+from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
@@ -17,6 +26,7 @@ from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
+    "DenseErrors",
     "Glyphs",
     "HPatches",
     "LabeledSet",
@@ -27,14 +37,18 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "StereoPair",
+    "StereoStrips",
     "cars196",
     "compose",
     "cub200",
+    "dense_stereo_errors",
     "folder",
     "glyphs",
     "hpatches",
     "in_shop",
     "lfw_pairs",
+    "match_features",
+    "match_windows",
     "motorcycle_stereo",
     "outlines",
     "photo_patches",
@@ -43,6 +57,7 @@ __all__ = [
     "sketches",
     "stanford_online_products",
     "stereo_error",
+    "stereo_strips",
     "table",
     "tfds",
 ]

@@ -6,6 +6,7 @@ from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
+from tfdml.networks.papers.mc_cnn import mc_cnn
 from tfdml.networks.papers.patch_networks import PatchNetworks, patch_networks
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
@@ -20,6 +21,7 @@ __all__ = [
     "ensemble",
     "freeze",
     "load_pytorch_weights",
+    "mc_cnn",
     "merge_lora",
     "patch_networks",
     "plain_cnn",
