@@ -32,7 +32,7 @@ from keras import layers, ops
 import tfdml
 
 WINDOWS = (5, 7, 9, 11, 13, 15, 17, 21)  # of cross-correlation
-STEPS = {"descriptor": 160, "2-channel": 110, "stereo": 200}  # about a minute of one core each; half of it for stereo
+STEPS = {"descriptor": 160, "2-channel": 110, "stereo": 300}  # about a minute of one core each; half of it for stereo
 TEMPERATURE = 0.1  # of the similarities along a row of a stereo pair
 
 
