@@ -28,17 +28,17 @@ class PairList:
         tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
 
     Attributes:
-        names: `(images,)` str, paths below the folder of the images; row numbers of examples that are not files.
-        first, second: `(pairs,)` int64, the images of each pair, as indices into `names`.
-        same: `(pairs,)` booleans, whether both images show the same person, or are of the same class.
+        names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.
+        first, second: `(pairs,)` int64, the images of each pair, as indices into `names`, or as rows of the set.
+        same: `(pairs,)` booleans, whether both images have the same class, such as a person.
         folds: `(pairs,)` int64, from 0; None for a list without folds.
     """
 
-    names: np.ndarray
+    names: np.ndarray | None
     first: np.ndarray
     second: np.ndarray
     same: np.ndarray
-    folds: np.ndarray | None
+    folds: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of pairs."""
