@@ -163,17 +163,12 @@ def verification_pairs(
     drawn = [_pairs_of_fold(labels, fold, matched, random) for fold in np.array_split(classes, folds)]
     first, second = np.concatenate(drawn).T
     return PairList(
-        names=_names_of(data, len(labels)),
+        names=None,
         first=first,
         second=second,
         same=np.tile(np.repeat([True, False], matched), folds),
         folds=np.repeat(np.arange(folds), 2 * matched),
     )
-
-
-def _names_of(data, number):
-    paths = getattr(data, "paths", None)
-    return np.arange(number).astype(str) if paths is None else np.array(paths)
 
 
 def _pairs_of_fold(labels, classes, matched, random):
