@@ -1,11 +1,13 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
+from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
@@ -30,10 +32,12 @@ __all__ = [
     "glyphs",
     "in_shop",
     "lfw_pairs",
+    "map_tiles",
     "motorcycle_stereo",
     "outlines",
     "photo_patches",
     "require_disjoint",
+    "scenes",
     "sketches",
     "stanford_online_products",
     "stereo_error",
