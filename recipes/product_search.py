@@ -36,7 +36,7 @@ import tfdml
 
 KS = (1, 10, "1%")
 KEYS = [f"recall@{k}" for k in KS]
-GRID = [{"rate": rate, "margin": margin} for rate in (1e-3, 3e-3) for margin in (0.5, 1.0)]
+GRID = [{"rate": rate, "margin": margin} for rate in (3e-3, 1e-2) for margin in (0.5, 1.0)]
 CHOSEN = {
     "A": {"rate": 3e-3, "margin": 1.0},
     "B": {"rate": 3e-3, "margin": 1.0},
@@ -89,7 +89,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="40 classes, one seed, 5 training steps")
     options = parser.parse_args()
     options.seeds = [0] if options.choose or options.quick else [0, 1, 2, 3, 4]
-    options.steps, options.classes = (5, 8) if options.quick else (200, 32)
+    options.steps, options.classes = (5, 8) if options.quick else (150, 32)
     return options
 
 
@@ -123,7 +123,9 @@ def trained(kind, settings, train, seed, options):
     images = np.concatenate([scenes.examples(), products.examples()])
     labels = np.concatenate([scenes.labels, products.labels])
     inputs = keras.Input(images.shape[1:], dtype="uint8")
-    features = keras.Model(inputs, tfdml.networks.plain_cnn(inputs)).layers[-2].output  # before normalization
+    features = (
+        keras.Model(inputs, tfdml.networks.residual_cnn(inputs, stem=(16,), widths=(16, 32, 64))).layers[-2].output
+    )  # before normalization
     features = keras.layers.ReLU(name="features")(features)
     vectors = keras.layers.Dense(64, name="vectors")(features)
     embedding = keras.layers.UnitNormalization(name="unit")(vectors) if kind == "D" else vectors
@@ -179,7 +181,7 @@ def print_table(results):
         print(f"{name:40}" + "".join(f"{cell:>22}" for cell in cells))
 
 
-def draw(heads[0], scenes, products, path):
+def draw(head, scenes, products, path):
     """A picture of scenes and the first eight products of each."""
     vectors = [tfdml.models.embed(head, part) for part in (scenes, products)]
     grid = tfdml.visualize.retrieval_grid(

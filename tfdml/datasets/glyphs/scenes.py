@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfdml._core.checks import require, require_seed
+from tfdml._core.checks import require, require_whole
 from tfdml.datasets.glyphs.glyph_set import Glyphs
 from tfdml.datasets.photo_patches.patches import PhotoPatches
 
@@ -36,7 +36,7 @@ def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple
         ValueError: no backgrounds, or a seed that is not a whole number of at least 0.
     """
     require(len(backgrounds) > 0, "no backgrounds", "photo patches to paint on")
-    require_seed(seed)
+    require_whole("seed", seed, 0)
     shown, plain = (glyphs.take(np.flatnonzero(glyphs.designs % 2 == side)) for side in (0, 1))
     protocol = glyphs.protocol and f"{glyphs.protocol}/scenes-against-products"
     painted = _painted(shown.images[..., 0], backgrounds.images, np.random.default_rng(seed))

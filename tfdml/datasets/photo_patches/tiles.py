@@ -53,17 +53,20 @@ def map_tiles(patches: PhotoPatches) -> PhotoPatches:
 
 
 def _drawn(photograph, places):
-    """The tiles around `(n, 2)` x and y of a photograph `(height, width, 3)` uint8."""
-    luma = photograph.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+    """The tiles around `(n, 2)` x and y of a photograph `(height, width, 3)` uint8.
+
+    All sums are of whole numbers, so that every machine draws the same tiles.
+    """
+    luma = (photograph.astype(np.int64) * [299, 587, 114]).sum(axis=2)
     padded = np.pad(luma, SPAN // 2, mode="edge")
     squares = np.stack([padded[y : y + SPAN, x : x + SPAN] for x, y in places])
-    smooth = _smoothed(squares.reshape(-1, SIDE, 2, SIDE, 2).mean(axis=(2, 4)))
-    limits = np.quantile(smooth, [0.2, 0.4, 0.6, 0.8], axis=(1, 2))
-    return PALETTE[(smooth > limits[..., None, None]).sum(axis=0)]
+    sums = _sums_of_neighbors(squares.reshape(-1, SIDE, 2, SIDE, 2).sum(axis=(2, 4)))
+    limits = np.sort(sums.reshape(len(sums), -1), axis=1)[:, SIDE**2 * np.arange(1, 5) // 5]
+    return PALETTE[(sums[..., None] > limits[:, None, None]).sum(axis=-1)]
 
 
-def _smoothed(squares):
-    """Means over 3 x 3 pixels; the border is repeated."""
+def _sums_of_neighbors(squares):
+    """Sums over 3 x 3 pixels; the border is repeated."""
     padded = np.pad(squares, ((0, 0), (1, 1), (1, 1)), mode="edge")
     height, width = squares.shape[1:]
-    return sum(padded[:, y : y + height, x : x + width] for y in range(3) for x in range(3)) / 9
+    return sum(padded[:, y : y + height, x : x + width] for y in range(3) for x in range(3))
