@@ -7,13 +7,13 @@ Claim: CLAIM
     python recipes/localization.py --quick      # smoke test, under a minute
     python recipes/localization.py --data pairs.csv --image-size 224    # your own photos and tiles
 
-The task is that of Vo and Hays, Localizing and orienting street views using overhead imagery, ECCV 2016: recall at 1% of
+The task is from Vo and Hays, Localizing and orienting street views using overhead imagery, ECCV 2016: recall at 1% of
 the gallery. Their photos and aerial tiles look different, so the two towers of the paper have separate weights.
 
-Data: photo patches. A query is a view of a place: 33 to 70 pixels of a photograph, turned, lit, covered. The gallery has
-one tile per place: 96 pixels, drawn in the five colors of a map. Photographs of the splits are disjoint. `--data` takes
-a table with the columns path, label (the place), domain (photo or tile) and split (train, validation, test). Rate and
-temperature are chosen on validation photographs, each model is tested once. The pixels of both, gray, are the baseline.
+Data: photo patches. A query is a view of a place: 33 to 70 pixels of a photograph, turned, lit, covered. The gallery
+has one tile per place: 96 pixels, drawn in the five colors of a map. Photographs of the splits are disjoint. `--data`
+takes a table with the columns path, label (the place), domain (photo or tile) and split (train, validation, test). Rate
+and temperature are chosen on validation photographs, each model is tested once. Gray pixels of both are the baseline.
 """
 
 import argparse

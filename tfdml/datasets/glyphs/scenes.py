@@ -9,15 +9,16 @@ from tfdml.datasets.glyphs.glyph_set import Glyphs
 from tfdml.datasets.photo_patches.patches import PhotoPatches
 
 _SHIFT = 3  # pixels
-_CONTRAST = (88, 80)  # gray levels between a color and its background: the least, and the range beyond it
+_DIMMED = 0.6  # brightness of the photographs
+_LIGHT = (170, 256)  # range of the channels of a color
 
 
 def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple[Glyphs, Glyphs]:
     """Two domains of glyphs: in scenes, and as products on a plain background.
 
-    A scene is a glyph in a random color, moved by up to three pixels, on a random crop of a photo patch. Scenes are the
-    glyphs of type designs with an even number, products those with an odd number, so no scene shows an image of the
-    products.
+    A scene is a glyph in a random light color, moved by up to three pixels, on a random crop of a dimmed photo patch.
+    Scenes are the glyphs of type designs with an even number, products those with an odd number, so no scene shows an
+    image of the products.
 
         test = tfdml.datasets.glyphs()[1]
         (patches,) = tfdml.datasets.photo_patches(splits=["test"])
@@ -48,14 +49,13 @@ def _painted(ink, patches, rng):
     """`ink` `(n, 32, 32)` uint8, 255 where the color covers the background: `(n, 32, 32, 3)` uint8."""
     side = ink.shape[1]
     rows = rng.integers(len(patches), size=len(ink))
-    background = _crops(patches, rows, rng.integers(patches.shape[1] - side + 1, size=(len(ink), 2)), side)
-    least, span = _CONTRAST
-    color = (background.mean(axis=(1, 2)) + least + rng.uniform(0, span, (len(ink), 3))) % 256
+    corners = rng.integers(patches.shape[1] - side + 1, size=(len(ink), 2))
+    background = np.float32(_DIMMED) * _crops(patches, rows, corners, side)
+    color = rng.integers(*_LIGHT, size=(len(ink), 1, 1, 3)).astype(np.float32)
     padded = np.pad(ink, ((0, 0), (_SHIFT, _SHIFT), (_SHIFT, _SHIFT)))
     shifts = rng.integers(2 * _SHIFT + 1, size=(len(ink), 2))
     cover = _crops(padded, np.arange(len(ink)), shifts, side)[..., None] / np.float32(255)
-    mixed = background * (1 - cover) + color[:, None, None].astype(np.float32) * cover
-    return np.rint(mixed).astype(np.uint8)
+    return np.rint(background * (1 - cover) + color * cover).astype(np.uint8)
 
 
 def _crops(images, rows, corners, side):
