@@ -18,7 +18,8 @@ SIGGRAPH 2015. Both domains go through one network; they differ in its heads and
 Data: glyphs painted on photographs (scenes) against plain glyphs of other type designs (products), in classes that are
 disjoint between the splits; a category is a script and a kind of letter, such as GREEK Lu. Scenes of the splits have
 different photographs. `--data` takes a table with the columns path, label, domain (scene or product), category and
-split (train, validation, test). Learning rate and margin are chosen on validation classes, each model is tested once.
+split (train, validation, test). Learning rate and margin have the best recall@10 of six on validation classes; each model is tested
+once.
 """
 
 import argparse
@@ -36,12 +37,12 @@ import tfdml
 
 KS = (1, 10, "1%")
 KEYS = [f"recall@{k}" for k in KS]
-GRID = [{"rate": rate, "margin": margin} for rate in (3e-3, 1e-2) for margin in (0.5, 1.0)]
+GRID = [{"rate": rate, "margin": margin} for rate in (3e-3, 1e-2, 3e-2) for margin in (0.5, 1.0)]
 CHOSEN = {
-    "A": {"rate": 3e-3, "margin": 1.0},
-    "B": {"rate": 3e-3, "margin": 1.0},
-    "C": {"rate": 3e-3, "margin": 1.0},
-    "D": {"rate": 3e-3, "margin": 1.0},
+    "A": {"rate": 1e-2, "margin": 1.0},
+    "B": {"rate": 3e-2, "margin": 1.0},
+    "C": {"rate": 3e-2, "margin": 1.0},
+    "D": {"rate": 1e-2, "margin": 1.0},
 }
 CATEGORY_WEIGHT = 0.2
 
