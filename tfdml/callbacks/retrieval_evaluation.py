@@ -18,7 +18,7 @@ from tfdml._core.terminal import show_progress
 from tfdml.callbacks.base import Scheduled, embedding_problem
 from tfdml.embedding.in_memory import embed_batches
 from tfdml.evaluation.report.queries_and_gallery import query_and_gallery_models, require_same_class_names
-from tfdml.metrics.retrieval.measures import default_ranks
+from tfdml.metrics.retrieval.measures import Rank, default_ranks, listed_ranks, number_of_rank
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.typing import Data, Labels
 
@@ -67,7 +67,8 @@ class RetrievalEvaluation(Scheduled):
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
-        k: the ranks of `recall@k`; None for 1, 2, 4 and 8, up to the number of candidates of a query.
+        k: the ranks of `recall@k`; None for 1, 2, 4 and 8, up to the number of candidates of a query. A text such as
+            "1%" is a share of the candidates, as in `tfdml.metrics.retrieval`.
         search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
             `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
             then `val_search_recall@k` is the fraction of the exact neighbors that were found.
@@ -95,7 +96,7 @@ class RetrievalEvaluation(Scheduled):
         *,
         gallery: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset | None = None,
         model: keras.Model | None = None,
-        k: int | Sequence[int] | None = None,
+        k: Rank | Sequence[Rank] | None = None,
         search: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
@@ -105,9 +106,7 @@ class RetrievalEvaluation(Scheduled):
         at_sign: str = "@",
     ) -> None:
         super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix, at_sign=at_sign)
-        self.k = None if k is None else np.atleast_1d(k).tolist()
-        for rank in self.k or ():
-            require_whole("k", rank, 1)
+        self.k = None if k is None else listed_ranks(k)
         require_whole("batch_size", batch_size, 1)
         require_whole("sample", 1 if sample is None else sample, 1)
         require_same_class_names(data, gallery)
@@ -140,8 +139,7 @@ class RetrievalEvaluation(Scheduled):
 
     def _ks(self, queries, gallery):
         """The ranks of recall@k."""
-        candidates = len(queries.labels) - 1 if gallery is None else len(gallery.labels)
-        return default_ranks(candidates) if self.k is None else self.k
+        return default_ranks(_num_candidates(queries, gallery)) if self.k is None else self.k
 
     def _values_after(self, epoch):
         """Metrics of the model in training; all 0, with a warning, if its embeddings cannot be ranked."""
@@ -151,7 +149,11 @@ class RetrievalEvaluation(Scheduled):
             return self._logged(self._measured(queries, gallery))
         warnings.warn(f"After epoch {epoch + 1} {problem} All {self.prefix}* metrics are 0.", stacklevel=2)
         ks = self._ks(queries, gallery)
-        last = "map" if self.search is search.Exact else _recall_name(ks, gallery is None)
+        last = (
+            "map"
+            if self.search is search.Exact
+            else _recall_name(_last_rank(ks, _num_candidates(queries, gallery)), gallery is None)
+        )
         return dict.fromkeys([*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", last], 0.0)
 
     def _logged(self, values):
@@ -269,17 +271,26 @@ def _approximate(build, queries, options, ks, *, finds_itself):
         finds_itself: whether each query is in the index.
     """
     items, item_labels = options.pop("gallery", queries.embeddings), options.get("gallery_labels", queries.labels)
-    k = max(ks) + finds_itself
+    last = _last_rank(ks, len(items) - finds_itself)
+    k = last + finds_itself
     num_neighbors = max(int(np.unique(item_labels, return_counts=True)[1].max()), k)
     neighbors, _ = build(items, metric="cosine").search(queries.embeddings, num_neighbors)
     rows = np.random.default_rng(0).permutation(len(neighbors))[:_CHECKED_QUERIES]
     exact, _ = search.Exact(items).search(queries.embeddings[rows], k)
     values = metrics.retrieval_from_neighbors(neighbors, queries.labels, k=ks, **options)
-    return values | {_recall_name(ks, finds_itself): search.neighbor_recall(neighbors[rows, :k], exact)}
+    return values | {_recall_name(last, finds_itself): search.neighbor_recall(neighbors[rows, :k], exact)}
 
 
-def _recall_name(ks, finds_itself):
-    return f"search_recall@{max(ks) + finds_itself}"
+def _recall_name(last, finds_itself):
+    return f"search_recall@{last + finds_itself}"
+
+
+def _num_candidates(queries, gallery):
+    return len(queries.labels) - 1 if gallery is None else len(gallery.labels)
+
+
+def _last_rank(ks, num_candidates):
+    return max(number_of_rank(rank, num_candidates) for rank in ks)
 
 
 def _require_candidates(data, gallery, ks):
@@ -290,8 +301,8 @@ def _require_candidates(data, gallery, ks):
     received = f"{len(labels)} queries of which none has a relevant item"
     require(_has_relevant_item(labels, gallery_labels).any(), received, "examples of the same classes")
     candidates = len(labels) - 1 if gallery is None else len(gallery_labels)
-    received = f"k={max(ks)} and {candidates} candidates per query"
-    require(max(ks) <= candidates, received, "ranks up to that number")
+    last = _last_rank(ks, candidates)
+    require(last <= candidates, f"k={last} and {candidates} candidates per query", "ranks up to that number")
 
 
 def _labels(data):

@@ -1,6 +1,7 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
+from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
@@ -16,6 +17,8 @@ from tfdml.datasets.photo_patches.stereo import (
     stereo_error,
 )
 from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
+from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
@@ -62,6 +65,7 @@ __all__ = [
     "mini_imagenet",
     "match_features",
     "match_windows",
+    "map_tiles",
     "motorcycle_stereo",
     "mtcnn_detector",
     "omniglot",
@@ -69,6 +73,7 @@ __all__ = [
     "photo_patches",
     "phototour",
     "require_disjoint",
+    "scenes",
     "sketches",
     "stanford_online_products",
     "stereo_error",

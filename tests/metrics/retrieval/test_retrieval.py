@@ -130,6 +130,28 @@ def test_keys_come_in_the_documented_order():
     assert list(retrieval(x, labels, k=(1, 10))) == [*names[:5], "map", *names[5:]]
 
 
+@pytest.mark.parametrize(
+    ("share", "items", "rank"), [("1%", 100, 1), ("1%", 101, 2), ("0.5%", 200, 1), ("7%", 100, 7), ("100%", 9, 9)]
+)
+def test_a_share_of_the_gallery_is_a_rank_that_is_rounded_up(share, items, rank):
+    rng = np.random.default_rng(1)
+    x, gallery = rng.normal(size=(40, 5)), rng.normal(size=(items, 5))
+    labels, gallery_labels = rng.integers(0, 8, 40), rng.integers(0, 8, items)
+    got = retrieval(x, labels, gallery=gallery, gallery_labels=gallery_labels, k=(share, rank), per_query=True)
+    assert [name for name in got if "recall" in name] == [f"recall@{rank}", f"recall@{share}"]
+    np.testing.assert_array_equal(got[f"recall@{share}"], got[f"recall@{rank}"])
+
+
+def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
+    x, labels = clustered()
+    rank = -(-(len(labels) - 1) // 10)
+    got = retrieval(x, labels, k=("10%", rank, 2), full_map=False)
+    assert got["recall@10%"] == got[f"recall@{rank}"]
+    neighbors = np.argsort(-np.array(scores_by_loops(x, x, "cosine")), axis=1, kind="stable")
+    lists = retrieval_from_neighbors(neighbors, labels, k="10%")
+    assert lists["recall@10%"] == got["recall@10%"]
+
+
 # Loops from the definitions.
 
 
@@ -540,6 +562,10 @@ X, LABELS = clustered()
         ({"k": 0}, "expected positive integers"),
         ({"k": ()}, "expected positive integers"),
         ({"k": (1, 2.5)}, "expected positive integers"),
+        ({"k": "1"}, r"k='1', expected positive integers, such as \(1, 2, 4, 8\), or shares: '1%'"),
+        ({"k": (1, "0%")}, "or shares"),
+        ({"k": "101%"}, "or shares"),
+        ({"k": "1e3%"}, "or shares"),
         ({"k": len(X)}, "Lower k"),
         ({"metric": "l2"}, "expected one of 'cosine'"),
         ({"ties": "random"}, "one of 'index', 'expected'"),

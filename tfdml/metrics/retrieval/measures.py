@@ -1,23 +1,56 @@
 """Metrics of single queries, from the ranks of their relevant items."""
 
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+
+Rank = int | str
+"""A whole number, or a share of the candidates of a query, such as "1%"."""
 
 
 class Cutoff(NamedTuple):
-    """A metric of the first `k` places, such as precision@5."""
+    """A metric of the first `k` neighbors, such as precision@5; `share` is the text of a share such as "1%"."""
 
     measure: str
     k: int
+    share: str = ""
 
     def __str__(self):
         """The key of the metric."""
-        return f"{self.measure}@{self.k}"
+        return f"{self.measure}@{self.share or self.k}"
+
+
+def listed_ranks(k: Rank | Sequence[Rank]) -> list[Rank]:
+    """The ranks of recall@k as a list.
+
+    Raises:
+        ValueError: no rank, or one that is neither a positive whole number nor a share such as "1%".
+    """
+    ranks = [k] if isinstance(k, str) or np.ndim(k) == 0 else list(k)
+    ranks = [rank if isinstance(rank, str) else np.asarray(rank).item() for rank in ranks]
+    for rank in ranks or [None]:
+        if not (_share(rank) if isinstance(rank, str) else type(rank) is int and rank > 0):
+            raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8), or shares: '1%'.")
+    return ranks
+
+
+def number_of_rank(rank: Rank, num_candidates: int) -> int:
+    """A rank as a whole number: a share is rounded up, so that it is at least 1."""
+    return math.ceil(_share(rank) * num_candidates) if isinstance(rank, str) else rank
+
+
+def _share(text):
+    """The fraction that a percentage is; 0 for another text, or a share above 100%."""
+    match = _PERCENT.fullmatch(text)
+    share = Fraction(match[1]) / 100 if match else Fraction(0)
+    return share if share <= 1 else Fraction(0)
 
 
 def default_ranks(num_candidates: int, ranks: Sequence[int] = (1, 2, 4, 8)) -> tuple[int, ...]:
@@ -25,22 +58,26 @@ def default_ranks(num_candidates: int, ranks: Sequence[int] = (1, 2, 4, 8)) -> t
     return tuple(k for k in ranks if k <= max(num_candidates, 1))
 
 
-def as_cutoffs(k: int | Sequence[int] | None, extra: Sequence[str], num_candidates: int) -> list[Cutoff]:
+def as_cutoffs(k: Rank | Sequence[Rank] | None, extra: Sequence[str], num_candidates: int) -> list[Cutoff]:
     """`Cutoff`s of recall@k, by k or `default_ranks`, and of the extra names, in their order; each once.
 
     Raises:
-        ValueError: k that are not positive integers, an unknown name, or a rank above the number of candidates.
+        ValueError: the errors of `listed_ranks`, an unknown name, or a rank above the number of candidates.
     """
-    ks = np.unique(np.atleast_1d(default_ranks(num_candidates) if k is None else k)).tolist()
-    if not ks or not all(isinstance(n, int) for n in ks) or ks[0] < 1:
-        raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8).")
+    ranks = default_ranks(num_candidates) if k is None else listed_ranks(k)
     if isinstance(extra, str):
         raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
-    cutoffs = list(dict.fromkeys([*(Cutoff("recall", n) for n in ks), *map(_parse, extra)]))
+    recalls = [_recall(rank, num_candidates) for rank in ranks]
+    cutoffs = list(dict.fromkeys([*sorted(recalls, key=lambda cutoff: cutoff[1:]), *map(_parse, extra)]))
     last = last_of(cutoffs)
     if last > num_candidates:
         raise ValueError(f"Received k={last}, but a query has {num_candidates} candidates. Lower k.")
     return cutoffs
+
+
+def _recall(rank, num_candidates):
+    """The `Cutoff` of a rank of recall@k."""
+    return Cutoff("recall", number_of_rank(rank, num_candidates), rank if isinstance(rank, str) else "")
 
 
 def last_of(cutoffs: Sequence[Cutoff]) -> int:

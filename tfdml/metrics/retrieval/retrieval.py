@@ -27,7 +27,15 @@ import numpy.typing as npt
 from tfdml._core.checks import as_unmasked, as_vectors, require, require_metric, require_one_of, require_varied
 from tfdml._core.terminal import show_progress
 from tfdml.metrics.retrieval.match import Match, relevance_of, values_of_grades
-from tfdml.metrics.retrieval.measures import Cutoff, as_cutoffs, depth_of, empty_values, last_of, values_of_ranks
+from tfdml.metrics.retrieval.measures import (
+    Cutoff,
+    Rank,
+    as_cutoffs,
+    depth_of,
+    empty_values,
+    last_of,
+    values_of_ranks,
+)
 from tfdml.metrics.retrieval.ranks import map_blocks, measure_ranks
 from tfdml.metrics.retrieval.relevance import Relevance, split_by_flags
 from tfdml.metrics.retrieval.ties import expected_values
@@ -43,7 +51,7 @@ def retrieval(
     embeddings: npt.ArrayLike,
     labels: Labels,
     *,
-    k: int | Sequence[int] | None = None,
+    k: Rank | Sequence[Rank] | None = None,
     extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
     gallery_labels: Labels | None = None,
@@ -81,7 +89,8 @@ def retrieval(
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates.
+        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates. A text such
+            as "1%" is a share of the candidates, rounded up: `k=(1, "1%")` gives recall@1 and recall@1%.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
         gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
@@ -153,7 +162,7 @@ def retrieval_from_neighbors(
     neighbors: npt.ArrayLike,
     labels: Labels,
     *,
-    k: int | Sequence[int] | None = None,
+    k: Rank | Sequence[Rank] | None = None,
     extra: Sequence[str] = (),
     gallery_labels: Labels | None = None,
     groups: npt.ArrayLike | None = None,
@@ -183,7 +192,8 @@ def retrieval_from_neighbors(
         neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 where the search found
             nothing counts as an item that is not relevant.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates.
+        k: ranks of recall@k, an integer or several, or shares such as "1%" as in `retrieval`; None: 1, 2, 4 and 8, as
+            far as a query has candidates.
         extra: names of more metrics, as in `retrieval`.
         gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
             (leave-one-out), and each query is removed from its own list, at any rank.
