@@ -17,17 +17,15 @@ from tfdml.datasets.photo_patches.stereo import (
     stereo_error,
 )
 from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
-from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
 from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
-from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
-from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
 from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
+from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -45,27 +43,27 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "StereoPair",
+    "StereoStrips",
     "Vehicles",
     "align_faces",
-    "StereoStrips",
     "cars196",
     "casia_webface",
     "compose",
     "cub200",
+    "dense_stereo_errors",
     "face_points",
     "face_template",
-    "dense_stereo_errors",
     "folder",
     "glyphs",
     "hpatches",
     "in_shop",
     "lfw",
     "lfw_pairs",
+    "map_tiles",
     "market1501",
-    "mini_imagenet",
     "match_features",
     "match_windows",
-    "map_tiles",
+    "mini_imagenet",
     "motorcycle_stereo",
     "mtcnn_detector",
     "omniglot",
