@@ -13,7 +13,9 @@ def rows(options):
     base = replace(options.base, part="validation")
     grids = []
     for method in recipe.RATES:
-        trials = [replace(base, loss=method, learning_rate=rate) for rate in runner.some(setting.RATES[method], options)]
+        trials = [
+            replace(base, loss=method, learning_rate=rate) for rate in runner.some(setting.RATES[method], options)
+        ]
         scores = [result["scores"][0]["map"] for result in runner.finished(trials, options)]
         grids += trials
         grids.append(replace(trials[scores.index(max(scores))], refinements="grid"))
