@@ -21,7 +21,6 @@ GRID = {
     "whitening": [{"whiten": {"dim": dim, "shrinkage": s}} for dim in (64, 128) for s in (0.03, 0.1, 0.3, 1.0)],
     "k-reciprocal": [{"rerank": {"k1": k1, "k2": k2}} for k1 in (8, 12, 20) for k2 in (2, 4)],
 }
-SMALL = {"rerank": {"k1": 4, "k2": 2}}
 
 
 @dataclass(frozen=True)

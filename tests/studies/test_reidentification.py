@@ -1,0 +1,123 @@
+"""The studies of re-identification: what they train, what is chosen, and their tables."""
+
+import csv
+import json
+import zlib
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from recipes import reidentification as recipe
+from studies import __main__ as command
+from studies import pages, reidentification, runner
+from studies.reidentification import choice, setting, triplets
+
+FOLDER = pages.RESULTS / "reidentification"
+RUN = setting.Run()
+
+
+def invented(run):
+    """Numbers in (0, 1) that the settings decide."""
+    scores = []
+    for name, settings in setting.measurements(run):
+        number = (1 + zlib.crc32(f"{runner.name_of(run)} {settings}".encode()) % 999) / 1000
+        values = dict.fromkeys(["cmc@1", "cmc@5", "cmc@10", "map"], number)
+        scores.append({"refinement": name, "settings": json.dumps(settings), **values, "queries": 5, "skipped": 0})
+    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "1.0"}
+    return {"run": asdict(run), "scores": scores, **about}
+
+
+def options(folder, **changes):
+    return replace(setting.options(folder, workers=1), train=invented, **changes)
+
+
+@pytest.mark.parametrize("loss", triplets.LOSSES)
+def test_each_way_of_mining_has_a_finite_loss_for_its_margins(loss):
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+    for margin in triplets.MARGINS if loss in triplets.SOFT else triplets.MARGINS[:2]:
+        value = float(triplets.loss_of(replace(RUN, loss=loss, margin=margin))(np.arange(8) // 2, x))
+        assert 0 < value < 20
+
+
+def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with_other_seeds(tmp_path):
+    rows = triplets.rows(options(tmp_path))
+    for loss in triplets.LOSSES:
+        trials, tested = (runner.where(rows, loss=loss, part=part) for part in ("validation", "test"))
+        assert {row["seed"] for row in trials} == {0}
+        best = max(trials, key=lambda row: row["map"])
+        assert {row["learning_rate"] for row in tested} == {best["learning_rate"]}
+        assert len(tested) == 3 * (3 if loss in triplets.SOFT else 2)
+        assert 0 not in {row["seed"] for row in tested}
+
+
+def test_all_settings_are_tried_at_the_best_rate(tmp_path):
+    rows = choice.rows(options(tmp_path))
+    for method in recipe.RATES:
+        rate, settings = choice.chosen(rows, method)
+        grid = runner.where(rows, loss=method, refinements="grid")
+        assert {row["learning_rate"] for row in grid} == {rate}
+        assert len(grid) == 1 + sum(map(len, setting.GRID.values()))
+        for name in setting.GRID:
+            best = max(runner.where(grid, refinement=name), key=lambda row: row["map"])
+            assert settings[name] == json.loads(best["settings"])
+
+
+def test_a_gain_is_paired_by_seeds():
+    rows = [
+        {
+            "loss": method,
+            "refinement": name,
+            "map": 0.1 * seed + gain,
+            **dict.fromkeys(["cmc@1", "cmc@5", "cmc@10"], 0.5),
+        }
+        for method, names in recipe.CHOSEN.items()
+        for name, gain in zip(names, (0.0, 0.02, 0.03, 0.04, 0.05, 0.06), strict=True)
+        for seed in (1, 2, 3)
+    ]
+    table = reidentification.STUDIES["refinements"].tables(rows)["refinements"].splitlines()
+    assert table[3].startswith("| softmax | query expansion |")
+    assert table[3].endswith("| 2.0 ± 0.0 |")
+
+
+def test_a_quick_run_leaves_rows_and_a_page_of_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(setting, "train", invented)
+    command.main(["reidentification", "--quick", "--output", str(tmp_path)])
+    for name in reidentification.STUDIES:
+        rows = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
+        assert {row["steps"] for row in rows} == {"10"}
+    page = (tmp_path / "reidentification.md").read_text()
+    best = max(runner.where(choice_rows(tmp_path), loss="softmax", refinements="grid", refinement="both"), key=score)
+    assert f"| {100 * best['map']:.1f} |" in page
+
+
+def choice_rows(folder):
+    return runner.read_rows(folder / "choice.csv")
+
+
+def score(row):
+    return row["map"]
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_and_measured_by_its_refinements():
+    quick = replace(RUN, steps=2, classes=24, part="validation", loss="lifted, all positives", margin="1.0")
+    result = setting.train(quick)
+    assert result["protocol"] == "glyphs/class-disjoint-validation/designs-as-cameras/v1/first-24"
+    (plain,) = result["scores"]
+    assert plain["refinement"] == "plain"
+    assert 0 < plain["map"] <= 1
+
+
+def test_the_settings_of_the_recipe_are_the_chosen_ones():
+    rows = choice_rows(FOLDER)
+    for method, rate in recipe.RATES.items():
+        chosen_rate, settings = choice.chosen(rows, method)
+        assert chosen_rate == rate
+        assert settings == recipe.CHOSEN[method]
+
+
+def test_the_tables_of_the_page_are_those_of_the_rows():
+    page = (pages.ROOT / reidentification.PAGE).read_text()
+    assert "| batch hard | k-reciprocal |" in page
+    assert command.filled(page, "reidentification", reidentification.STUDIES, FOLDER) == page
