@@ -32,6 +32,7 @@ __all__ = [
     "samplers",
     "search",
     "serving",
+    "tracking",
     "training",
     "visualize",
     "zoo",

@@ -1,5 +1,7 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
+from tfdml.datasets.clips.clip import Clip
+from tfdml.datasets.clips.clip_set import clips
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
@@ -15,6 +17,7 @@ from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
+    "Clip",
     "Glyphs",
     "LabeledSet",
     "PairList",
@@ -24,6 +27,7 @@ __all__ = [
     "RandomResizedCrop",
     "StereoPair",
     "cars196",
+    "clips",
     "compose",
     "cub200",
     "folder",

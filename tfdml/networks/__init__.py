@@ -6,10 +6,12 @@ from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
+from tfdml.networks.papers.siam_fc import CrossCorrelation, siam_fc
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
 __all__ = [
+    "CrossCorrelation",
     "GeM",
     "add_lora",
     "attention_branches",
@@ -21,6 +23,7 @@ __all__ = [
     "merge_lora",
     "plain_cnn",
     "residual_cnn",
+    "siam_fc",
     "unfreeze",
 ]
 
