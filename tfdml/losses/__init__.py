@@ -25,6 +25,8 @@ from tfdml.losses.distillation.relational import (
     relational_distance,
 )
 from tfdml.losses.distillation.similarity_preserving import SimilarityPreservingLoss, similarity_preserving
+from tfdml.losses.pair_scores.hinge import PairHingeLoss, pair_hinge
+from tfdml.losses.pair_scores.logistic import PairLogisticLoss, pair_logistic
 from tfdml.losses.pairwise.circle import CircleLoss, circle
 from tfdml.losses.pairwise.contrastive import (
     BalancedContrastiveLoss,
@@ -124,6 +126,8 @@ __all__ = [
     "P2SGradLoss",
     "PDDMLoss",
     "PNPLoss",
+    "PairHingeLoss",
+    "PairLogisticLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -185,6 +189,8 @@ __all__ = [
     "normalized_softmax",
     "nt_xent",
     "p2s_grad",
+    "pair_hinge",
+    "pair_logistic",
     "pddm",
     "pnp",
     "prototypical",
