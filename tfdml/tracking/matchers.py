@@ -66,6 +66,8 @@ class SiameseMatcher:
 class TemplateMatcher:
     """Scores by normalized cross-correlation of pixels, `skimage.feature.match_template`: a baseline without training.
 
+    The score is the mean of the correlations of red, green and blue.
+
     Args:
         exemplar_size, search_size: sides of the crops in pixels.
         share: share of the side of the exemplar that is the template, around its middle. With a context of 1/2, a
@@ -92,4 +94,5 @@ class TemplateMatcher:
 
     def scores(self, state: np.ndarray, searches: np.ndarray) -> np.ndarray:
         """Correlations in [-1, 1], `(n, map, map)`."""
-        return np.stack([self._match(search.astype(np.float32), state)[..., 0] for search in searches])
+        pixels = searches.astype(np.float32)
+        return np.stack([np.mean([self._match(x[..., c], state[..., c]) for c in range(3)], axis=0) for x in pixels])

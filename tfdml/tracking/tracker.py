@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import require, require_fraction, require_positive, require_whole
+from tfdml._core.checks import require, require_fraction, require_whole
 from tfdml.tracking.crops import as_box, as_frame, crop, crop_side
 from tfdml.tracking.matchers import Matcher, SiameseMatcher
 

@@ -16,7 +16,7 @@ from tfdml.datasets.photo_patches import photographs
 from tfdml.datasets.photo_patches.patches import PARTS
 
 VERSION = "v1"
-COUNTS = {"train": 240, "validation": 40, "test": 80}
+COUNTS = {"train": 240, "validation": 20, "test": 40}
 FRAMES = 40
 _DISTRACTORS = 2
 _HIDDEN = 0.7  # share of the clips in which a disc crosses the target
@@ -36,7 +36,7 @@ def clips(
     The object is an elliptic piece of a photograph. It moves over another photograph, grows, shrinks, stretches, turns
     and changes its light; two other pieces of the same photograph move as it does, below it; in most clips a disc
     crosses it. The background moves, too. The photographs are those of `photo_patches`, disjoint between the splits:
-    `pip install tfdml[photos]`. Frames are drawn when they are read, in about two milliseconds, and are the same on every
+    `pip install tfdml[photos]`. Frames are drawn when they are read, and are the same on every
     machine.
 
     Args:
@@ -45,7 +45,7 @@ def clips(
         seed: another seed gives other clips of the same photographs.
 
     Returns:
-        A tuple of lists of `Clip`, one per split: 240, 40 and 80 clips.
+        A tuple of lists of `Clip`, one per split: 240, 20 and 40 clips.
 
     Raises:
         ImportError: Pillow or a package with photographs is not installed.
@@ -94,7 +94,7 @@ def _chosen(split, u):
     return [_photograph(name) for name in chosen]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _photograph(name):
     return photographs.read(photographs.PHOTOGRAPHS[name])
 
