@@ -36,7 +36,7 @@ def main():
     options.output.mkdir(parents=True, exist_ok=True)
     train, validation, test = clips_of(options)
     measured = validation if options.choose else test
-    runs, tracked, template = {}, {}, {}
+    runs, tracked = {}, {}
     for seed in options.seeds:
         network = trained(train, seed, options)
         for settings in [DEFAULTS | other for other in GRID] if options.choose else [CHOSEN["network"]]:
@@ -91,7 +91,7 @@ def arguments():
 def clips_of(options):
     """Clips for training, validation and test."""
     if options.data is None:
-        splits = tfdml.datasets.clips(frames=10 if options.quick else 40)
+        splits = tfdml.datasets.clips(frames=10 if options.quick else 20 if options.choose else 40)
         return [split[:3] for split in splits] if options.quick else splits
     train = tfdml.datasets.got10k(options.data / "GOT-10k", "train")
     validation = tfdml.datasets.got10k(options.data / "GOT-10k", "val")

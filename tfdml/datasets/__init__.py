@@ -12,6 +12,7 @@ from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
+from tfdml.datasets.readers.public.tracking import got10k, otb
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
@@ -32,9 +33,11 @@ __all__ = [
     "cub200",
     "folder",
     "glyphs",
+    "got10k",
     "in_shop",
     "lfw_pairs",
     "motorcycle_stereo",
+    "otb",
     "outlines",
     "photo_patches",
     "require_disjoint",

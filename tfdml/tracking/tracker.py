@@ -70,7 +70,7 @@ class Tracker:
         self._penalties = np.where(exponents == 0, 1.0, scale_penalty)
         self._damping, self._influence = scale_damping, window_influence
         self._upsampling, self._context = upsampling, context
-        self._interpolation = self._window = self._state = None
+        self._interpolation = self._window = self._shape = None
 
     def init(self, frame: npt.ArrayLike, box: npt.ArrayLike) -> None:
         """Start from the box in the first frame.
@@ -96,7 +96,7 @@ class Tracker:
             ValueError: no first frame yet, or a frame of another size or type.
         """
         frame = as_frame(frame)
-        require(self._state is not None, "update before init", "a first frame and its box: call init(frame, box)")
+        require(self._shape is not None, "update before init", "a first frame and its box: call init(frame, box)")
         is_same = frame.shape == self._shape
         require(
             is_same, f"a frame of shape {frame.shape} after {self._shape}", "frames of one size. Start again by init"

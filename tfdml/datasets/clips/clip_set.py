@@ -16,7 +16,7 @@ from tfdml.datasets.photo_patches import photographs
 from tfdml.datasets.photo_patches.patches import PARTS
 
 VERSION = "v1"
-COUNTS = {"train": 240, "validation": 20, "test": 40}
+COUNTS = {"train": 240, "validation": 16, "test": 30}
 FRAMES = 40
 _DISTRACTORS = 2
 _HIDDEN = 0.7  # share of the clips in which a disc crosses the target
@@ -45,7 +45,7 @@ def clips(
         seed: another seed gives other clips of the same photographs.
 
     Returns:
-        A tuple of lists of `Clip`, one per split: 240, 20 and 40 clips.
+        A tuple of lists of `Clip`, one per split: 240, 16 and 30 clips.
 
     Raises:
         ImportError: Pillow or a package with photographs is not installed.
