@@ -51,6 +51,7 @@ ARROWS = {
         "visualize",
     },
     "serving": {"datasets"},
+    "tracking": {"datasets", "importance", "samplers"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
     "training": {
         "callbacks",

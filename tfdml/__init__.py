@@ -33,6 +33,7 @@ __all__ = [
     "samplers",
     "search",
     "serving",
+    "tracking",
     "training",
     "visualize",
     "zoo",

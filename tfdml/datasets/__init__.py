@@ -1,5 +1,7 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
+from tfdml.datasets.clips.clip import Clip
+from tfdml.datasets.clips.clip_set import clips
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
@@ -27,12 +29,14 @@ from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
 from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
+from tfdml.datasets.readers.public.tracking import got10k, otb
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
     "DenseErrors",
+    "Clip",
     "Glyphs",
     "HPatches",
     "LabeledSet",
@@ -48,6 +52,7 @@ __all__ = [
     "align_faces",
     "cars196",
     "casia_webface",
+    "clips",
     "compose",
     "cub200",
     "dense_stereo_errors",
@@ -56,6 +61,7 @@ __all__ = [
     "folder",
     "glyphs",
     "hpatches",
+    "got10k",
     "in_shop",
     "lfw",
     "lfw_pairs",
@@ -67,6 +73,7 @@ __all__ = [
     "motorcycle_stereo",
     "mtcnn_detector",
     "omniglot",
+    "otb",
     "outlines",
     "photo_patches",
     "phototour",

@@ -1,0 +1,164 @@
+"""Tracking: a siamese network learns to find an object again, and follows it from its box in the first frame.
+
+CLAIM
+
+    python recipes/tracking.py              # five seeds, test clips once
+    python recipes/tracking.py --choose     # the settings of both trackers, on validation clips
+    python recipes/tracking.py --quick      # smoke test, under a minute
+    python recipes/tracking.py --data ROOT --dataset got10k    # train on ROOT/GOT-10k, measure its validation part
+    python recipes/tracking.py --data ROOT --dataset otb       # train on ROOT/GOT-10k, measure ROOT/OTB
+
+Data: embedded clips of moving, scaled, occluded pieces of photographs, 160 x 120 pixels; the photographs of training,
+validation and test are disjoint. Template matching has the same search regions, scales and updates. With --data, the
+network of the paper (127 and 255 pixels, stride 8) is trained by Adam; that takes a GPU.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import tfdml
+
+KEYS = ["success_area", "precision@20", "ao", "sr@0.5", "sr@0.75"]
+DEFAULTS = {"scale_step": 1.025, "scale_damping": 0.35, "window_influence": 0.176}
+CHOSEN = {"network": DEFAULTS, "template": {"share": 1.0, **DEFAULTS}}
+GRID = [{}, {"scale_step": 1.05}, {"scale_step": 1.05, "scale_damping": 0.7}, {"window_influence": 0.35}]
+SHARES = (1.0, 0.75, 0.5)
+
+
+def main():
+    """Tell the story."""
+    options, begin = arguments(), time.process_time()
+    options.output.mkdir(parents=True, exist_ok=True)
+    train, validation, test = clips_of(options)
+    measured = validation if options.choose else test
+    runs, tracked = {}, {}
+    for seed in options.seeds:
+        network = trained(train, seed, options)
+        for settings in [DEFAULTS | other for other in GRID] if options.choose else [CHOSEN["network"]]:
+            name = f"network {settings}" if options.choose else "network"
+            tracked[name], result = followed(tfdml.tracking.Tracker(network, **settings), measured, options)
+            runs.setdefault(name, []).append(result)
+    network.save(options.output / "network.keras")
+    sizes = {"exemplar_size": 16 * options.stride - 1, "search_size": 32 * options.stride - 1}
+    for settings in template_grid(options):
+        name = f"template {settings}" if options.choose else "template"
+        tracker = {key: value for key, value in settings.items() if key != "share"}
+        matcher = tfdml.tracking.TemplateMatcher(share=settings["share"], **sizes)
+        tracked[name], result = followed(tfdml.tracking.Tracker(matcher, upsampling=2, **tracker), measured, options)
+        runs[name] = [result]
+    for name, results in runs.items():
+        print(
+            f"{name:88}" + "".join(f"{100 * np.mean([run[key] for run in results]):14.1f}" for key in KEYS), flush=True
+        )
+    about = {
+        "protocol": measured[0].protocol,
+        "seeds": options.seeds,
+        "runs": runs,
+        **tfdml.environment("scikit-image"),
+    }
+    if not options.choose:
+        about["difference"] = compared(runs["network"], runs["template"][0])
+        about["frames_per_second"] = {
+            name: round(results[-1]["frames_per_second"], 1) for name, results in runs.items()
+        }
+        print(about["difference"], about["frames_per_second"])
+        draw(options.output / "tracks.gif", measured, tracked)
+    about["processor_seconds"] = round(time.process_time() - begin, 1)
+    (options.output / "results.json").write_text(json.dumps(about, indent=1))
+    print(f"{about['processor_seconds']:.0f} processor seconds; results and pictures are in {options.output}")
+
+
+def arguments():
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--choose", action="store_true", help="measure all settings on validation clips, with seed 5")
+    parser.add_argument("--data", type=Path, help="folder of GOT-10k, and of OTB")
+    parser.add_argument("--dataset", choices=["got10k", "otb"], default="got10k")
+    parser.add_argument("--output", type=Path, default=Path("runs/tracking"))
+    parser.add_argument("--quick", action="store_true", help="few clips, one seed, 10 training steps")
+    options = parser.parse_args()
+    options.seeds = [5] if options.choose else [0] if options.quick else [0, 1, 2, 3, 4]
+    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 200)
+    options.steps = 10 if options.quick else options.steps
+    return options
+
+
+def clips_of(options):
+    """Clips for training, validation and test."""
+    if options.data is None:
+        splits = tfdml.datasets.clips(frames=10 if options.quick else 20 if options.choose else 40)
+        return [split[:3] for split in splits] if options.quick else splits
+    train = tfdml.datasets.got10k(options.data / "GOT-10k", "train")
+    validation = tfdml.datasets.got10k(options.data / "GOT-10k", "val")
+    if options.dataset == "got10k":
+        return train, train[-40:], validation
+    return train, validation, tfdml.datasets.otb(options.data / "OTB")
+
+
+def trained(train, seed, options):
+    """The siamese network after training on pairs of frames."""
+    keras.utils.set_random_seed(seed)
+    network = tfdml.networks.siam_fc(stride=options.stride, width=options.width)
+    warmup = max(1, options.steps // 10)
+    rate = keras.optimizers.schedules.CosineDecay(0.0, options.steps - warmup, warmup_target=2e-3, warmup_steps=warmup)
+    network.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.PairLogisticLoss())
+    sampler = tfdml.tracking.ClipSampler(batch_size=8, seed=seed)
+    print(f"Training: seed {seed}", flush=True)
+    network.fit(sampler.batches(train, stride=options.stride), steps_per_epoch=options.steps, shuffle=False, verbose=2)
+    return network
+
+
+def template_grid(options):
+    """Settings of template matching."""
+    if not options.choose:
+        return [CHOSEN["template"]]
+    return [{"share": share, **DEFAULTS} for share in SHARES] + [
+        {"share": 0.5, **DEFAULTS, **other} for other in GRID[1:]
+    ]
+
+
+def followed(tracker, clips, options):
+    """Boxes of all clips, and their measures."""
+    boxes, seconds = zip(*(tracker.track(clip) for clip in clips), strict=True)
+    protocol = {"first_frame": False}
+    if options.data and options.dataset == "otb":
+        protocol = {}
+    elif options.data:
+        protocol |= {"average": "frame"}
+    cover = None if options.dataset == "otb" else [clip.cover for clip in clips]
+    result = tfdml.metrics.tracking(
+        boxes,
+        [clip.boxes for clip in clips],
+        cover=cover,
+        sizes=[clip.size for clip in clips],
+        per_sequence=True,
+        **protocol,
+    )
+    success = result.pop("per_sequence")["success_area"].tolist()
+    speed = 1 / np.median(np.concatenate(seconds))
+    return boxes, {**result, "success_of_clips": success, "frames_per_second": float(speed)}
+
+
+def compared(networks, template):
+    """Success area of the network above that of the template: paired over clips, with an interval over clips."""
+    per_clip = np.mean([run["success_of_clips"] for run in networks], axis=0) - template["success_of_clips"]
+    low, high = tfdml.metrics.bootstrap_interval(per_clip, np.arange(len(per_clip)), samples=10_000)
+    per_seed = [run["success_area"] - template["success_area"] for run in networks]
+    seeds = tfdml.metrics.seed_interval(per_seed) if len(per_seed) > 1 else None
+    return {"mean": float(per_clip.mean()), "interval_of_clips": [low, high], "interval_of_seeds": seeds}
+
+
+def draw(path, clips, tracked):
+    """An animation of the first clip."""
+    clip = clips[0]
+    boxes = {"truth": clip.boxes, **{name: boxes[0] for name, boxes in tracked.items()}}
+    tfdml.visualize.tracks(path, clip, boxes, step=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""OTB and GOT-10k in miniature, with the traps of their files."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.datasets import got10k, otb
+
+module = sys.modules["tfdml.datasets.readers.public.tracking"]
+
+
+def images(folder, numbers, suffix=".jpg", digits=4):
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
+    encode = tf.io.encode_png if suffix == ".png" else tf.io.encode_jpeg
+    for number in numbers:
+        (folder / f"{number:0{digits}}{suffix}").write_bytes(encode(pixels).numpy())
+
+
+def lines(count, separator, first=1):
+    return "\n".join(separator.join(map(str, (first + k, 2, 5, 6))) for k in range(count)) + "\n"
+
+
+@pytest.fixture
+def otb_root(tmp_path, monkeypatch):
+    """Eight folders with ten tracks, in all the forms of the original."""
+    forms = {"Basketball": ",", "Board": "\t", "BlurCar1": " ", "KiteSurf": ", "}
+    for name, separator in forms.items():
+        start = 247 if name == "BlurCar1" else 1
+        suffix, folder, digits = (
+            (".png", "jpg", 4) if name == "KiteSurf" else (".jpg", "img", 5 if name == "Board" else 4)
+        )
+        images(tmp_path / name / folder, range(start, start + 3), suffix, digits)
+        (tmp_path / name / "groundtruth_rect.txt").write_text(lines(3, separator))
+    images(tmp_path / "Jogging" / "img", range(1, 4))
+    for target in (1, 2):
+        (tmp_path / "Jogging" / f"groundtruth_rect.{target}.txt").write_text(lines(3, ",", first=10 * target))
+    images(tmp_path / "Human4" / "img", range(1, 4))
+    (tmp_path / "Human4" / "groundtruth_rect.1.txt").write_text("")
+    (tmp_path / "Human4" / "groundtruth_rect.2.txt").write_text(lines(3, ","))
+    images(tmp_path / "David" / "img", range(298, 303))
+    (tmp_path / "David" / "groundtruth_rect.txt").write_text(lines(3, ","))  # of 300 to 302
+    images(tmp_path / "Tiger1" / "img", range(1, 9))
+    (tmp_path / "Tiger1" / "groundtruth_rect.txt").write_text(lines(8, ","))
+    monkeypatch.setitem(module.COUNTS, "otb100", 9)
+    monkeypatch.setitem(module.COUNTS, "otb2013", 5)
+    return tmp_path
+
+
+def test_otb_reads_every_form_of_its_files(otb_root):
+    clips = {clip.name: clip for clip in otb(otb_root)}
+    expected = ["Basketball", "BlurCar1", "Board", "David", "Human4", "Jogging-1", "Jogging-2", "KiteSurf", "Tiger1"]
+    assert list(clips) == expected
+    for name in ("Basketball", "Board", "BlurCar1", "KiteSurf", "Human4"):
+        np.testing.assert_array_equal(clips[name].boxes, [[0, 1, 5, 6], [1, 1, 5, 6], [2, 1, 5, 6]])  # from 0
+    assert clips["Jogging-2"].boxes[0].tolist() == [19, 1, 5, 6]
+    assert [path[-8:-4] for path in clips["David"].frames] == ["0300", "0301", "0302"]
+    assert len(clips["Tiger1"]) == 3  # frames 6 to 8 of 8
+    assert clips["Tiger1"].boxes[0].tolist() == [5, 1, 5, 6]
+    assert clips["KiteSurf"].frames[0].endswith("jpg/0001.png")
+    assert {clip.protocol for clip in clips.values()} == {"otb100/ope/v1"}
+    assert [clip.name for clip in otb(otb_root, year=2013)] == [
+        "Basketball",
+        "David",
+        "Jogging-1",
+        "Jogging-2",
+        "Tiger1",
+    ]
+
+
+def test_the_list_of_2013_has_fifty_folders():
+    assert len(module._OTB_2013) == 50
+
+
+def test_an_incomplete_otb_is_an_error(otb_root):
+    (otb_root / "Board" / "img" / "00002.jpg").unlink()
+    with pytest.raises(ValueError, match="3 boxes and 2 frames of Board, expected one box per frame"):
+        otb(otb_root)
+    for path in (otb_root / "Board" / "img").iterdir():
+        path.unlink()
+    with pytest.raises(ValueError, match="without images in img, expected these files:"):
+        otb(otb_root)
+    (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3\n")
+    with pytest.raises(ValueError, match="lines of 3 numbers, expected x, y, width, height"):
+        otb(otb_root)
+    (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3,4\n1,2\n")
+    with pytest.raises(ValueError, match="not a table of numbers"):
+        otb(otb_root)
+    (otb_root / "Board" / "groundtruth_rect.txt").write_text("")
+    with pytest.raises(ValueError, match="with empty truth files"):
+        otb(otb_root)
+    with pytest.raises(ValueError, match="with 0 tracks, expected 9"):
+        otb(otb_root / "Board")
+    with pytest.raises(ValueError, match="year=2014, expected one of 2013, 2015"):
+        otb(otb_root, year=2014)
+
+
+@pytest.fixture
+def got_root(tmp_path, monkeypatch):
+    """Two sequences in train, one of them damaged, and one in val and in test."""
+    parts = {"train": ["GOT-10k_Train_000001", "GOT-10k_Train_008628"], "val": ["GOT-10k_Val_000001"]}
+    parts["test"] = ["GOT-10k_Test_000001"]
+    for split, names in parts.items():
+        monkeypatch.setitem(module.COUNTS, split, len(names))
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "list.txt").write_text("\n".join(names) + "\n")
+        for name in names:
+            sequence(tmp_path / split / name, split)
+    return tmp_path
+
+
+def sequence(folder, split):
+    images(folder, range(1, 4), digits=8)
+    (folder / "groundtruth.txt").write_text("1.0000,2.0000,5.0000,6.0000\n" * (1 if split == "test" else 3))
+    if split != "test":
+        for name, values in (("absence", "0\n0\n1\n"), ("cover", "8\n0\n3\n"), ("cut_by_image", "0\n0\n0\n")):
+            (folder / f"{name}.label").write_text(values)
+        info = "[METAINFO]\nurl: https://a.b/c?d=%20\nresolution: (1920, 1080)\n"
+        (folder / "meta_info.ini").write_text(info)
+
+
+def test_got10k_reads_boxes_flags_and_sizes(got_root):
+    (clip,) = got10k(got_root, "train")  # without the damaged one
+    assert (clip.name, clip.size, clip.protocol) == ("GOT-10k_Train_000001", (1920, 1080), "got10k/train/ao/v1")
+    np.testing.assert_array_equal(clip.boxes, [[1, 2, 5, 6]] * 3)
+    assert clip.cover.tolist() == [8, 0, 3]
+    assert clip.usable.tolist() == [True, False, False]  # hidden, then absent
+    (validation,) = got10k(got_root, "val")
+    assert validation.protocol == "got10k/val/ao/v1"
+    (test,) = got10k(got_root, "test")
+    assert (len(test), test.boxes.shape, test.cover, test.size) == (3, (1, 4), None, None)
+
+
+def test_a_damaged_got10k_is_an_error(got_root):
+    folder = got_root / "val" / "GOT-10k_Val_000001"
+    (folder / "cover.label").write_text("8\n0\n")
+    with pytest.raises(ValueError, match="cover of another length, expected 3 values"):
+        got10k(got_root, "val")
+    (folder / "cover.label").write_text("8\nx\n3\n")
+    with pytest.raises(ValueError, match="other words than whole numbers"):
+        got10k(got_root, "val")
+    (folder / "cover.label").unlink()
+    with pytest.raises(ValueError, match=r"without cover\.label or absence\.label"):
+        got10k(got_root, "val")
+    (folder / "groundtruth.txt").write_text("")
+    with pytest.raises(ValueError, match=r"without cover\.label|without a box"):
+        got10k(got_root, "val")
+    (folder / "groundtruth.txt").unlink()
+    with pytest.raises(ValueError, match=r"without groundtruth\.txt, expected these files:"):
+        got10k(got_root, "val")
+    for path in folder.glob("*.jpg"):
+        path.unlink()
+    with pytest.raises(ValueError, match="without images"):
+        got10k(got_root, "val")
+    (got_root / "val" / "list.txt").write_text("a\nb\n")
+    with pytest.raises(ValueError, match=r"2 sequences in val/list\.txt, expected 1"):
+        got10k(got_root, "val")
+    (got_root / "val" / "list.txt").unlink()
+    with pytest.raises(ValueError, match=r"has no val/list\.txt\. Expected these files:"):
+        got10k(got_root, "val")
+    with pytest.raises(ValueError, match="split='dev', expected one of 'train', 'val', 'test'"):
+        got10k(got_root, "dev")
+
+
+def test_an_empty_truth_of_got10k_is_a_clip_without_a_box(got_root):
+    (got_root / "test" / "GOT-10k_Test_000001" / "groundtruth.txt").write_text("")
+    with pytest.raises(ValueError, match="'GOT-10k_Test_000001' without a box, expected one per frame"):
+        got10k(got_root, "test")

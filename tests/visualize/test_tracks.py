@@ -1,0 +1,31 @@
+"""Animations of tracked boxes."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tfdml.datasets import Clip
+from tfdml.visualize import tracks
+
+CLIP = Clip(name="a", frames=[np.full((20, 30, 3), 40, np.uint8)] * 5, boxes=[[k, 5, 8, 6] for k in range(5)])
+
+
+def test_a_gif_shows_boxes_and_names(tmp_path):
+    path = tracks(tmp_path / "a.gif", CLIP, {"truth": CLIP.boxes, "network": CLIP.boxes + 2}, step=2, zoom=3)
+    with Image.open(path) as image:
+        assert image.size == (90, 60 + 2 * 12)
+        assert image.n_frames == 3
+        image.seek(1)  # frame 2: x from 2, and 4 for the other
+        pixels = np.asarray(image.convert("RGB")).astype(int)
+    assert pixels[15, 6].tolist() == [255, 255, 255]
+    assert abs(pixels[21, 12] - [230, 159, 0]).max() < 12
+    assert abs(pixels[5, 80] - 40).max() < 12
+
+
+def test_wrong_boxes_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"boxes 'truth' of shape \(4, 4\), expected \(5, 4\)"):
+        tracks(tmp_path / "a.gif", CLIP, {"truth": CLIP.boxes[:4]})
+    with pytest.raises(ValueError, match="0 names of boxes, expected 1 to 4"):
+        tracks(tmp_path / "a.gif", CLIP, {})
+    with pytest.raises(ValueError, match=r"a file name that ends in \.gif"):
+        tracks(tmp_path / "a.png", CLIP, {"truth": CLIP.boxes})

@@ -1,0 +1,1 @@
+"""Clips with a box per frame: the record, and the embedded clips of moving pieces of photographs."""
