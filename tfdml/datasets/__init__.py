@@ -35,8 +35,8 @@ from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
-    "DenseErrors",
     "Clip",
+    "DenseErrors",
     "Glyphs",
     "HPatches",
     "LabeledSet",
@@ -60,8 +60,8 @@ __all__ = [
     "face_template",
     "folder",
     "glyphs",
-    "hpatches",
     "got10k",
+    "hpatches",
     "in_shop",
     "lfw",
     "lfw_pairs",

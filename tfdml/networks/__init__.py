@@ -10,8 +10,8 @@ from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.papers.face_resnet import face_resnet
 from tfdml.networks.papers.mc_cnn import mc_cnn
 from tfdml.networks.papers.patch_networks import PatchNetworks, patch_networks
-from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
 from tfdml.networks.papers.siam_fc import CrossCorrelation, siam_fc
+from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
