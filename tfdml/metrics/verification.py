@@ -150,9 +150,7 @@ def verification_from_scores(
     }
 
 
-def verification_folds(
-    scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None
-) -> FoldDecisions:
+def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
     """The thresholds and accuracies behind `accuracy` of `verification_from_scores`, fold by fold.
 
     Example: each fold is decided by the threshold halfway between the scores of the other one.

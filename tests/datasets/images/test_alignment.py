@@ -82,9 +82,7 @@ def test_the_template_is_the_published_one_at_any_size():
 def test_pixels_are_those_of_scikit_image(astronaut):
     aligned = align_faces(faces_of(astronaut), ASTRONAUT[None], size=64)
     tform = transform.SimilarityTransform.from_estimate(ASTRONAUT, face_template(64))
-    expected = transform.warp(
-        astronaut, tform.inverse, order=1, output_shape=(64, 64), preserve_range=True, cval=0.0
-    )
+    expected = transform.warp(astronaut, tform.inverse, order=1, output_shape=(64, 64), preserve_range=True, cval=0.0)
     difference = np.abs(aligned.examples()[0] - expected)
     assert difference.max() < 1.0  # rounded to whole levels, from coordinates in single precision
     assert difference.mean() < 0.3
@@ -162,7 +160,9 @@ def test_aligned_faces_are_cached_as_pixels(astronaut, tmp_path):
 
 
 def test_images_without_a_face_have_no_points(astronaut):
-    found = face_points(faces_of(astronaut, astronaut // 2), detector=lambda image: ASTRONAUT if image.max() > 200 else None)
+    found = face_points(
+        faces_of(astronaut, astronaut // 2), detector=lambda image: ASTRONAUT if image.max() > 200 else None
+    )
     np.testing.assert_array_equal(found, [ASTRONAUT, NO_FACE])
 
 

@@ -23,7 +23,11 @@ Ann_Bell\t2\tZed\t1
 Bob_Cole\t1\t2
 Bob_Cole\t2\tZed\t1
 """
-LFW_FILES = [f"lfw/{name}/{name}_{i:04}.jpg" for name, n in (("Ann_Bell", 3), ("Zed", 1), ("Bob_Cole", 2)) for i in range(1, n + 1)]
+LFW_FILES = [
+    f"lfw/{name}/{name}_{i:04}.jpg"
+    for name, n in (("Ann_Bell", 3), ("Zed", 1), ("Bob_Cole", 2))
+    for i in range(1, n + 1)
+]
 
 
 def jpeg(level):
@@ -172,7 +176,9 @@ IMAGES = [jpeg(40) + b"\0", aligned(jpeg(80)) + MAGIC + MAGIC + b"abc", jpeg(120
 def write_records(root, images=IMAGES, labels=(0, [0.0, 7.0], 1), first=None):
     number = len(images)
     records = [image_record([number + 1.0, number + 3.0], b"", 0)] if first is None else [first]
-    records += [image_record(label, image, key) for key, (label, image) in enumerate(zip(labels, images, strict=True), 1)]
+    records += [
+        image_record(label, image, key) for key, (label, image) in enumerate(zip(labels, images, strict=True), 1)
+    ]
     records += [image_record([1.0, 3.0], b"", number + 1), image_record([3.0, 4.0], b"", number + 2)]
     content, lines = b"", []
     for key, record in enumerate(records):

@@ -175,9 +175,7 @@ def _rows_of_pairs(pairs, names, expected):
 def _packed(path, load):
     """The set of a `.rec` file, in the order of its keys."""
     for name in ("train.idx", "property"):
-        require(
-            (path / name).is_file(), f"root={str(path)!r}, which has no {name}", f"these files:{_CASIA_TREE}\n"
-        )
+        require((path / name).is_file(), f"root={str(path)!r}, which has no {name}", f"these files:{_CASIA_TREE}\n")
     record = str(path / "train.rec")
     offsets = _image_offsets(record, read_offsets(path / "train.idx"))
     labels = read_first_labels(record, offsets)
