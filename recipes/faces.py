@@ -30,7 +30,7 @@ import numpy as np
 import tfdml
 
 KEYS = ["accuracy", "accuracy_se", "auc", "eer"]
-RATE, RATES, STEPS = 1e-3, (3e-4, 1e-3, 3e-3), 60
+RATE, RATES, STEPS = 1e-3, (1e-3, 3e-3), 60
 FACE_RATE, FACE_STEPS = 1e-3, 60_000
 BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "#888888"
 
@@ -65,9 +65,8 @@ def main():
     for method, runs in record["results"].items():
         values = [100 * run["accuracy"] for run in runs]
         error = 100 * np.mean([run["accuracy_se"] for run in runs])
-        print(
-            f"{method:28}{np.mean(values):.2f} % [{min(values):.2f}, {max(values):.2f}], error over folds {error:.2f}"
-        )
+        spread = f"[{min(values):.2f}, {max(values):.2f}]"
+        print(f"{method:28}{np.mean(values):.2f} % {spread}, error over folds {error:.2f}")
     print(f"{record['core_seconds']} processor seconds; results.json and faces.png are in {options.output}")
 
 
@@ -87,7 +86,7 @@ def arguments():
 
 
 def glyphs(options):
-    """Training classes, other classes to measure, and pairs of them. Validation classes are trained on after --choose."""
+    """Training classes, other classes to measure, and pairs of them. With --choose, of validation."""
     train, test = tfdml.datasets.glyphs(validation=True)[:2] if options.choose else tfdml.datasets.glyphs()
     if not options.quick:
         return train, test, tfdml.datasets.verification_pairs(test)
