@@ -4,6 +4,7 @@
     python -m studies importance_sampling      # two hours on two cores
     python -m studies references               # about an hour and a half on one core
     python -m studies reidentification         # a quarter of an hour on one core
+    python -m studies verification             # six minutes of processor time
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick
     python -m studies mining --only-tables     # figures and tables from the kept rows
@@ -15,12 +16,14 @@ import argparse
 from pathlib import Path
 
 from studies import importance_sampling, mining, pages, references, reidentification, runner
+from studies import importance_sampling, mining, pages, references, runner, verification
 
 PAPERS = {
     "mining": mining,
     "importance_sampling": importance_sampling,
     "references": references,
     "reidentification": reidentification,
+    "verification": verification,
 }
 
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tfdml.metrics import calibrated_threshold, pair_scores, roc, verification, verification_from_scores
+from tfdml.metrics import (
+    calibrated_threshold,
+    pair_scores,
+    roc,
+    verification,
+    verification_folds,
+    verification_from_scores,
+)
 
 SAME = np.array([1, 1, 1, 0, 0, 0, 0])
 SCORES = np.array([0.9, 0.8, 0.4, 0.7, 0.3, 0.2, 0.1])
@@ -73,6 +80,21 @@ def test_the_threshold_of_a_fold_is_chosen_on_the_others():
     # first fold has 4 of 4. The first decides all at 0.325, where the second has 3 of 4.
     assert got["accuracy"] == pytest.approx((1 + 3 / 4) / 2)
     assert got["accuracy_se"] == pytest.approx(np.sqrt((0.125**2 + 0.125**2) / 1) / np.sqrt(2))
+
+
+@pytest.mark.parametrize("step", [None, 0.5])
+def test_thresholds_and_decisions_of_folds_agree_with_loops(step):
+    scores, same, folds = in_folds(of_each=20, step=step)
+    found = verification_folds(scores, same, 10 * folds)
+    assert found.folds.tolist() == [10 * fold for fold in range(10)]
+    for fold in range(10):
+        rest = folds != fold
+        correct = [np.sum((scores[rest] >= t) == same[rest]) for t in thresholds_of(scores[rest])]
+        assert np.sum((scores[rest] >= found.thresholds[fold]) == same[rest]) == max(correct)
+        decided = scores[~rest] >= found.thresholds[fold]
+        assert found.accepted[~rest].tolist() == decided.tolist()
+        assert found.accuracies[fold] == np.mean(decided == same[~rest])
+    assert verification_from_scores(scores, same, folds, far=())["accuracy"] == found.accuracies.mean()
 
 
 def test_the_curve_has_a_threshold_between_neighboring_scores():

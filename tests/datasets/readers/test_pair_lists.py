@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import lfw_pairs
+from tfdml.datasets import LabeledSet, lfw_pairs, verification_pairs
 
 LIST = """2\t1
 Abel_Pacheco\t1\t4
@@ -89,3 +89,73 @@ def test_a_list_that_is_not_utf8_is_an_error_that_names_the_line(tmp_path):
     (tmp_path / "pairs.txt").write_bytes(LIST.replace("Dean", "D\xe9an").encode("latin-1"))
     with pytest.raises(ValueError, match=r"line 3 of .*pairs.txt' with the byte 0xe9, expected a text file in UTF-8"):
         lfw_pairs(tmp_path / "pairs.txt")
+
+
+# Lists that are drawn from labels.
+
+
+LABELS = np.repeat(np.arange(40), np.tile([1, 4, 9, 20], 10))
+
+
+def test_drawn_pairs_have_their_kind_and_no_class_is_in_two_folds():
+    pairs = verification_pairs(LABELS, folds=4, matched=30)
+    a, b = LABELS[pairs.first], LABELS[pairs.second]
+    assert (a == b).tolist() == pairs.same.tolist() == 4 * (30 * [True] + 30 * [False])
+    assert pairs.folds.tolist() == np.repeat(np.arange(4), 60).tolist()
+    fold_of_class = {}
+    for fold, *labels in zip(pairs.folds.tolist(), a.tolist(), b.tolist(), strict=True):
+        assert {fold_of_class.setdefault(label, fold) for label in labels} == {fold}
+
+
+def test_no_pair_is_drawn_twice_and_none_is_an_image_with_itself():
+    pairs = verification_pairs(LABELS, folds=2, matched=100)
+    both = {frozenset(pair) for pair in zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)}
+    assert len(both) == len(pairs) == 400
+    assert all(len(pair) == 2 for pair in both)
+
+
+def test_all_pairs_are_drawn_if_all_are_asked_for():
+    # Classes of 3 and 2 images: four matched pairs and six mismatched ones.
+    pairs = verification_pairs([5, 5, 5, 8, 8], folds=1, matched=4)
+    matched = {tuple(sorted(pair)) for pair in zip(pairs.first[:4].tolist(), pairs.second[:4].tolist(), strict=True)}
+    assert matched == {(0, 1), (0, 2), (1, 2), (3, 4)}
+
+
+def test_classes_are_drawn_with_the_same_probability():
+    labels = np.repeat(np.arange(4), [200, 200, 200, 600])
+    pairs = verification_pairs(labels, folds=1, matched=4000)
+    counts = np.bincount(labels[pairs.first[:4000]], minlength=4)
+    assert np.abs(counts - 1000).max() < 4 * np.sqrt(4000 * 0.25 * 0.75)
+
+
+def test_the_seed_makes_the_pairs():
+    first, again, other = (verification_pairs(LABELS, folds=4, matched=30, seed=seed) for seed in (0, 0, 1))
+    assert first.first.tolist() == again.first.tolist() != other.first.tolist()
+
+
+def test_names_are_paths_or_row_numbers():
+    about = {"labels": LABELS, "class_names": tuple(map(str, range(40)))}
+    paths = np.array([f"{row}.jpg" for row in range(len(LABELS))])
+    files = LabeledSet(paths=paths, load=lambda path: path, **about)
+    assert verification_pairs(files, folds=2, matched=9).names.tolist() == paths.tolist()
+    assert verification_pairs(LABELS, folds=2, matched=9).names[-1] == str(len(LABELS) - 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"folds": 21}, "40 classes for folds=21, expected at least 42, two per fold"),
+        ({"folds": 0}, "folds=0"),
+        ({"matched": 0}, "matched=0"),
+        ({"matched": 1000}, "different matched pairs, expected at least matched=1000"),
+        ({"seed": 0.5}, "seed=0.5"),
+    ],
+)
+def test_pairs_that_cannot_be_drawn_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        verification_pairs(LABELS, **options)
+
+
+def test_too_few_mismatched_pairs_are_an_error():
+    with pytest.raises(ValueError, match="a fold with 9 different mismatched pairs"):
+        verification_pairs(np.repeat([0, 1], [9, 1]), folds=1, matched=10)

@@ -42,8 +42,8 @@ def face_resnet(
     Raises:
         ValueError: other numbers of widths than one more than of `blocks`, or widths that are not multiples of 4.
 
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5 (widths);
-    He, Zhang, Ren, Sun, Identity Mappings in Deep Residual Networks, ECCV 2016 (blocks).
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5
+    (widths); He, Zhang, Ren, Sun, Identity Mappings in Deep Residual Networks, ECCV 2016 (blocks).
     """
     require_whole("dim", dim, 1)
     _require_stages(widths, blocks)
