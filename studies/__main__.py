@@ -15,8 +15,7 @@ Results of training runs are kept under `runs`; delete them to train again.
 import argparse
 from pathlib import Path
 
-from studies import importance_sampling, mining, pages, references, reidentification, runner
-from studies import importance_sampling, mining, pages, references, runner, verification
+from studies import importance_sampling, mining, pages, references, reidentification, runner, verification
 
 PAPERS = {
     "mining": mining,
