@@ -113,7 +113,9 @@ def casia_webface(root: str | os.PathLike[str], *, load: Loader | None = None) -
     if (path / "train.rec").exists():
         faces, name = _packed(path, load), "casia-webface as records"
     else:
-        require(path.is_dir(), f"root={os.fspath(root)!r}, which is not a folder", f"these files:{_CASIA_TREE}\n")
+        has_folders = path.is_dir() and any(entry.is_dir() for entry in path.iterdir())
+        received = f"root={os.fspath(root)!r}, which is not a folder of folders"
+        require(has_folders, received, f"these files:{_CASIA_TREE}\n")
         faces, name = folder(path, load=load), "casia-webface"
     require_counts(name, (len(faces), len(np.unique(faces.labels))), COUNTS[name])
     return replace(faces, protocol="casia-webface/train-only/v1")
