@@ -151,7 +151,7 @@ def reidentification_from_neighbors(
     k = default_ranks(count, (1, 5, 10)) if k is None else k
     for rank in np.atleast_1d(k).tolist():
         require_whole("k", rank, 1, count)
-    hits = _hits(rankings[queries.is_used], queries.labels, items.labels, *groups, is_junk)
+    hits = _hits(rankings[queries.is_used], queries.labels, items.labels, groups, is_junk)
     values = {name: _with_junk(array, queries.is_used) for name, array in _values(hits, np.unique(k).tolist()).items()}
     return values if per_query else _means(values)
 
@@ -167,9 +167,10 @@ def _as_rankings(neighbors, count):
     return neighbors.astype(np.int64)
 
 
-def _hits(rankings, labels, item_labels, groups, item_groups, is_junk):
+def _hits(rankings, labels, item_labels, groups, is_junk):
     """Whether the items of each ranking are relevant, those that the query ignores last: `(queries, items)`."""
-    is_excluded = is_junk[rankings] | (groups[:, None] == item_groups[rankings])
+    query_groups, item_groups = groups
+    is_excluded = is_junk[rankings] | (query_groups[:, None] == item_groups[rankings])
     hits = (labels[:, None] == item_labels[rankings]) & ~is_excluded
     return np.take_along_axis(hits, np.argsort(is_excluded, axis=1, kind="stable"), axis=1)
 

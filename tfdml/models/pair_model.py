@@ -100,7 +100,7 @@ class PairModel(EmbeddingModel):
         decision = keras.saving.deserialize_keras_object(config["decision"], custom_objects)
         branches = [keras.saving.deserialize_keras_object(branch, custom_objects) for branch in config["branches"]]
         if len(branches) == 2:
-            branches[1] = sharing(*branches, config["shared"])
+            branches[1] = sharing(branches[0], branches[1], config["shared"])
         options = {name: value for name, value in config.items() if name != "shared"}
         networks = {"decision": decision, "branches": _one_or_more(branches) if branches else None}
         return super().from_config({**options, **networks}, custom_objects)

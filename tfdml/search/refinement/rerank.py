@@ -60,17 +60,17 @@ def rerank(
 
     Source: Nogueira, Cho, Passage Re-ranking with BERT, 2019, for texts.
     """
-    neighbors = _as_neighbors(neighbors, queries, gallery)
-    require_whole("k", k, 1, neighbors.shape[1])
+    rankings = _as_neighbors(neighbors, queries, gallery)
+    require_whole("k", k, 1, rankings.shape[1])
     require_whole("batch_size", batch_size, 1)
-    first = neighbors[:, :k]
+    first = rankings[:, :k]
     values = np.full(first.shape, -np.inf, np.float32)
     rows, columns = np.nonzero(first >= 0)
     values[rows, columns] = _scores(model, _taker(queries), _taker(gallery), rows, first[rows, columns], batch_size)
     if scores is not None:
-        values = _as_scores(scores, first, neighbors.shape[1]) + np.float32(weight) * values
+        values = _as_scores(scores, first, rankings.shape[1]) + np.float32(weight) * values
     order = np.argsort(-values, axis=1, kind="stable")
-    reordered = np.concatenate([np.take_along_axis(first, order, axis=1), neighbors[:, k:]], axis=1)
+    reordered = np.concatenate([np.take_along_axis(first, order, axis=1), rankings[:, k:]], axis=1)
     return reordered, np.take_along_axis(values, order, axis=1)
 
 
