@@ -143,8 +143,8 @@ def match_features(left_features: npt.ArrayLike, right_features: npt.ArrayLike, 
     smallest disparity is taken on ties. Only one map of similarities is in memory.
 
     Args:
-        left_features, right_features: `(height, width, dim)` floats, the features of each pixel, compared by their dot product: unit
-            vectors for the cosine.
+        left_features, right_features: `(height, width, dim)` floats, the features of each pixel, compared by their dot
+            product: unit vectors for the cosine.
         largest: the largest disparity, in pixels.
 
     Returns:
