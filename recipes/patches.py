@@ -1,6 +1,8 @@
 """Patches: do two of them show the same point? A descriptor beside a 2-channel network, and dense stereo.
 
-Claim: (written from the results)
+Claim: on validation photographs, a descriptor that was trained for 98 core seconds has an FPR95 of 11.2%, a 2-channel
+network after 72 core seconds 46.4% (test photographs: 17.9% for the descriptor). Dense stereo has 6.9% bad pixels, and
+cross-correlation 7.9% at its best window; the difference is -1.0 (-1.6 to -0.2 over blocks). One seed, two busy cores.
 
     python recipes/patches.py                        # photo patches and the motorcycle pair, seed 0
     python recipes/patches.py --networks 2ch siam    # networks of the paper, too, at the same number of pairs
@@ -9,9 +11,9 @@ Claim: (written from the results)
 
 Data: views of places in photographs, train and test photographs apart; negative and positive pairs at random. The
 descriptor begins with the weights of ImageNet and learns from all pairs of a batch (multi-similarity loss with mining);
-the 2-channel network begins with the same weights and sees each pair as one image. Stereo: a small convolutional network
-learns from simulated strips of training photographs, and is compared with normalized cross-correlation at its best
-window, which is chosen on the pair itself. `python -m studies.patches` repeats all of it with five seeds.
+the 2-channel network begins with the same weights and sees each pair as one image. Stereo: a small convolutional
+network learns from simulated strips of training photographs, and is compared with normalized cross-correlation at its
+best window, which is chosen on the pair itself. `python -m studies.patches` repeats all of it with five seeds.
 """
 
 import argparse

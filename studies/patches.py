@@ -53,16 +53,20 @@ def complete(path, missing, row_of):
 
 
 def train_networks(at):
-    """The rows of the networks of pairs: FPR95 on the test photographs."""
+    """The rows of the networks of pairs: FPR95 on the validation and on the test photographs."""
     story = recipe()
     train, test, pairs = story.photo_patches(at.quick)
+    _, validation, few_pairs = story.photo_patches(at.quick, "validation", 3_000)
 
     def row_of(name, seed):
         steps = 2 if at.quick else story.STEPS[name]
         model, seconds = story.trained(name, train, seed, steps)
-        rate = story.rates(model, test, pairs)
+        rates = {
+            "validation fpr95": story.rates(model, validation, few_pairs),
+            "fpr95": story.rates(model, test, pairs),
+        }
         about = {"protocol": test.protocol, **tfdml.environment("scikit-image")}
-        numbers = {"pairs": len(pairs), "fpr95": rate, "core_seconds": seconds, "weights": model.count_params()}
+        numbers = rates | {"core_seconds": seconds, "weights": model.count_params()}
         return {"network": name, "seed": seed, "steps": steps, **numbers, **about}
 
     runs = [(name, seed) for seed in at.seeds for name in NAMES]
@@ -142,19 +146,22 @@ def networks_table(rows):
     body = [
         [
             name,
-            interval_of([row["fpr95"] for row in found]),
+            *(interval_of([row[key] for row in found if row[key] != ""]) for key in ("validation fpr95", "fpr95")),
             len(found),
             f"{found[0]['steps']:.0f}",
             f"{np.mean([row['core_seconds'] for row in found]):.0f}",
         ]
         for name, found in seeds.items()
     ]
-    return runner.markdown(["", "FPR95", "seeds", "steps", "core seconds"], body, rules=["---", *["---:"] * 4])
+    head = ["", "validation photographs", "test photographs", "seeds", "steps", "core seconds"]
+    return runner.markdown(head, body, rules=["---", *["---:"] * 5])
 
 
 def interval_of(values):
     """A mean in percent, with the interval of the mean over seeds if there are several."""
-    if len(values) < 2:
+    if not values:
+        return "not measured"
+    if len(values) == 1:
         return f"{100 * np.mean(values):.1f} (one seed)"
     low, high = 100 * np.array(tfdml.metrics.seed_interval(values))
     return f"{100 * np.mean(values):.1f} ({low:.1f} to {high:.1f})"
@@ -165,7 +172,8 @@ def stereo_table(rows):
     windows, seeds = ([row for row in rows if (row["seed"] == "none") == kind] for kind in (True, False))
     body = [[f"cross-correlation, {row['method']:.0f} pixels", *_cells(row), ""] for row in windows]
     body += [[f"network, seed {row['seed']:.0f}", *_cells(row), _interval(row, "difference_")] for row in seeds]
-    body.append(["network, mean of the seeds", *interval_of([row["bad"] for row in seeds]).split(" ", 1), ""])
+    if len(seeds) > 1:
+        body.append(["network, mean of the seeds", *interval_of([row["bad"] for row in seeds]).split(" ", 1), ""])
     head = ["", "bad pixels", "95% interval", "difference to the best window"]
     return runner.markdown(head, body, rules=["---", *["---:"] * 3])
 

@@ -136,15 +136,15 @@ def dense_stereo_errors(pair: StereoPair, disparities: npt.ArrayLike, *, block: 
     return DenseErrors(np.abs(estimates[y, x] - pair.disparity[y, x]) > _BAD, y // block * per_row + x // block)
 
 
-def match_features(left: npt.ArrayLike, right: npt.ArrayLike, *, largest: int = 72) -> np.ndarray:
+def match_features(left_features: npt.ArrayLike, right_features: npt.ArrayLike, *, largest: int = 72) -> np.ndarray:
     """The disparity of each left pixel: that of the right pixel in its row with the most similar features.
 
     Left (x, y) is compared with right (x - d, y) for all whole d from 0 to `largest` that are inside the image. The
     smallest disparity is taken on ties. Only one map of similarities is in memory.
 
     Args:
-        left, right: `(height, width, dim)` floats, the features of each pixel, compared by their dot product: unit
-            vectors for the cosine.
+        left_features, right_features: `(height, width, dim)` floats, the features of each pixel, compared by their dot
+            product: unit vectors for the cosine.
         largest: the largest disparity, in pixels.
 
     Returns:
@@ -153,18 +153,20 @@ def match_features(left: npt.ArrayLike, right: npt.ArrayLike, *, largest: int = 
     Raises:
         ValueError: features of different shapes, or a largest disparity below 0.
     """
-    left, right = (np.asarray(features, np.float32) for features in (left, right))
+    left, right = (np.asarray(features, np.float32) for features in (left_features, right_features))
     _require_same_shape(left, right, 3)
     return _best_disparities(
         lambda d: np.einsum("ijk,ijk->ij", left[:, d:], right[:, : right.shape[1] - d]), left.shape[:2], largest
     )
 
 
-def match_windows(left: npt.ArrayLike, right: npt.ArrayLike, *, window: int, largest: int = 72) -> np.ndarray:
+def match_windows(
+    left_image: npt.ArrayLike, right_image: npt.ArrayLike, *, window: int, largest: int = 72
+) -> np.ndarray:
     """The disparity of each left pixel by the normalized cross-correlation of the windows around pixels.
 
     Args:
-        left, right: `(height, width)` gray levels. The border repeats where a window exceeds the image.
+        left_image, right_image: `(height, width)` gray levels. The border repeats where a window exceeds the image.
         window: side of the window, an odd number of pixels.
         largest: the largest disparity; see `match_features`.
 
@@ -174,7 +176,7 @@ def match_windows(left: npt.ArrayLike, right: npt.ArrayLike, *, window: int, lar
     Raises:
         ValueError: images of different shapes, a window that is even or below 3, or a largest disparity below 0.
     """
-    left, right = (np.asarray(image, np.float64) for image in (left, right))
+    left, right = (np.asarray(image, np.float64) for image in (left_image, right_image))
     _require_same_shape(left, right, 2)
     require(window % 2 == 1 and window >= 3, f"window={window}", "an odd number of pixels from 3")
     half, width = window // 2, left.shape[1]
@@ -209,9 +211,9 @@ def _window_sums(x, window):
     return rows[:, window:] - rows[:, :-window]
 
 
-def _require_same_shape(left, right, axes):
-    shapes = f"left of shape {left.shape} and right of shape {right.shape}"
-    require(left.shape == right.shape and left.ndim == axes, shapes, f"the same shape of {axes} axes")
+def _require_same_shape(one, other, axes):
+    shapes = f"left of shape {one.shape} and right of shape {other.shape}"
+    require(one.shape == other.shape and one.ndim == axes, shapes, f"the same shape of {axes} axes")
 
 
 def _visible(disparity, points):

@@ -81,8 +81,8 @@ def _strip(random, split, height, width):
     shape = height + 2 * _MARGIN, width + 2 * _MARGIN
     views, depths = _views(random, split, shape)
     inner = slice(_MARGIN, -_MARGIN)
-    left, right = (_light(random, view)[inner, inner] for view in views)
-    return left, right, _matches(*depths)[inner, inner] - _MARGIN
+    left_view, right_view = (_light(random, view)[inner, inner] for view in views)
+    return left_view, right_view, _matches(*depths)[inner, inner] - _MARGIN
 
 
 def _views(random, split, shape):
@@ -154,14 +154,14 @@ def _light(random, view):
     return 255 * (x + random.normal(0, random.uniform(*_NOISE), x.shape))
 
 
-def _matches(left, right):
+def _matches(left_depth, right_depth):
     """The right column of each left pixel; NaN where the right view shows something else, or its margin."""
-    rows, columns = np.indices(left.shape)
-    matches = columns - left
+    rows, columns = np.indices(left_depth.shape)
+    matches = columns - left_depth
     nearest = np.rint(matches).astype(int)
-    inside = (nearest >= _MARGIN) & (nearest < left.shape[1] - _MARGIN)
-    shown = right[rows, np.clip(nearest, 0, left.shape[1] - 1)]
-    return np.where(inside & (np.abs(shown - left) < _NEAR), matches, np.nan)
+    inside = (nearest >= _MARGIN) & (nearest < left_depth.shape[1] - _MARGIN)
+    shown = right_depth[rows, np.clip(nearest, 0, left_depth.shape[1] - 1)]
+    return np.where(inside & (np.abs(shown - left_depth) < _NEAR), matches, np.nan)
 
 
 def _bilinear(image, rows, columns):
