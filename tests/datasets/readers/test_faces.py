@@ -134,7 +134,7 @@ def test_folders_of_people_keep_their_numbers_with_gaps(tmp_path, monkeypatch):
     touch(tmp_path, "0000099/002.jpg")
     with pytest.raises(ValueError, match="4 images of 2 classes in casia-webface, expected 3 of 2"):
         casia_webface(tmp_path)
-    with pytest.raises(ValueError, match=r"which is not a folder, expected these files:\nCASIA-WebFace/"):
+    with pytest.raises(ValueError, match=r"which is not a folder of folders, expected these files:\nCASIA-WebFace/"):
         casia_webface(tmp_path / "nowhere")
 
 
