@@ -47,7 +47,7 @@ LOSSES = {
     ),
     "triplet": lambda run, classes: losses.TripletLoss(distance="squared", negatives=miners.semi_hard_negatives),
     "contrastive": lambda run, classes: losses.ContrastiveLoss(miner=miners.BalancedPairs(seed=run.seed)),
-    "softmax": lambda run, classes: losses.NormalizedSoftmaxLoss(classes=classes, dim=run.dim),
+    "softmax": lambda run, classes: losses.NormalizedSoftmaxLoss(classes=classes),
     "N-pairs": lambda run, classes: losses.NPairsLoss(),
 }
 

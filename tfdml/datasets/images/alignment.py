@@ -166,7 +166,7 @@ def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, cr
     finite = np.isfinite(array).all(axis=(1, 2))
     is_valid = finite | np.isnan(array).all(axis=(1, 2))
     rows = np.flatnonzero(~is_valid)
-    require(is_valid.all(), f"points of row {rows[:1]} that are not finite", "numbers, or NaN for all of a row")
+    require(bool(is_valid.all()), f"points of row {rows[:1]} that are not finite", "numbers, or NaN for all of a row")
     keys = next(column for column in (faces.paths, faces.images, faces.source) if column is not None)
     return dataclasses.replace(
         faces,

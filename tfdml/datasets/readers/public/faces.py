@@ -67,7 +67,7 @@ def lfw(
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007. For research.
     """
-    require_one_of(LISTS, pairs=pairs)
+    require_one_of(tuple(LISTS), pairs=pairs)
     _require_no_pickle(root)
     read_lists(root, _LFW_TREE, pairs)
     people = _people(root)
