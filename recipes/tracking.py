@@ -83,7 +83,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="few clips, one seed, 10 training steps")
     options = parser.parse_args()
     options.seeds = [5] if options.choose else [0] if options.quick else [0, 1, 2, 3, 4]
-    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 200)
+    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 150)
     options.steps = 10 if options.quick else options.steps
     return options
 

@@ -67,10 +67,8 @@ def tracking(
     require(0 < count == len(predicted), f"{len(predicted)} sequences of boxes and {count} true ones", "as many, not 0")
     lists = [[None] * count if each is None else each for each in (cover, sizes)]
     require(all(len(each) == count for each in lists), "cover or sizes of another length", f"one per sequence, {count}")
-    rows = [
-        _frame_values(*sequence, number, first_frame)
-        for number, sequence in enumerate(zip(predicted, truth, *lists, strict=True))
-    ]
+    sequences = zip(predicted, truth, *lists, strict=True)
+    rows = [_frame_values(number, first_frame, *sequence) for number, sequence in enumerate(sequences)]
     require(
         any(map(len, rows)), "sequences without a frame that counts", "a frame with a true box and a visible object"
     )
@@ -81,7 +79,7 @@ def tracking(
     return result | ({"per_sequence": dict(zip(_KEYS, means.T, strict=True))} if per_sequence else {})
 
 
-def _frame_values(predicted, truth, cover, size, number, first_frame):
+def _frame_values(number, first_frame, predicted, truth, cover, size):
     """The values of the frames that count, `(frames, keys)`, in the order of `_KEYS`."""
     predicted, truth = (np.asarray(boxes, np.float64) for boxes in (predicted, truth))
     received = f"boxes of shape {predicted.shape} and true boxes of shape {truth.shape} in sequence {number}"

@@ -38,6 +38,6 @@ def score_labels(size: int, *, stride: int = 8, radius: float = 16.0) -> tuple[n
     positive = away[:, None] ** 2 + away**2 <= radius**2
     count = np.count_nonzero(positive)
     expected = "positions of both labels. Change the radius"
-    require(0 < count < size**2, f"radius={radius} with {count} positive of {size**2} positions", expected)
+    require(bool(0 < count < size**2), f"radius={radius} with {count} positive of {size**2} positions", expected)
     weights = np.where(positive, size**2 / (2 * count), size**2 / (2 * (size**2 - count)))
     return np.where(positive, 1.0, -1.0).astype(np.float32), weights.astype(np.float32)

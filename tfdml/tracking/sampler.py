@@ -46,7 +46,8 @@ class ClipSampler(Sampler):
         (train,) = tfdml.datasets.clips(splits=("train",))
         network = tfdml.networks.siam_fc(stride=4, width=0.25)
         network.compile("adam", loss=tfdml.losses.PairLogisticLoss())
-        network.fit(tfdml.tracking.ClipSampler().batches(train, stride=4), steps_per_epoch=100)
+        batches = tfdml.tracking.ClipSampler().batches(train, stride=4)
+        network.fit(batches, steps_per_epoch=100, shuffle=False)
 
     Args:
         batch_size: pairs in a batch; 8 in the paper.

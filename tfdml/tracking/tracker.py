@@ -70,7 +70,9 @@ class Tracker:
         self._penalties = np.where(exponents == 0, 1.0, scale_penalty)
         self._damping, self._influence = scale_damping, window_influence
         self._upsampling, self._context = upsampling, context
-        self._interpolation = self._window = self._shape = None
+        self._interpolation: Any = None
+        self._window: Any = None
+        self._shape: Any = None
 
     def init(self, frame: npt.ArrayLike, box: npt.ArrayLike) -> None:
         """Start from the box in the first frame.
