@@ -18,8 +18,8 @@ SIGGRAPH 2015. Both domains go through one network; they differ in its heads and
 Data: glyphs painted on photographs (scenes) against plain glyphs of other type designs (products), in classes that are
 disjoint between the splits; a category is a script and a kind of letter, such as GREEK Lu. Scenes of the splits have
 different photographs. `--data` takes a table with the columns path, label, domain (scene or product), category and
-split (train, validation, test). Learning rate and margin have the best recall@10 of six on validation classes; each model is tested
-once.
+split (train, validation, test). Learning rate and margin have the best recall@10 of six settings on validation classes;
+each model is tested once.
 """
 
 import argparse

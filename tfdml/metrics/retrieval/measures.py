@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -33,8 +33,8 @@ def listed_ranks(k: Rank | Sequence[Rank]) -> list[Rank]:
     Raises:
         ValueError: no rank, or one that is neither a positive whole number nor a share such as "1%".
     """
-    ranks = [k] if isinstance(k, str) or np.ndim(k) == 0 else list(k)
-    ranks = [rank if isinstance(rank, str) else np.asarray(rank).item() for rank in ranks]
+    listed: Iterable[Rank] = [k] if isinstance(k, str) or not isinstance(k, Iterable) else k
+    ranks: list[Rank] = [rank if isinstance(rank, str) else np.asarray(rank).item() for rank in listed]
     for rank in ranks or [None]:
         if not (_share(rank) if isinstance(rank, str) else type(rank) is int and rank > 0):
             raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8), or shares: '1%'.")
