@@ -1,6 +1,9 @@
 """Search across two domains with two heads: objects in scenes search a catalog of products.
 
-Claim: CLAIM
+Claim: with both heads and embeddings of norm 1 (D), 17.3% of scenes of unseen characters have their product among the
+first ten (16.4 to 18.2 over five seeds), with the features of a classifier (A) 12.4%, by the contrastive loss alone (B)
+13.3%. D is ahead of A by 1.6 points of Recall@1 (1.3 to 1.9 over classes). The networks are small and trained for 25
+seconds each, so the level is low. 517 seconds of processor time in all (AMD EPYC, two cores).
 
     python recipes/product_search.py              # four architectures, five seeds each
     python recipes/product_search.py --choose     # the settings, on validation classes, with seed 0

@@ -1,6 +1,8 @@
 """Re-ranking: a model of pairs puts the first 50 neighbors of a search in a better order.
 
-Claim: the first of 50 re-ranked neighbors is of the query's class more often than the first neighbor of the search.
+Claim: for 13.7% of 1,000 queries the first neighbor of a weak search is right, for 52.5% (five seeds, 95% interval 51.4
+to 53.6) after re-ranking 50 of them by the model of pairs: 38.8 points more, 35.1 to 42.3 over classes. The cosine of
+the same maps, without training, gives 47.9%. Five trainings took 55 seconds of processor time (AMD EPYC, two cores).
 
     python recipes/reranking.py              # five seeds, test classes
     python recipes/reranking.py --choose     # two learning rates on validation classes, seed 0

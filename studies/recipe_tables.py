@@ -1,0 +1,101 @@
+"""Tables of pages from the results of recipes.
+
+python recipes/product_search.py --output benchmarks/results/product_search
+python recipes/localization.py --output benchmarks/results/localization
+python recipes/reranking.py --output benchmarks/results/reranking
+python -m studies.recipe_tables
+"""
+
+import json
+
+import numpy as np
+
+import tfdml
+from studies import pages
+
+NAMES = {
+    "A": "A: classifier of categories, its features",
+    "B": "B: contrastive loss",
+    "C": "C: both",
+    "D": "D: both, norm 1",
+    "pixels": "gray pixels, no training",
+    "separate": "towers of separate weights",
+    "shared": "towers of shared weights",
+    "search": "the search",
+    "cosine of maps": "re-ranked by the cosine of the maps, no training",
+    "model of pairs": "re-ranked by the model of pairs",
+}
+
+
+def results(recipe):
+    """The record that a recipe wrote."""
+    return json.loads((pages.RESULTS / recipe / "results.json").read_text())
+
+
+def seeds_table(record):
+    """One row per network, means with intervals over seeds; then the difference of two of them over classes."""
+    runs = record["results"]
+    keys = list(next(iter(runs.values()))[0])
+    columns = {key: {name: [run[key] for run in values] for name, values in runs.items()} for key in keys}
+    (difference,) = (key for key in record if " - " in key)
+    return "\n".join(
+        [*lines(columns), "", f"Difference {difference}: {interval(*record[difference])}. {source(record)}"]
+    )
+
+
+def reranking_table(record):
+    """Recall@1 of the search and of re-ranked neighbors; then the gains over classes."""
+    gains = "; ".join(
+        f"{NAMES[name]}: {interval(gain['mean'], *gain['over classes'])}" for name, gain in record["gains"].items()
+    )
+    table = lines({"Recall@1": record["recall@1"]})
+    return "\n".join([*table, "", f"Gain over the search: {gains}. {source(record)}"])
+
+
+def lines(columns):
+    """A Markdown table of columns, each a dict of row name to the values of its seeds."""
+    head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
+    names = next(iter(columns.values()))
+    return [
+        *head,
+        *(f"| {NAMES[x]} | " + " | ".join(cell(column[x]) for column in columns.values()) + " |" for x in names),
+    ]
+
+
+def cell(values):
+    """The mean in percent, with its interval if there are several seeds."""
+    mean = np.mean(values)
+    return interval(mean, *tfdml.metrics.seed_interval(values)) if len(values) > 1 else f"{100 * mean:.1f}"
+
+
+def interval(mean, low, high):
+    """A value and its interval in percent."""
+    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def source(record):
+    """What was measured, how long and where."""
+    return f"Protocol `{record['protocol']}`; {record['processor_seconds']:.0f} seconds of processor time, {record['hardware']}."
+
+
+TABLES = {
+    "product_search": ("two-towers.md", seeds_table),
+    "localization": ("two-towers.md", seeds_table),
+    "reranking": ("pair-models.md", reranking_table),
+}
+
+
+def filled(page):
+    """The text of a page with its tables."""
+    text = page.read_text()
+    for recipe, (name, table) in TABLES.items():
+        if page.name == name:
+            text = pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
+    return text
+
+
+PAGES = [pages.ROOT / "docs" / name for name in dict.fromkeys(name for name, _ in TABLES.values())]
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page))
