@@ -223,7 +223,7 @@ def vehicles(size, train, batches):
     outputs = tfdml.networks.vehicle_network(images, num_models=250, trunk=None if size[0] == 224 else tiny(size))
     by_model = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     models = np.zeros(len(train.class_names), "int64")
-    models[train.labels] = train.models
+    models[train.labels] = -1 if train.models is None else train.models  # -1 is ignored
     batches = batches.map(lambda x, y: (x, {"model": tf.gather(models, y), "embedding": y}))
     loss = {"model": by_model, "embedding": tfdml.losses.CoupledClustersLoss()}
     whole, model = (tfdml.models.EmbeddingModel(images, output) for output in (outputs, outputs["embedding"]))
