@@ -1,6 +1,9 @@
 """Re-identification: characters seen by other type designs, as persons are by other cameras; what refines a search.
 
-CLAIM
+Claim: with batch-hard triplets, a character finds itself first in another design for 52% of the queries (42 to 62 over
+five seeds, mAP 41), with softmax features for 42% (40 to 43, mAP 30); k-reciprocal re-ranking adds 10 and 7 points of
+mAP, database augmentation and query expansion 8 and 5, whitening nothing. Ten trainings and all measurements took 121
+processor seconds (AMD EPYC, one thread).
 
     python recipes/reidentification.py             # batch-hard triplets and softmax features, five seeds each
     python recipes/reidentification.py --quick     # smoke test, under a minute
