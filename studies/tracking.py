@@ -1,13 +1,14 @@
-"""The table of the page of tracking, from the results of its recipe.
+"""The tables of the page of tracking, from the results of its recipe.
 
 python recipes/tracking.py --choose --output runs/tracking_choose
 python recipes/tracking.py --output runs/tracking
-python -m studies.tracking                 # keeps both results, and writes the table and the picture of the page
-python -m studies.tracking --only-table    # the table, from the kept results
+python -m studies.tracking                 # keeps the results that are there, and writes tables and picture
+python -m studies.tracking --only-table    # the tables, from the kept results
 """
 
 import argparse
 import json
+import re
 import shutil
 
 import numpy as np
@@ -16,7 +17,7 @@ from studies import pages
 
 FOLDER = pages.RESULTS / "tracking"
 PAGE = pages.ROOT / "docs" / "tracking.md"
-MARK = "<!-- table of studies/tracking -->"
+MARKS = {name: f"<!-- {name} of studies/tracking -->" for name in ("validation", "test")}
 COLUMNS = {
     "success_area": "success area",
     "precision@20": "precision at 20",
@@ -27,39 +28,60 @@ COLUMNS = {
 
 
 def main():
-    """Keep the results, unless only the table is asked for, and write the table."""
+    """Keep the results, unless only the tables are asked for, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only-table", action="store_true")
     if not parser.parse_args().only_table:
-        FOLDER.mkdir(exist_ok=True)
-        shutil.copy(pages.ROOT / "runs" / "tracking" / "results.json", FOLDER / "test.json")
-        shutil.copy(pages.ROOT / "runs" / "tracking_choose" / "results.json", FOLDER / "validation.json")
-        shutil.copy(pages.ROOT / "runs" / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
+        runs = pages.ROOT / "runs"
+        keep(runs / "tracking_choose" / "results.json", FOLDER / "validation.json")
+        keep(runs / "tracking" / "results.json", FOLDER / "test.json")
+        keep(runs / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
     PAGE.write_text(filled())
 
 
+def keep(source, target):
+    """Copy a result, if it is there."""
+    if source.exists():
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+
+
 def filled():
-    """The page with its table."""
-    return pages.replaced(PAGE.read_text(), MARK, section(json.loads((FOLDER / "test.json").read_text())))
+    """The page with its tables."""
+    text = PAGE.read_text()
+    for name, mark in MARKS.items():
+        file = FOLDER / f"{name}.json"
+        table = section(json.loads(file.read_text())) if file.exists() else "Not measured."
+        text = pages.replaced(text, mark, table)
+    return text
 
 
 def section(results):
-    """The table of the test clips, and the difference below it."""
-    lines = [
-        "| | " + " | ".join(COLUMNS.values()) + " | frames per second |",
-        "| --- |" + " ---: |" * (len(COLUMNS) + 1),
-    ]
+    """A table of runs, and the difference below it."""
+    speeds = results.get("frames_per_second", {})
+    heads = [*COLUMNS.values(), *(["frames per second"] if speeds else [])]
+    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     for name, runs in results["runs"].items():
         cells = [cell(100 * np.array([run[key] for run in runs])) for key in COLUMNS]
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {results['frames_per_second'][name]:.0f} |")
-    difference = results["difference"]
+        cells += [f"{speeds[name]:.0f}"] if speeds else []
+        lines.append(f"| {readable(name)} | " + " | ".join(cells) + " |")
+    difference = [difference_text(results["difference"])] if "difference" in results else []
+    return "\n\n".join(["\n".join(lines), *difference, f"{results['hardware']}; {results['versions']}."])
+
+
+def readable(name):
+    """A name of a run without the signs of a dict."""
+    return re.sub("[{}']", "", name).replace("_", " ")
+
+
+def difference_text(difference):
+    """Success area of the network minus that of the template."""
     (low, high), seeds = difference["interval_of_clips"], difference["interval_of_seeds"]
-    text = (
+    return (
         f"Success area of the network minus that of the template, in points, paired over clips: "
         f"{100 * difference['mean']:.1f} (95% interval over clips {100 * low:.1f} to {100 * high:.1f}; over seeds "
         f"{100 * seeds[0]:.1f} to {100 * seeds[1]:.1f})."
     )
-    return "\n".join(lines) + f"\n\n{text}\n\n{results['hardware']}; {results['versions']}."
 
 
 def cell(values):

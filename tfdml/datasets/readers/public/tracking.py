@@ -1,6 +1,5 @@
 """The tracking benchmarks OTB and GOT-10k, from their original files."""
 
-import configparser
 import os
 import pathlib
 import re
@@ -189,10 +188,9 @@ def _flags(file):
 
 def _resolution(file):
     """`(width, height)` of meta_info.ini; None where it is not stated."""
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read([file], encoding="utf-8")
-    sides = re.findall(r"\d+", parser.get("METAINFO", "resolution", fallback=""))
-    return (int(sides[0]), int(sides[1])) if len(sides) == 2 else None
+    text = read_utf8(file) if file.is_file() else ""
+    sides = re.search(r"^resolution\s*[:=]\s*\((\d+),\s*(\d+)\)", text, flags=re.MULTILINE)
+    return (int(sides[1]), int(sides[2])) if sides else None
 
 
 def _require_count(root, received, expected, noun, tree):
