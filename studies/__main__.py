@@ -3,6 +3,7 @@
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # two hours on two cores
     python -m studies references               # about an hour and a half on one core
+    python -m studies reidentification         # a quarter of an hour on one core
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick
     python -m studies mining --only-tables     # figures and tables from the kept rows
@@ -13,9 +14,14 @@ Results of training runs are kept under `runs`; delete them to train again.
 import argparse
 from pathlib import Path
 
-from studies import importance_sampling, mining, pages, references, runner
+from studies import importance_sampling, mining, pages, references, reidentification, runner
 
-PAPERS = {"mining": mining, "importance_sampling": importance_sampling, "references": references}
+PAPERS = {
+    "mining": mining,
+    "importance_sampling": importance_sampling,
+    "references": references,
+    "reidentification": reidentification,
+}
 
 
 def main(arguments=None):

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import ensembles, glyphs, pages, precision, runner
+from studies import ensembles, few_shot, glyphs, pages, precision, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
@@ -192,3 +192,7 @@ def test_every_public_class_of_a_room_is_in_a_page(room):
     module = getattr(tfdml, room)
     names = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_table_of_few_shot_training_is_the_measured_one():
+    assert few_shot.filled() == few_shot.PAGE.read_text()

@@ -416,18 +416,23 @@ def tuplet_margin(labels, x, margin_degrees=5.73, scale=64.0):
     return np.array(values)
 
 
-def hap2s(labels, x, margin=0.2, temperature=0.5, fixed=None):
-    s, held = cosines(x), cosines(x if fixed is None else fixed)
+def hap2s(labels, x, margin=0.2, temperature=0.5, weighting="exponential", alpha=10.0, distance="cosine", fixed=None):
+    d, held = distances(x, distance), distances(x if fixed is None else fixed, distance)
     values = []
     for a in range(len(x)):
         positives, negatives = others_of(a, labels)
         if not positives or not negatives:
             values.append(0.0)
             continue
-        q = {r: np.exp((-held[a, r] if r in positives else held[a, r]) / temperature) for r in positives + negatives}
-        near = sum(q[p] * s[a, p] for p in positives) / sum(q[p] for p in positives)
-        far = sum(q[n] * s[a, n] for n in negatives) / sum(q[n] for n in negatives)
-        values.append(max(0.0, far - near + margin))
+        if weighting == "polynomial":
+            q = {r: (1 + held[a, r]) ** (alpha if r in positives else -2 * alpha) for r in positives + negatives}
+        else:
+            q = {
+                r: np.exp((held[a, r] if r in positives else -held[a, r]) / temperature) for r in positives + negatives
+            }
+        near = sum(q[p] * d[a, p] for p in positives) / sum(q[p] for p in positives)
+        far = sum(q[n] * d[a, n] for n in negatives) / sum(q[n] for n in negatives)
+        values.append(max(0.0, near - far + margin))
     return np.array(values)
 
 
@@ -648,6 +653,51 @@ def coupled_clusters(labels, x, margin=0.2):
     return np.array(values)
 
 
+def centroid_triplet(labels, x, margin=0.3, hard=False):
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        if not positives or not negatives:
+            values.append(0.0)
+            continue
+        near = distance_between(x[a], mean([x[p] for p in positives]), "squared")
+        others = sorted({labels[n] for n in negatives})
+        centers = [mean([x[r] for r in range(len(x)) if labels[r] == label]) for label in others]
+        costs = [max(0, near - distance_between(x[a], center, "squared") + margin) for center in centers]
+        values.append(max(costs) if hard else mean(costs))
+    return np.array(values)
+
+
+def global_distances(labels, x, margin=0.4, weight=0.8):
+    """NumPy's mean and variance of the squared distances of unit vectors, divided by 4."""
+    x, d = unit(x), {True: [], False: []}
+    for a in range(len(x)):
+        for r in range(len(x)):
+            if r != a:
+                d[labels[a] == labels[r]].append(((x[a] - x[r]) ** 2).sum() / 4)
+    value = sum(np.var(values) for values in d.values() if values)
+    if d[True] and d[False]:
+        value += weight * max(0, np.mean(d[True]) - np.mean(d[False]) + margin)
+    return np.full(len(x), value)
+
+
+def xing(labels, x):
+    similar = [distance_between(x[a], x[p], "squared") for a in range(len(x)) for p in others_of(a, labels)[0]]
+    dissimilar = [distance_between(x[a], x[n], "euclidean") for a in range(len(x)) for n in others_of(a, labels)[1]]
+    return np.full(len(x), mean(similar) - (np.log(mean(dissimilar)) if dissimilar else 0))
+
+
+def lmnn(labels, x, margin=1.0, mu=0.5, neighbors=3, fixed=None):
+    d, held = distances(x, "squared"), distances(x if fixed is None else fixed, "squared")
+    values = []
+    for a in range(len(x)):
+        positives, negatives = others_of(a, labels)
+        targets = sorted(positives, key=lambda p: held[a, p])[:neighbors]
+        push = sum(max(0, d[a, p] - d[a, n] + margin) for p in targets for n in negatives)
+        values.append((1 - mu) * sum(d[a, p] for p in targets) + mu * push)
+    return np.array(values)
+
+
 def prototypical(labels, x, shots=1):
     """The first `shots` rows of a class are its support, the others queries."""
     members = {label: [r for r in range(len(x)) if labels[r] == label] for label in labels}
@@ -781,6 +831,8 @@ def sphereface(labels, x, margin=4, scale=64.0):
         k = min(np.floor(margin * angle / np.pi), margin - 1)
         return scale * ((-1) ** k * np.cos(margin * angle) - 2 * k)
 
+    if scale == "norm":
+        return np.array([sphereface(labels, x, margin, np.linalg.norm(x[a]))[a] for a in range(len(x))])
     return among_negatives(labels, x, positive, lambda c: scale * c)
 
 
@@ -916,6 +968,20 @@ def divergence(labels, x, base, dims, margin=1.0, weight=1.0):
     for m, first in enumerate(parts):
         for second in parts[m + 1 :]:
             values = values + weight * np.maximum(0, margin - ((first - second) ** 2).sum(axis=1))
+    return values if len(x) > 1 else np.zeros(1)
+
+
+def adversarial(labels, x, base, dims, regressors, weight=1.0):
+    parts, values = learners(x, dims), base(labels, x)
+    networks = iter(regressors.networks)
+    for k in range(len(dims)):
+        for m in range(k + 1, len(dims)):
+            kernel, bias, last_kernel, last_bias = (np.asarray(each, float) for each in next(networks))
+            kernel, last_kernel = (w / np.linalg.norm(w, axis=0) for w in (kernel, last_kernel))
+            bias, last_bias = (b / max(1, np.linalg.norm(b)) for b in (bias, last_bias))
+            for a in range(len(x)):
+                hidden = np.maximum(0, parts[m][a] @ kernel + bias)
+                values[a] += weight * ((parts[k][a] * (hidden @ last_kernel + last_bias)) ** 2).mean()
     return values if len(x) > 1 else np.zeros(1)
 
 

@@ -246,6 +246,15 @@ ROWS = {
         margin=0.5,
         weight=0.3,
     ),
+    "adversarial": over_base(
+        losses.AdversarialLoss,
+        loops.adversarial,
+        base=losses.ContrastiveLoss(),
+        oracle={"base": loops.contrastive},
+        dims=(2, 3),
+        regressors=layers.Regressors((2, 3), units=4, seed=0),
+        weight=3.0,
+    ),
     "triplet": row(losses.TripletLoss, loops.triplet),
     "triplet on plain distances": row(losses.TripletLoss, loops.triplet, distance="euclidean", margin=1.0),
     "triplet, mean of active": row(losses.TripletLoss, loops.triplet, BRANCH, distance="cosine", normalize="active"),
@@ -285,6 +294,11 @@ ROWS = {
     ),
     "batch hard, swapped, mean of active": row(
         losses.BatchHardTripletLoss, loops.batch_hard_triplet, WITHIN, BRANCH, swap=True, normalize="active"
+    ),
+    "LMNN": row(losses.LMNNLoss, loops.lmnn),
+    "LMNN of one neighbor": Row(
+        losses.LMNNLoss(margin=2.0, mu=0.8, miner=miners.EasyPositives(distance="squared")),
+        partial(loops.lmnn, margin=2.0, mu=0.8, neighbors=1),
     ),
     "lifted structure": row(losses.LiftedStructureLoss, loops.lifted_structure),
     "lifted structure with the nested maximum": row(
@@ -336,6 +350,9 @@ ROWS = {
     "RAW": row(losses.RAWLoss, loops.raw),
     "HAP2S": row(losses.HAP2SLoss, loops.hap2s),
     "HAP2S, harder": row(losses.HAP2SLoss, loops.hap2s, margin=0.5, temperature=0.1),
+    "HAP2S, polynomial": row(
+        losses.HAP2SLoss, loops.hap2s, BRANCH, margin=0.5, weighting="polynomial", alpha=3.0, distance="euclidean"
+    ),
     "angular": row(losses.AngularLoss, loops.angular, WITHIN),
     "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, angle_degrees=30.0),
     "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN),
@@ -345,6 +362,9 @@ ROWS = {
     "PDDM": row(
         losses.PDDMLoss, loops.pddm, COLUMNS, WITHIN, metric=built(layers.PositionDependentMetric(units=6, seed=0))
     ),
+    "global": row(losses.GlobalLoss, loops.global_distances),
+    "global, wider": row(losses.GlobalLoss, loops.global_distances, margin=0.9, weight=2.0),
+    "Xing": row(losses.XingLoss, loops.xing),
     "histogram": row(losses.HistogramLoss, loops.histogram),
     "histogram of few bins": row(losses.HistogramLoss, loops.histogram, bins=7),
     "FastAP": row(losses.FastAPLoss, loops.fast_ap),
@@ -373,6 +393,7 @@ ROWS = {
     "ArcFace, softer": over_proxies(losses.ArcFaceLoss, loops.arcface, margin=1.2, scale=5.0),
     "SphereFace": over_proxies(losses.SphereFaceLoss, loops.sphereface),
     "SphereFace, softer": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=3, scale=5.0),
+    "SphereFace with the norm": over_proxies(losses.SphereFaceLoss, loops.sphereface, BRANCH, margin=2, scale="norm"),
     "sub-center ArcFace of one center": Row(
         losses.SubCenterArcFaceLoss(pairing=pairs.all_pairs, per_class=1), loops.arcface, frozenset({OVER_PROXIES})
     ),
@@ -417,6 +438,10 @@ ROWS = {
     "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN),
     "clustering, greedy": row(losses.ClusteringLoss, loops.clustering, WITHIN, BRANCH, margin=4.0, refinements=0),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
+    "centroid triplet": row(losses.CentroidTripletLoss, loops.centroid_triplet, WITHIN),
+    "centroid triplet, hard": row(
+        losses.CentroidTripletLoss, loops.centroid_triplet, WITHIN, BRANCH, margin=1.0, hard=True
+    ),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),
 }

@@ -101,10 +101,48 @@ def test_learners_that_agree_on_every_example_are_pushed_apart():
     assert np.abs(slopes[0] - slopes[1]).max() > 1e-4
 
 
+def test_biases_of_regressors_have_a_norm_of_at_most_one():
+    regressors = layers.Regressors((2, 2, 4), units=4, seed=0)
+    for number, (_, bias, _, last_bias) in enumerate(regressors.networks, start=1):
+        bias.assign(number * np.linspace(-0.2, 0.3, bias.shape[0]))
+        last_bias.assign(number * np.linspace(2.0, -1.0, last_bias.shape[0]))
+    loss = losses.AdversarialLoss(losses.ContrastiveLoss(), dims=(2, 2, 4), regressors=regressors, weight=2.0)
+    expected = loops.adversarial(LABELS, X.astype(float), loops.contrastive, (2, 2, 4), regressors, weight=2.0)
+    np.testing.assert_allclose(numbers(loss.call(LABELS, X)), expected, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_learners_decrease_what_the_regressors_increase():
+    keras.utils.set_random_seed(0)
+    regressors = layers.Regressors((4, 4), units=16, seed=1)
+    loss = losses.AdversarialLoss(losses.ContrastiveLoss(), dims=(4, 4), regressors=regressors, weight=100.0)
+    inputs = keras.Input((8,))
+    dense = keras.layers.Dense(8, kernel_initializer="identity")
+    model = models.EmbeddingModel(inputs, dense(inputs))
+    model.compile(keras.optimizers.Adam(0.02), loss=loss)
+    assert [layer.name for layer in model.loss_layers] == [regressors.name]
+
+    def term():
+        parts = [part.astype("float32") for part in loops.learners(numbers(model(X)), (4, 4))]
+        return numbers(regressors.similarity(parts, trained=False)).mean()
+
+    before = term()
+    dense.trainable = False
+    model.compile(keras.optimizers.Adam(0.02), loss=loss)
+    model.fit(X, LABELS, batch_size=12, epochs=20, verbose=0, shuffle=False)
+    regressed = term()
+    assert regressed > 1.3 * before
+    dense.trainable, regressors.trainable = True, False
+    model.compile(keras.optimizers.Adam(0.02), loss=loss)
+    model.fit(X, LABELS, batch_size=12, epochs=20, verbose=0, shuffle=False)
+    assert term() < 0.7 * regressed
+
+
 ENSEMBLES = [
     losses.CascadeLoss(losses.ContrastiveLoss(), dims=(4, 2, 1)),
     losses.BoostedLoss(dims=(4, 3)),
     losses.DivergenceLoss(losses.NTXentLoss(), dims=(3, 3)),
+    losses.AdversarialLoss(losses.NTXentLoss(), dims=(3, 3)),
 ]
 
 

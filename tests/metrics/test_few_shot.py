@@ -67,8 +67,8 @@ def test_a_query_belongs_to_the_nearest_mean():
 
 def test_episodes_draw_classes_and_examples_evenly_and_without_repeats():
     _, labels = classes_of([7, 5, 9, 6])
-    members = module._members(labels, 3, 2, 3)
-    rows = module._episode_rows(members, np.random.default_rng(0), 4000, 3, 2, 3)
+    classes = module._classes(labels, None, 3, 2, 3)
+    rows = module._episode_rows(classes, np.random.default_rng(0), 4000, 3, 2, 3)
     assert rows.shape == (4000, 3, 5)
     assert (np.diff(np.sort(rows.reshape(4000, -1), axis=1)) > 0).all()
     drawn = labels[rows]
@@ -134,3 +134,71 @@ def test_wrong_arguments_are_errors(change, message):
     x, labels = classes_of([30, 30, 19, 30, 20, 30])
     with pytest.raises(ValueError, match=message):
         few_shot(**{"embeddings": x, "labels": labels, **change})
+
+
+def designs_of(labels, seed=0):
+    """Three uneven groups in each class, with ids that other classes have, too."""
+    rng = np.random.default_rng(seed)
+    return 2**40 + rng.choice(3, len(labels), p=[0.2, 0.3, 0.5])
+
+
+def test_support_and_queries_of_a_class_have_different_groups():
+    _, labels = classes_of([20, 25, 30, 22])
+    groups = designs_of(labels)
+    classes = module._classes(labels, groups, 3, 2, 4)
+    rows = module._episode_rows(classes, np.random.default_rng(0), 4000, 3, 2, 4)
+    assert (np.diff(np.sort(rows.reshape(4000, -1), axis=1)) > 0).all()
+    assert (labels[rows] == labels[rows][:, :, :1]).all()
+    support, queries = groups[rows[:, :, :2]], groups[rows[:, :, 2:]]
+    assert (support == support[:, :, :1]).all()
+    assert not (support[:, :, :1] == queries).any()
+    for label in range(4):
+        sizes = {group: ((labels == label) & (groups == group)).sum() for group in np.unique(groups)}
+        possible = [group for group, size in sizes.items() if size >= 2 and sum(sizes.values()) - size >= 4]
+        drawn = support[:, :, 0][labels[rows[:, :, 0]] == label]
+        for group in possible:  # with equal probabilities
+            assert (drawn == group).mean() == pytest.approx(1 / len(possible), abs=0.05)
+        # Support examples of a group, and queries of the groups outside, are drawn evenly.
+        of_label = rows[:, :, 0][labels[rows[:, :, 0]] == label]
+        for group in possible:
+            counts = np.bincount(of_label[groups[of_label] == group])
+            counts = counts[counts > 0]
+            assert len(counts) == sizes[group]
+            assert (np.abs(counts - counts.mean()) < 5 * np.sqrt(counts.mean())).all()
+
+
+def test_accuracy_with_groups_is_that_of_loops(monkeypatch):
+    x, labels = classes_of([20, 25, 30, 22])
+    drawn = []
+    draw = module._episode_rows
+    monkeypatch.setattr(module, "_episode_rows", lambda *arguments: drawn.append(draw(*arguments)) or drawn[-1])
+    got = few_shot(x, labels, ways=3, shots=2, queries=4, episodes=30, groups=designs_of(labels), per_episode=True)
+    found = [accuracy_by_loops(x[rows[:, :2]].tolist(), x[rows[:, 2:]].tolist(), "euclidean") for rows in drawn[0]]
+    np.testing.assert_allclose(got["accuracy"], found)
+
+
+def test_a_group_that_moves_its_embeddings_makes_episodes_apart_harder():
+    x, labels = classes_of([24] * 6, noise=0.3)
+    groups = designs_of(labels)
+    x = x + 4 * np.random.default_rng(1).normal(size=(3, 6))[groups - 2**40]
+    together = few_shot(x, labels, queries=4, episodes=100)["accuracy"]
+    assert few_shot(x, labels, queries=4, episodes=100, groups=groups)["accuracy"] < together - 0.2
+
+
+def test_values_per_episode_have_the_mean_and_the_interval_and_can_be_subtracted():
+    x, labels = classes_of([20] * 6)
+    got = few_shot(x, labels, queries=5, episodes=50)
+    values = few_shot(x, labels, queries=5, episodes=50, per_episode=True)["accuracy"]
+    assert values.shape == (50,)
+    assert got == {"accuracy": values.mean(), "interval": 1.96 * values.std(ddof=1) / math.sqrt(50)}
+    scaled = few_shot(3 * x, labels, queries=5, episodes=50, per_episode=True)["accuracy"]
+    np.testing.assert_array_equal(scaled - values, 0)  # the same episodes
+
+
+def test_classes_that_groups_do_not_split_are_errors():
+    x, labels = classes_of([20] * 6)
+    groups = np.where(labels == 3, 0, np.arange(len(labels)) % 2)
+    with pytest.raises(ValueError, match=r"1 of 6 classes \(class 3 is one\) in which no group has shots=1 examples"):
+        few_shot(x, labels, queries=5, groups=groups)
+    with pytest.raises(ValueError, match=r"groups of shape \(3,\)"):
+        few_shot(x, labels, queries=5, groups=[0, 1, 1])

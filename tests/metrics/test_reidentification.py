@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from tests.metrics.retrieval.test_retrieval import gallery_with_relevance
-from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification, retrieval
+from tfdml.metrics import (
+    KReciprocalReranking,
+    random_gallery,
+    reidentification,
+    reidentification_from_neighbors,
+    reidentification_from_scores,
+    retrieval,
+)
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
 PERSONS = [1, 2, -1, 1, 0, 1, 3]
@@ -300,3 +307,46 @@ def test_reranking_has_no_dot_product_and_needs_neighbors():
         reidentification(x, labels, cameras, metric="dot", rerank=KReciprocalReranking())
     with pytest.raises(ValueError, match="k1=20 with 12 vectors"):
         next(KReciprocalReranking().distances(x[:12]))
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_a_matrix_of_scores_and_its_rankings_give_what_loops_give(group):
+    (x, labels, cameras), gallery = split(*street())
+    labels[3], gallery["gallery_labels"][::7] = -1, -1
+    scores = normalized(x) @ normalized(gallery.pop("gallery")).T
+    options = {"exclude": "same_group"} if group else {}
+    kept = gallery["gallery_labels"] >= 0
+    items = gallery["gallery_labels"][kept], gallery["gallery_cameras"][kept]
+    expected = values_by_loops(-scores[:, kept], labels, cameras, *items, group=group)
+    expected[3] = None
+    for found in (
+        reidentification_from_scores(scores, labels, cameras, **gallery, **options),
+        reidentification_from_neighbors(np.argsort(-scores), labels, cameras, **gallery, **options),
+    ):
+        assert found == pytest.approx(means(expected), rel=1e-6)
+    each = reidentification_from_scores(scores, labels, cameras, **gallery, **options, per_query=True, k=5)
+    assert sorted(each) == ["cmc@5", "map"]
+    assert np.isnan(each["map"]).tolist() == [one is None for one in expected]
+
+
+def test_equal_scores_are_in_the_order_of_the_gallery():
+    gallery = {"gallery_labels": [2, 1, 1], "gallery_cameras": [1, 1, 1]}
+    assert reidentification_from_scores(np.zeros((1, 3)), [1], [0], **gallery, k=(1, 2))["cmc@1"] == 0
+    assert reidentification_from_scores(np.zeros((1, 3)), [1], [0], **gallery, k=(1, 2))["cmc@2"] == 1
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "options", "message"),
+    [
+        ([[0, 1]], {}, r"neighbors of shape \(1, 2\) and type int64, expected whole rankings \(queries, 3\)"),
+        ([[0, 1, 1]], {}, "neighbors that repeat or leave out items, expected whole rankings"),
+        ([[0.0, 1.0, 2.0]], {}, "type float64, expected whole rankings"),
+        ([[0, 1, 2]], {"k": 4}, "k=4, expected a whole number from 1 to 3"),
+        ([[0, 1, 2]], {"exclude": "none"}, "exclude='none', expected one of"),
+        ([[0, 1, 2]] * 2, {}, r"labels of shape \(1,\), expected \(2,\)"),
+    ],
+)
+def test_wrong_rankings_are_errors(neighbors, options, message):
+    gallery = {"gallery_labels": [2, 1, 1], "gallery_cameras": [1, 1, 1]}
+    with pytest.raises(ValueError, match=message):
+        reidentification_from_neighbors(neighbors, [1], [0], **gallery, **options)

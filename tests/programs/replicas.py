@@ -117,6 +117,23 @@ def halves(loss):
     return of_halves
 
 
+def pair_model():
+    """A siamese model of pairs, the same in every call."""
+    keras.utils.set_random_seed(0)
+    images = keras.Input((2, 3, 1), dtype="uint8")
+    branch = keras.Model(images, keras.layers.Dense(4)(keras.layers.Flatten()(keras.layers.Rescaling(1 / 64)(images))))
+    model = models.PairModel(keras.Sequential([keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)]), branch)
+    model.compile("sgd", loss=losses.PairHingeLoss())
+    return model
+
+
+def fit_pairs(model):
+    """Weights and the last loss after two epochs of pairs."""
+    pairs = samplers.input_pairs(SAMPLER.batches(X, LABELS), pairs_per_batch=12)
+    history = model.fit(pairs, epochs=2, steps_per_epoch=2, shuffle=False, verbose=0).history
+    return {"weights": [weights.tolist() for weights in model.get_weights()], "loss": history["loss"][-1]}
+
+
 def refused(model):
     """The error of `fit`."""
     try:
@@ -141,6 +158,9 @@ def main():
     for name, model in cases.items():
         history = fit(model, epochs=2).history
         found[name] = {"weights": [weights.tolist() for weights in model.get_weights()], "loss": history["loss"][-1]}
+    with strategy.scope():
+        pairs = pair_model()
+    found |= {"pairs on replicas": fit_pairs(pairs), "pairs on one device": fit_pairs(pair_model())}
     with strategy.scope():
         found["several steps"] = refused(build(plain(), steps_per_execution=2))
     print(json.dumps(found))

@@ -2,43 +2,81 @@
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
+from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
-from tfdml.datasets.photo_patches.stereo import StereoPair, motorcycle_stereo, stereo_error
+from tfdml.datasets.photo_patches.stereo import (
+    DenseErrors,
+    StereoPair,
+    dense_stereo_errors,
+    match_features,
+    match_windows,
+    motorcycle_stereo,
+    stereo_error,
+)
+from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.image_folder import folder
+from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
+from tfdml.datasets.readers.public.faces import casia_webface, lfw
+from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
+from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
+from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
+from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
+    "DenseErrors",
     "Glyphs",
+    "HPatches",
     "LabeledSet",
     "PairList",
     "PhotoPatches",
+    "PhotoTour",
     "Preprocessing",
     "RandomCrop",
     "RandomResizedCrop",
     "StereoPair",
+    "Vehicles",
+    "align_faces",
+    "StereoStrips",
     "cars196",
+    "casia_webface",
     "compose",
     "cub200",
+    "face_points",
+    "face_template",
+    "dense_stereo_errors",
     "folder",
     "glyphs",
+    "hpatches",
     "in_shop",
+    "lfw",
     "lfw_pairs",
+    "market1501",
+    "mini_imagenet",
+    "match_features",
+    "match_windows",
     "motorcycle_stereo",
+    "mtcnn_detector",
+    "omniglot",
     "outlines",
     "photo_patches",
+    "phototour",
     "require_disjoint",
     "sketches",
     "stanford_online_products",
     "stereo_error",
+    "stereo_strips",
     "table",
     "tfds",
+    "vehicle_id",
+    "verification_pairs",
 ]
 
 

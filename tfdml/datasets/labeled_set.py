@@ -39,7 +39,8 @@ class LabeledSet:
         images: `(n, height, width, channels)`, an array or a memory map; or None.
         source: object with `len(source)` and `source[row]`, such as a reader of records; or None.
         boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
-        groups: `(n,)` int64, such as the camera or the sequence of an image; None without groups.
+        groups: `(n,)` int64, such as the sequence of an image; None without groups.
+        cameras: `(n,)` int64, the camera of an image, as `tfdml.metrics.reidentification` takes it; None without.
         load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
             attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
         skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
@@ -58,6 +59,7 @@ class LabeledSet:
     source: Any = field(default=None, metadata=COLUMN)
     boxes: np.ndarray | None = field(default=None, metadata=COLUMN)
     groups: np.ndarray | None = field(default=None, metadata=COLUMN)
+    cameras: np.ndarray | None = field(default=None, metadata=COLUMN)
     load: Callable[..., Any] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     protocol: str | None = None
@@ -286,8 +288,8 @@ class LabeledSet:
                 example every time: random augmentation belongs to the sampler.
 
         Returns:
-            The set with a memory map as `images`, the same labels, names and groups, and without `paths`, `source`,
-            `load` and `boxes`, which refer to the original images.
+            The set with a memory map as `images`, the same labels, names, groups and cameras, and without `paths`,
+            `source`, `load` and `boxes`, which refer to the original images.
 
         Raises:
             FileExistsError: a folder with other files, which stay as they are; the first one is named.

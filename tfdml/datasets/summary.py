@@ -20,6 +20,7 @@ class Description:
         boxes: whether the examples have bounding boxes.
         skipped: number of files and rows that are not in the set, by reason.
         protocol: the protocol of the set, or None.
+        cameras: number of cameras; None for a set without cameras.
     """
 
     class_sizes: np.ndarray
@@ -27,6 +28,7 @@ class Description:
     boxes: bool
     skipped: Mapping[str, int]
     protocol: str | None
+    cameras: int | None = None
 
     @property
     def examples(self) -> int:
@@ -56,11 +58,17 @@ def describe(labeled_set: Any) -> Description:
     """The `Description` of a labeled set."""
     return Description(
         class_sizes=np.bincount(labeled_set.labels, minlength=len(labeled_set.class_names)),
-        groups=None if labeled_set.groups is None else len(np.unique(labeled_set.groups)),
+        groups=_count_of(labeled_set.groups),
         boxes=labeled_set.boxes is not None,
         skipped=dict(sorted(collections.Counter(reason for _, reason in labeled_set.skipped).items())),
         protocol=labeled_set.protocol,
+        cameras=_count_of(labeled_set.cameras),
     )
+
+
+def _count_of(ids):
+    """Number of different ids; None for None."""
+    return None if ids is None else len(np.unique(ids))
 
 
 def _rows(description):
@@ -74,6 +82,7 @@ def _rows(description):
         "classes with one example": description.single,
         "classes without examples": len(description.class_sizes) - description.classes,
         "groups": description.groups,
+        "cameras": description.cameras,
         "boxes": "one per example" if description.boxes else None,
         "protocol": description.protocol,
     }

@@ -14,6 +14,7 @@ from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS
 from tfdml.export.serving_config import newest_version
+from tfdml.export.signatures import PAIR_INPUTS
 from tfdml.typing import FilePath
 
 
@@ -30,8 +31,8 @@ class LoadedModel:
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
-    def __init__(self, folder: Path, version: int = 1):
-        self._served = tf.saved_model.load(str(folder))
+    def __init__(self, served: Any, folder: Path, version: int = 1):
+        self._served = served
         self.signatures = dict(self._served.signatures)
         self._embed = self.signatures["serving_default"]
         extra = folder / "assets.extra"
@@ -53,6 +54,25 @@ class LoadedModel:
         return self._embed(images=images)["embedding"].numpy()
 
 
+class LoadedPairModel(LoadedModel):
+    """A SavedModel of a `tfdml.models.PairModel`: `LoadedModel`, but for two inputs and scores.
+
+    `tfdml.search.rerank` takes it.
+    """
+
+    def predict_on_batch(self, images: Any) -> np.ndarray:
+        """Scores `(batch,)` float32 of a pair `(a, b)` of uint8 pixels, each `(batch, height, width, channels)`."""
+        is_pair = isinstance(images, tuple | list) and len(images) == 2
+        require(is_pair, f"images of type {type(images).__name__} for a model of pairs", "two batches, (a, b)")
+        a, b = map(tf.convert_to_tensor, images)
+        shape = (None, *self.preprocessing.shape)
+        for name, x in zip(PAIR_INPUTS, (a, b), strict=True):
+            received = f"{name} of shape {x.shape} and type {x.dtype.name}"
+            require(x.dtype == "uint8" and x.shape.is_compatible_with(shape), received, f"uint8 {shape}")
+        require(len(a) == len(b), f"{len(a)} images in a and {len(b)} in b", "one of each per pair")
+        return self._embed(a=a, b=b)["score"].numpy()
+
+
 def load(path: FilePath) -> LoadedModel:
     """Load a SavedModel that `saved_model` or `tfdml.callbacks.ExportBest` wrote, to embed sets.
 
@@ -68,7 +88,8 @@ def load(path: FilePath) -> LoadedModel:
         path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
 
     Returns:
-        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
+        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`; or `LoadedPairModel`, if a
+        `tfdml.models.PairModel` was exported.
 
     Raises:
         ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.
@@ -83,7 +104,9 @@ def _load(folder, path):
     try:
         if (folder / CHECKSUMS).is_file():
             require_checksums(folder, CHECKSUMS)
-        return LoadedModel(folder, int(path.name) if path.name.isdecimal() else 1)
+        served = tf.saved_model.load(str(folder))
+        kind = LoadedPairModel if "score" in served.signatures else LoadedModel
+        return kind(served, folder, int(path.name) if path.name.isdecimal() else 1)
     except (OSError, KeyError, TypeError, ValueError, RecursionError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(

@@ -17,7 +17,7 @@ from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search.search import Search, as_search
 from tfdml.export.serving_config import newest_version
-from tfdml.export.signatures import archive_of
+from tfdml.export.signatures import PAIR_INPUTS, archive_of, pair_archive_of
 from tfdml.export.warm_up import write_warm_up
 from tfdml.typing import FilePath, VectorIndex
 
@@ -54,6 +54,9 @@ def saved_model(
     `"id"`, `(batch,)` strings: the id of the nearest vector where its similarity (for "euclidean" minus the distance)
     is at least `threshold`, else "unknown"; and its `"score"`, `(batch,)` float32.
 
+    A `tfdml.models.PairModel` of images has signatures of two inputs, `serving_default(a, b)`, `serve_bytes(a, b)` and
+    `score(a, b)` in place of `embed`, each of as many images in a as in b. They return `{"score": (batch,) float32}`.
+
     If a string is not a complete image or exceeds a limit, its request fails with an error that names its position in
     the batch; the model keeps serving. With `on_error="skip"`, the signatures of files answer the other rows and also
     return `"error"`: `(batch,)` strings, empty for a valid image, otherwise the reason; the embedding and the scores of
@@ -68,7 +71,8 @@ def saved_model(
 
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
-            fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`.
+            fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`; or with two such inputs of
+            one shape and the output `(batch,)`, as a `PairModel`.
         path: folder to write, or a link to it; an earlier export without other files is replaced.
         preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
@@ -89,8 +93,8 @@ def saved_model(
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
             text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, an index
-            of another dimension or of fewer than k vectors, a `search` without an index, or an id "unknown" beside a
-            threshold.
+            of another dimension or of fewer than k vectors, a `search` without an index, an id "unknown" beside a
+            threshold, or an index or boxes for a model of pairs.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         OSError: `path` cannot be written.
@@ -104,19 +108,18 @@ def saved_model(
         on_error=on_error,
         assets_extra=assets_extra,
     )
-    preprocessing = preprocessing or Preprocessing.for_model(model)
+    preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder = as_export_path(path)
-    graph_index = _graph_index(index, search, model.outputs[0].shape[1], threshold)
-    archive, signatures = archive_of(
-        model, preprocessing=preprocessing, on_error=on_error, graph_index=graph_index, threshold=threshold
-    )
+    graph_index = _graph_index(index, search, model, threshold)
+    archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
     descriptions = _descriptions(preprocessing, class_names, threshold, graph_index)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
-        write_warm_up(partial / "assets.extra", signatures, preprocessing, model.inputs[0].dtype)
+        inputs = {name: x.dtype for name, x in zip(_input_names(model), model.inputs, strict=True)}
+        write_warm_up(partial / "assets.extra", signatures, preprocessing, inputs)
         write_checksums(partial, CHECKSUMS)
     return folder
 
@@ -153,12 +156,32 @@ def _is_finite(number):
         return False
 
 
-def _graph_index(index, search, dim, threshold):
+def _is_of_pairs(model):
+    """Whether a model gives scores `(batch,)` of two inputs."""
+    return len(model.inputs) == 2 and len(model.outputs) == 1 and len(model.outputs[0].shape) == 1
+
+
+def _input_names(model):
+    return PAIR_INPUTS if _is_of_pairs(model) else ("images",)
+
+
+def _archive(model, preprocessing, on_error, graph_index, threshold):
+    """The signatures of a model of images or of pairs of images, and their names."""
+    if not _is_of_pairs(model):
+        options = {"graph_index": graph_index, "threshold": threshold}
+        return archive_of(model, preprocessing=preprocessing, on_error=on_error, **options)
+    require(not preprocessing.boxes, "a preprocessing with boxes for a model of pairs", "one of whole images")
+    return pair_archive_of(model, preprocessing=preprocessing, on_error=on_error)
+
+
+def _graph_index(index, search, model, threshold):
     """The index inside the graph; None if there is none."""
+    expected = "a model that embeds images. tfdml.search.rerank scores the neighbors of its search by a model of pairs"
+    require(index is None or not _is_of_pairs(model), "an index for a model of pairs", expected)
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    graph_index = GraphIndex(index, as_search(search), dim)
+    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1])
     if threshold is not None:
         graph_index.require_no_unknown()
     return graph_index
@@ -202,21 +225,30 @@ def _listed_files(folder):
 
 
 def _image_shape(model):
-    """Height, width and channels of the model's input."""
+    """Height, width and channels of the model's input, or of both its inputs."""
     require_tensorflow()
-    inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
-    if not inputs or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 2:
-        raise ValueError(
-            "Received a model that is not a functional model of one input and one output of shape (batch, dim). "
-            "Build it as EmbeddingModel(inputs, outputs)."
-        )
-    shape = tuple(inputs[0].shape)[1:]
+    _require_form(model)
+    shapes = {tuple(x.shape)[1:] for x in model.inputs}
+    require(len(shapes) == 1, f"a model of pairs of inputs {sorted(shapes, key=str)}", "both of one shape")
+    (shape,) = shapes
     if len(shape) != 3 or None in shape or shape[2] not in (1, 3):
         raise ValueError(
             f"Received a model of inputs (batch, {', '.join(map(str, shape))}), expected images "
             "(batch, height, width, channels) of fixed size and 1 or 3 channels. Pass the full shape to keras.Input."
         )
     return shape
+
+
+def _require_form(model):
+    """Raise a ValueError unless a model embeds one input, or scores two."""
+    inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
+    embeds = inputs and len(inputs) == 1 and len(outputs) == 1 and len(outputs[0].shape) == 2
+    if not embeds and not (inputs and _is_of_pairs(model)):
+        raise ValueError(
+            "Received a model that is not a functional model of one input and one output of shape (batch, dim). "
+            "Build it as EmbeddingModel(inputs, outputs), or as PairModel(decision, branches) of two inputs and scores "
+            "(batch,)."
+        )
 
 
 def require_tensorflow() -> None:

@@ -11,6 +11,7 @@ from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
 from tfdml.networks.lora import merge_lora
 
+PAIR_INPUTS = ("a", "b")
 _BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
 
 
@@ -37,6 +38,49 @@ def archive_of(
     return archive, [*itertools.chain(*answers), "embed"]
 
 
+def pair_archive_of(
+    model: keras.Model, *, preprocessing: Preprocessing, on_error: str
+) -> tuple[keras.export.ExportArchive, list[str]]:
+    """The network from both inputs of a model of pairs to its score, and the names of its signatures."""
+    model = merge_lora(model)
+    network = keras.Model(model.inputs, model.outputs)
+    archive = keras.export.ExportArchive()
+    score = _pair_scores(network)
+    files = [tf.TensorSpec((None,), "string", name=name) for name in PAIR_INPUTS]
+    archive.add_endpoint("serving_default", score, _pair_inputs(preprocessing.shape, ["uint8", "uint8"]))
+    archive.add_endpoint("serve_bytes", _for_pair_files(score, preprocessing, on_error), files)
+    archive.add_endpoint("score", score, _pair_inputs(preprocessing.shape, [x.dtype for x in network.inputs]))
+    return archive, ["serving_default", "serve_bytes", "score"]
+
+
+def _pair_inputs(shape, dtypes):
+    return [tf.TensorSpec((None, *shape), dtype, name=name) for name, dtype in zip(PAIR_INPUTS, dtypes, strict=True)]
+
+
+def _pair_scores(network):
+    def score(a, b):
+        batch = tf.shape(a)[0]
+        rows = [
+            tf.cast(_with_a_row(images), placeholder.dtype)
+            for images, placeholder in zip((a, b), network.inputs, strict=True)
+        ]
+        output = network(rows, training=False)
+        return {"score": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
+
+    return score
+
+
+def _for_pair_files(score, preprocessing, on_error):
+    def answer_files(a, b):
+        (pixels, problems), (more_pixels, more_problems) = map(preprocessing.batch_from_bytes, (a, b))
+        if on_error == "error":
+            return score(_require_valid(pixels, problems), _require_valid(more_pixels, more_problems))
+        problems = tf.where(problems == "", more_problems, problems)
+        return {"score": _blank_invalid(score(pixels, more_pixels)["score"], problems), "error": problems}
+
+    return answer_files
+
+
 def _answers(graph_index, threshold):
     """Functions of embeddings, each by the names of its signatures for pixels and for files."""
     answers: dict[tuple[str, str], Callable[[Any], dict[str, Any]]] = {("serving_default", "serve_bytes"): _embedding}
@@ -59,14 +103,20 @@ def _file_inputs(preprocessing):
 def _for_pixels(network, answer):
     def answer_pixels(images):
         batch = tf.shape(images)[0]
-        # Optimized graphs of some layers (batch normalization) and searches fail without rows.
-        # A black image takes their place, without a branch, which other runtimes run wrongly (OpenVINO 2026.4).
-        rows = tf.pad(images, [[0, tf.cast(batch == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
-        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
+        output = network(tf.cast(_with_a_row(images), network.inputs[0].dtype), training=False)
         embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
         return {name: output[:batch] for name, output in answer(embeddings).items()}
 
     return answer_pixels
+
+
+def _with_a_row(images):
+    """The images, or a black one where there is none.
+
+    Optimized graphs of some layers (batch normalization) and searches fail without rows. The black image takes their
+    place without a branch, which other runtimes run wrongly (OpenVINO 2026.4).
+    """
+    return tf.pad(images, [[0, tf.cast(tf.shape(images)[0] == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
 
 
 def _for_files(answer_pixels, preprocessing, on_error):

@@ -29,29 +29,29 @@ def predict_request(signature: str, inputs: dict[str, Any]) -> bytes:
     return _field(1, _field(3, signature.encode())) + b"".join(_field(2, entry) for entry in entries)
 
 
-def write_warm_up(folder: Path, signatures: list[str], preprocessing: Preprocessing, dtype: str) -> None:
+def write_warm_up(folder: Path, signatures: list[str], preprocessing: Preprocessing, inputs: dict[str, str]) -> None:
     """Write one request of one black image for each signature into `assets.extra`.
 
     Args:
         folder: `assets.extra` of the model.
         signatures: names of the signatures.
         preprocessing: the preprocessing of the model.
-        dtype: type of the input of `embed`.
+        inputs: type of each input of `embed`, or of `score`, by its name.
     """
     with tf.io.TFRecordWriter(str(folder / WARM_UP)) as file:
         for signature in signatures:
-            request = predict_request(signature, _black(signature, preprocessing, dtype))
+            request = predict_request(signature, _black(signature, preprocessing, inputs))
             file.write(_field(6, _field(1, request)))
 
 
-def _black(signature, preprocessing, dtype):
-    """Inputs of a signature for one black image."""
+def _black(signature, preprocessing, inputs):
+    """Inputs of a signature for one black image, or for two."""
     if not signature.endswith("_bytes"):
-        kind = dtype if signature == "embed" else "uint8"
-        return {"images": tf.make_tensor_proto(0, kind, (1, *preprocessing.shape))}
-    images = {"images": tf.make_tensor_proto([tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy()])}
+        kinds = inputs if signature in ("embed", "score") else dict.fromkeys(inputs, "uint8")
+        return {name: tf.make_tensor_proto(0, kind, (1, *preprocessing.shape)) for name, kind in kinds.items()}
+    file = tf.make_tensor_proto([tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy()])
     boxes = {"boxes": tf.make_tensor_proto([[0.0, 0.0, 1.0, 1.0]], tf.float32)}
-    return {**images, **(boxes if preprocessing.boxes else {})}
+    return {**dict.fromkeys(inputs, file), **(boxes if preprocessing.boxes else {})}
 
 
 def _field(number, content):

@@ -14,6 +14,7 @@ from tfdml.losses.classification.proxy_nca import ProxyNCALoss, proxy_nca
 from tfdml.losses.classification.soft_triple import SoftTripleLoss, soft_triple
 from tfdml.losses.classification.sphereface import SphereFaceLoss, sphereface
 from tfdml.losses.clusters.center import CenterLoss, center
+from tfdml.losses.clusters.centroid_triplet import CentroidTripletLoss, centroid_triplet
 from tfdml.losses.clusters.clustering import ClusteringLoss, clustering
 from tfdml.losses.clusters.coupled_clusters import CoupledClustersLoss, coupled_clusters
 from tfdml.losses.clusters.prototypical import PrototypicalLoss, prototypical
@@ -25,6 +26,8 @@ from tfdml.losses.distillation.relational import (
     relational_distance,
 )
 from tfdml.losses.distillation.similarity_preserving import SimilarityPreservingLoss, similarity_preserving
+from tfdml.losses.pair_scores.hinge import PairHingeLoss, pair_hinge
+from tfdml.losses.pair_scores.logistic import PairLogisticLoss, pair_logistic
 from tfdml.losses.pairwise.circle import CircleLoss, circle
 from tfdml.losses.pairwise.contrastive import (
     BalancedContrastiveLoss,
@@ -64,24 +67,29 @@ from tfdml.losses.pairwise.similarity_regularizers import (
     threshold_consistency,
 )
 from tfdml.losses.pairwise.tuplet_margin import TupletMarginLoss, tuplet_margin
+from tfdml.losses.ranking.global_distances import GlobalLoss, global_distances
 from tfdml.losses.ranking.histogram import FastAPLoss, HistogramLoss, fast_ap, histogram
 from tfdml.losses.ranking.pnp import PNPLoss, pnp
 from tfdml.losses.ranking.ranked_list import RankedListLoss, ranked_list
 from tfdml.losses.ranking.smooth_ap import SmoothAPLoss, smooth_ap
+from tfdml.losses.ranking.xing import XingLoss, xing
 from tfdml.losses.triplets.angular import AngularLoss, angular
 from tfdml.losses.triplets.batch_hard_triplet import BatchHardTripletLoss, batch_hard_triplet
 from tfdml.losses.triplets.dynamic_soft_margin import DynamicSoftMarginLoss, dynamic_soft_margin
 from tfdml.losses.triplets.hap2s import HAP2SLoss, hap2s
 from tfdml.losses.triplets.hierarchical import HierarchicalTripletLoss, hierarchical_triplet
+from tfdml.losses.triplets.lmnn import LMNNLoss, lmnn
 from tfdml.losses.triplets.pddm import PDDMLoss, pddm
 from tfdml.losses.triplets.quadruplet import QuadrupletLoss, quadruplet
 from tfdml.losses.triplets.triplet import TripletLoss, triplet
+from tfdml.losses.wrappers.adversarial import AdversarialLoss, adversarial
 from tfdml.losses.wrappers.ensembles import BoostedLoss, CascadeLoss, DivergenceLoss, boosted, cascade, divergence
 from tfdml.losses.wrappers.matryoshka import MatryoshkaLoss, matryoshka
 from tfdml.losses.wrappers.robust import RobustLoss, robust
 from tfdml.losses.wrappers.weighted_sum import WeightedSumLoss
 
 __all__ = [
+    "AdversarialLoss",
     "AngularLoss",
     "ArcFaceLoss",
     "BalancedContrastiveLoss",
@@ -91,6 +99,7 @@ __all__ = [
     "CLIPLoss",
     "CascadeLoss",
     "CenterLoss",
+    "CentroidTripletLoss",
     "CircleLoss",
     "ClusteringLoss",
     "ContrastiveLoss",
@@ -104,12 +113,14 @@ __all__ = [
     "DynamicSoftMarginLoss",
     "FastAPLoss",
     "GeneralizedLiftedLoss",
+    "GlobalLoss",
     "HAP2SLoss",
     "HierarchicalTripletLoss",
     "HingeSquared",
     "HistogramLoss",
     "InstanceLoss",
     "IntraPairVarianceLoss",
+    "LMNNLoss",
     "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
     "MagFaceLoss",
@@ -124,6 +135,8 @@ __all__ = [
     "P2SGradLoss",
     "PDDMLoss",
     "PNPLoss",
+    "PairHingeLoss",
+    "PairLogisticLoss",
     "PairLoss",
     "PrototypicalLoss",
     "ProxyAnchorLoss",
@@ -146,6 +159,8 @@ __all__ = [
     "TupletMarginLoss",
     "WeightedContrastiveLoss",
     "WeightedSumLoss",
+    "XingLoss",
+    "adversarial",
     "angular",
     "arcface",
     "balanced_contrastive",
@@ -154,6 +169,7 @@ __all__ = [
     "boosted",
     "cascade",
     "center",
+    "centroid_triplet",
     "circle",
     "clip",
     "clustering",
@@ -168,6 +184,7 @@ __all__ = [
     "dynamic_soft_margin",
     "fast_ap",
     "generalized_lifted",
+    "global_distances",
     "hap2s",
     "hierarchical_triplet",
     "histogram",
@@ -175,6 +192,7 @@ __all__ = [
     "intra_pair_variance",
     "large_margin_softmax",
     "lifted_structure",
+    "lmnn",
     "magface",
     "manifold",
     "margin",
@@ -185,6 +203,8 @@ __all__ = [
     "normalized_softmax",
     "nt_xent",
     "p2s_grad",
+    "pair_hinge",
+    "pair_logistic",
     "pddm",
     "pnp",
     "prototypical",
@@ -207,6 +227,7 @@ __all__ = [
     "tuplet_margin",
     "uncertainty",
     "weighted_contrastive",
+    "xing",
 ]
 
 

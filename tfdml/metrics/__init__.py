@@ -1,9 +1,16 @@
 """Pure functions of arrays that measure embeddings."""
 
+from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
+from tfdml.metrics.hpatches import hpatches
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
-from tfdml.metrics.reidentification import random_gallery, reidentification
+from tfdml.metrics.reidentification import (
+    random_gallery,
+    reidentification,
+    reidentification_from_neighbors,
+    reidentification_from_scores,
+)
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.match import shared_labels, shared_levels
 from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbors
@@ -11,16 +18,19 @@ from tfdml.metrics.statistics.comparison import Comparison, holm_correction, pai
 from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
 from tfdml.metrics.verification import (
+    FoldDecisions,
     Roc,
     calibrated_threshold,
     pair_scores,
     roc,
     verification,
+    verification_folds,
     verification_from_scores,
 )
 
 __all__ = [
     "Comparison",
+    "FoldDecisions",
     "KReciprocalReranking",
     "Roc",
     "binary_codes",
@@ -31,14 +41,19 @@ __all__ = [
     "clustering_scores",
     "few_shot",
     "holm_correction",
+    "hpatches",
     "int8_codes",
     "int8_scales",
+    "knn_accuracy",
+    "nearest_class_mean",
     "pair_scores",
     "paired_comparison",
     "per_class",
     "quantized_retrieval",
     "random_gallery",
     "reidentification",
+    "reidentification_from_neighbors",
+    "reidentification_from_scores",
     "retrieval",
     "retrieval_from_neighbors",
     "roc",
@@ -46,6 +61,7 @@ __all__ = [
     "shared_labels",
     "shared_levels",
     "verification",
+    "verification_folds",
     "verification_from_scores",
 ]
 

@@ -1,5 +1,7 @@
 """Few-shot classification by prototypes."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +21,10 @@ def few_shot(
     queries: int = 15,
     episodes: int = 600,
     seed: int = 0,
+    groups: npt.ArrayLike | None = None,
     metric: str = "euclidean",
-) -> dict[str, float]:
+    per_episode: bool = False,
+) -> dict[str, Any]:
     """Accuracy of N-way K-shot classification by the nearest prototype, over random episodes.
 
     An episode draws N classes, and from each of them K support examples and Q queries, all without replacement and
@@ -31,6 +35,11 @@ def few_shot(
 
         accuracy = mean over episodes
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
+
+    With `groups`, support and queries of a class are apart: its support comes from one of its groups, drawn with equal
+    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. The
+    draw is made for each class, so the query of a class may have the group of the support of another class, which is
+    the harder case.
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
@@ -49,15 +58,20 @@ def few_shot(
         queries: Q, queries per class.
         episodes: number of episodes, at least 2.
         seed: seed of the draws, 0 or more; the same seed gives the same episodes.
+        groups: `(n,)` integers, such as typeface, writer, camera or session, which the support and the queries of a
+            class do not share; None for no such condition.
         metric: "euclidean", as in prototypical networks, or "cosine": embeddings are normalized here, and compared with
             the direction of the prototype.
+        per_episode: return the accuracy of each episode instead of the mean. Models with the same labels, groups and
+            settings are measured on the same episodes, so their values can be subtracted.
 
     Returns:
         dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks
-        can log both.
+        can log both. With `per_episode`, dict of `accuracy`, `(episodes,)` float64.
 
     Raises:
-        ValueError: fewer classes than `ways`; a class with fewer than K + Q examples; embeddings that are not finite or
+        ValueError: fewer classes than `ways`; a class with fewer than K + Q examples, or with no group of K examples
+            that leaves Q examples outside; embeddings that are not finite or
             all the same; a setting out of range.
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
@@ -68,34 +82,78 @@ def few_shot(
     require_whole("seed", seed, 0)
     require_one_of(("euclidean", "cosine"), metric=metric)
     x = as_vectors(embeddings, "embeddings")
-    members = _members(as_ids(labels, "labels", len(x)), ways, shots, queries)
+    classes = _classes(as_ids(labels, "labels", len(x)), groups, ways, shots, queries)
     require_varied(x)
     x = l2_normalize(x) if metric == "cosine" else x
     rng = np.random.default_rng(seed)
-    steps = _episodes_per_step(episodes, members, x.shape[1], ways, shots + queries)
-    rows = (_episode_rows(members, rng, count, ways, shots, queries) for count in steps)
+    steps = _episodes_per_step(episodes, classes.members, x.shape[1], ways, shots + queries)
+    rows = (_episode_rows(classes, rng, count, ways, shots, queries) for count in steps)
     accuracies = np.concatenate([_accuracies(x[chunk], shots, metric) for chunk in rows])
+    if per_episode:
+        return {"accuracy": accuracies}
     interval = 1.96 * accuracies.std(ddof=1) / np.sqrt(episodes)
     return {"accuracy": float(accuracies.mean()), "interval": float(interval)}
 
 
-def _members(labels, ways, shots, queries):
-    """Rows of each class: `(classes, size of the largest class)` int64, -1 after the last."""
-    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    require(
-        len(classes) >= ways, f"ways={ways} and labels of {len(classes)} classes", "a class for each way. Lower ways"
-    )
+class _Classes(NamedTuple):
+    """The examples of each class.
+
+    Attributes:
+        members: `(classes, size of the largest class)` int64, rows of each class, -1 after the last.
+        groups: as `members`, dense group ids in each class; None without groups.
+        is_support_group: `(classes, groups)` bool, the groups from which the support may come; None without groups.
+    """
+
+    members: np.ndarray
+    groups: np.ndarray | None = None
+    is_support_group: np.ndarray | None = None
+
+
+def _classes(labels, groups, ways, shots, queries):
+    """The checked `_Classes`."""
+    ids, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    require(len(ids) >= ways, f"ways={ways} and labels of {len(ids)} classes", "a class for each way. Lower ways")
+    _require_enough(ids, counts, shots, queries)
+    members = np.full((len(ids), counts.max()), -1)
+    members[np.arange(counts.max()) < counts[:, None]] = np.argsort(codes, kind="stable")
+    if groups is None:
+        return _Classes(members)
+    group_of_row, sizes = _groups_of_classes(codes, as_ids(groups, "groups", len(labels)))
+    is_support_group = (sizes >= shots) & (counts[:, None] - sizes >= queries)
+    _require_group(ids, is_support_group, shots, queries)
+    return _Classes(members, np.where(members >= 0, group_of_row[members], -1), is_support_group)
+
+
+def _require_enough(ids, counts, shots, queries):
     short = np.flatnonzero(counts < shots + queries)
     if len(short):
         worst = short[counts[short].argmin()]
         raise ValueError(
-            f"Received labels with {len(short)} of {len(classes)} classes of fewer than shots + queries = "
-            f"{shots} + {queries} examples (class {classes[worst]} has {counts[worst]}), expected that number in each. "
+            f"Received labels with {len(short)} of {len(ids)} classes of fewer than shots + queries = "
+            f"{shots} + {queries} examples (class {ids[worst]} has {counts[worst]}), expected that number in each. "
             "Lower one of the two, or leave these classes out."
         )
-    members = np.full((len(classes), counts.max()), -1)
-    members[np.arange(counts.max()) < counts[:, None]] = np.argsort(codes, kind="stable")
-    return members
+
+
+def _require_group(ids, is_support_group, shots, queries):
+    without = ids[~is_support_group.any(axis=1)]
+    if len(without):
+        raise ValueError(
+            f"Received groups with {len(without)} of {len(ids)} classes (class {without[0]} is one) in which no group "
+            f"has shots={shots} examples and leaves queries={queries} in other groups, expected such a group in each. "
+            "Lower one of the two, or leave these classes out."
+        )
+
+
+def _groups_of_classes(codes, groups):
+    """Dense group ids in each class, `(n,)`, and the number of examples of each group, `(classes, groups)`."""
+    pairs = np.stack([codes, np.unique(groups, return_inverse=True)[1]], axis=1)
+    distinct, pair_of_row, sizes = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    class_of_pair = distinct[:, 0]
+    rank = np.arange(len(distinct)) - np.searchsorted(class_of_pair, class_of_pair)
+    table = np.zeros((codes.max() + 1, rank.max() + 1), np.int64)
+    table[class_of_pair, rank] = sizes
+    return rank[pair_of_row.reshape(-1)], table
 
 
 def _episodes_per_step(episodes, members, dim, ways, examples):
@@ -105,13 +163,24 @@ def _episodes_per_step(episodes, members, dim, ways, examples):
     return [min(step, episodes - start) for start in range(0, episodes, step)]
 
 
-def _episode_rows(members, rng, count, ways, shots, queries):
+def _episode_rows(classes, rng, count, ways, shots, queries):
     """Rows of random episodes, `(count, ways, shots + queries)`, the support of each class first."""
-    classes = rng.random((count, len(members))).argpartition(ways - 1, axis=1)[:, :ways]
-    rows = members[classes]
+    chosen = rng.random((count, len(classes.members))).argpartition(ways - 1, axis=1)[:, :ways]
+    rows = classes.members[chosen]
     keys = np.where(rows >= 0, rng.random(rows.shape), 2)
-    drawn = keys.argpartition([shots - 1, shots + queries - 1], axis=2)[..., : shots + queries]
+    if classes.groups is None:
+        drawn = keys.argpartition([shots - 1, shots + queries - 1], axis=2)[..., : shots + queries]
+    else:
+        is_support = classes.groups[chosen] == _support_groups(classes.is_support_group[chosen], rng)
+        support = np.where(is_support, keys, 2).argpartition(shots - 1, axis=2)[..., :shots]
+        drawn = np.where(is_support, 2, keys).argpartition(queries - 1, axis=2)[..., :queries]
+        drawn = np.concatenate([support, drawn], axis=2)
     return np.take_along_axis(rows, drawn, axis=2)
+
+
+def _support_groups(is_support_group, rng):
+    """One of the possible groups for each class of each episode, `(count, ways, 1)`."""
+    return np.where(is_support_group, rng.random(is_support_group.shape), -1).argmax(axis=2)[..., None]
 
 
 def _accuracies(episodes, shots, metric):

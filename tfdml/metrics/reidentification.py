@@ -90,6 +90,90 @@ def reidentification(
     return values if per_query else _means(values)
 
 
+def reidentification_from_scores(
+    scores: npt.ArrayLike, labels: Labels, cameras: npt.ArrayLike, **options: Any
+) -> dict[str, Any]:
+    """Re-identification from a matrix of scores, by any model: `reidentification_from_neighbors` of its order.
+
+    Example: a model of pairs puts the other image of the person first.
+
+        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
+        >>> tfdml.metrics.reidentification_from_scores([[-0.5, 3.0]], [1], [0], **gallery, k=1)
+        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
+
+    Args:
+        scores: `(queries, items)` floats, larger for nearer items. Equal ones are in the order of the gallery.
+        labels, cameras: `(queries,)` integers, identities and cameras.
+        **options: as `reidentification_from_neighbors`.
+
+    Returns:
+        dict, as `reidentification`.
+
+    Raises:
+        ValueError: scores that are not finite; otherwise as `reidentification_from_neighbors`.
+    """
+    values = as_vectors(scores, "scores")
+    return reidentification_from_neighbors(np.argsort(-values, axis=1, kind="stable"), labels, cameras, **options)
+
+
+def reidentification_from_neighbors(
+    neighbors: npt.ArrayLike,
+    labels: Labels,
+    cameras: npt.ArrayLike,
+    *,
+    gallery_labels: Labels,
+    gallery_cameras: npt.ArrayLike,
+    k: int | Sequence[int] | None = None,
+    exclude: str = "same_identity_and_camera",
+    junk: int | Sequence[int] = -1,
+    per_query: bool = False,
+) -> dict[str, Any]:
+    """Re-identification from whole rankings of the gallery, such as those of `tfdml.search.rerank`.
+
+    Args:
+        neighbors: `(queries, items)` row numbers of the gallery, nearest first: each row has all of them, as the
+            average precision is over the whole ranking.
+        labels, cameras, gallery_labels, gallery_cameras, k, exclude, junk, per_query: as in `reidentification`.
+
+    Returns:
+        dict, as `reidentification`. If queries are items of the gallery, `exclude` leaves each out of its own ranking.
+
+    Raises:
+        ValueError: rankings that do not have each item of the gallery once; otherwise as `reidentification`.
+    """
+    require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
+    items = _without_junk(np.zeros((np.size(gallery_labels), 1)), gallery_labels, gallery_cameras, (), "gallery")
+    rankings = _as_rankings(neighbors, len(items.labels))
+    queries = _without_junk(np.zeros((len(rankings), 1)), labels, cameras, junk)
+    groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
+    is_junk = np.isin(items.labels, junk)
+    count = int((~is_junk).sum())
+    k = default_ranks(count, (1, 5, 10)) if k is None else k
+    for rank in np.atleast_1d(k).tolist():
+        require_whole("k", rank, 1, count)
+    hits = _hits(rankings[queries.is_used], queries.labels, items.labels, *groups, is_junk)
+    values = {name: _with_junk(array, queries.is_used) for name, array in _values(hits, np.unique(k).tolist()).items()}
+    return values if per_query else _means(values)
+
+
+def _as_rankings(neighbors, count):
+    """Rankings as int64 `(queries, count)`."""
+    neighbors = np.asarray(neighbors)
+    expected = f"whole rankings (queries, {count}) of the row numbers of the gallery, each once"
+    whole = neighbors.ndim == 2 and neighbors.shape[1] == count and neighbors.dtype.kind in "iu"
+    require(whole, f"neighbors of shape {neighbors.shape} and type {neighbors.dtype}", expected)
+    is_permuted = bool((np.sort(neighbors, axis=1) == np.arange(count)).all())
+    require(is_permuted, "neighbors that repeat or leave out items", expected)
+    return neighbors.astype(np.int64)
+
+
+def _hits(rankings, labels, item_labels, groups, item_groups, is_junk):
+    """Whether the items of each ranking are relevant, those that the query ignores last: `(queries, items)`."""
+    is_excluded = is_junk[rankings] | (groups[:, None] == item_groups[rankings])
+    hits = (labels[:, None] == item_labels[rankings]) & ~is_excluded
+    return np.take_along_axis(hits, np.argsort(is_excluded, axis=1, kind="stable"), axis=1)
+
+
 def random_gallery(
     embeddings: npt.ArrayLike,
     labels: Labels,

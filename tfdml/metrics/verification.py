@@ -39,6 +39,22 @@ class Roc(NamedTuple):
     thresholds: np.ndarray
 
 
+class FoldDecisions(NamedTuple):
+    """Decisions on the pairs of each fold, with the threshold that is best on all other folds.
+
+    Attributes:
+        folds: `(f,)` int64, the ids of the folds, rising.
+        thresholds: `(f,)` float64, the threshold that decides the pairs of each fold.
+        accuracies: `(f,)` float64, share of correct decisions on the pairs of each fold.
+        accepted: `(pairs,)` booleans, the decision on each pair. It is wrong where it differs from `same`.
+    """
+
+    folds: np.ndarray
+    thresholds: np.ndarray
+    accuracies: np.ndarray
+    accepted: np.ndarray
+
+
 def verification(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -91,6 +107,7 @@ def verification_from_scores(
 
     * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
       other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
+      `verification_folds` returns the thresholds and the accuracies.
     * accuracy_se: standard error of that mean, the sample standard deviation over folds / sqrt(folds).
     * auc: area under the curve of tar over far.
     * eer: equal error rate, where far = frr on that curve.
@@ -120,18 +137,45 @@ def verification_from_scores(
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
     values, is_same = _as_pairs(scores, same)
-    fold_of_pair = _as_folds(folds, is_same)
+    accuracies = verification_folds(values, is_same, folds).accuracies
     rates = _as_rates(far)
     curve = _roc(values, is_same)
-    correct = [_fold_accuracy(values, is_same, fold_of_pair == fold) for fold in np.unique(fold_of_pair)]
     return {
-        "accuracy": float(np.mean(correct)),
-        "accuracy_se": float(np.std(correct, ddof=1) / np.sqrt(len(correct))),
+        "accuracy": float(np.mean(accuracies)),
+        "accuracy_se": float(np.std(accuracies, ddof=1) / np.sqrt(len(accuracies))),
         "auc": float(np.trapezoid(curve.tar, curve.far)),
         "eer": float(np.interp(0, curve.far + curve.tar - 1, curve.far)),
         **{f"tar@far={rate:g}": _tar_at(curve, rate, (~is_same).sum()) for rate in rates},
         "fpr95": float(curve.far[np.argmax(curve.tar >= 0.95)]),
     }
+
+
+def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
+    """The thresholds and accuracies behind `accuracy` of `verification_from_scores`, fold by fold.
+
+    Example: each fold is decided by the threshold halfway between the scores of the other one.
+
+        >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
+        >>> decisions.thresholds, decisions.accuracies
+        (array([5., 3.]), array([1. , 0.5]))
+
+    Args:
+        scores: `(pairs,)` floats, larger for pairs that are more alike, such as `pair_scores`.
+        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        folds: `(pairs,)` integers, the fold of each pair; see `verification_from_scores` for None.
+
+    Returns:
+        `FoldDecisions`.
+
+    Raises:
+        ValueError: as `verification_from_scores`.
+    """
+    values, is_same = _as_pairs(scores, same)
+    ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
+    thresholds = [_threshold_without(values, is_same, fold_of_pair == fold) for fold in range(len(ids))]
+    accepted = values >= np.array(thresholds)[fold_of_pair]
+    correct = np.bincount(fold_of_pair, accepted == is_same) / np.bincount(fold_of_pair)
+    return FoldDecisions(ids, np.array(thresholds), correct, accepted)
 
 
 def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -> np.ndarray:
@@ -247,16 +291,15 @@ def _roc(scores, same):
     return Roc(far, tar, np.append(np.inf, np.where(middle > below, middle, lowest[1:])))
 
 
-def _fold_accuracy(scores, same, held_out):
-    """Share of correct decisions on the pairs held out, with the best threshold of all others."""
+def _threshold_without(scores, same, held_out):
+    """The best threshold of all pairs but those held out."""
     rest = same[~held_out]
     require(
         0 < rest.sum() < len(rest),
         "folds with all pairs of a kind in one fold",
         "folds whose complements hold matched and mismatched pairs",
     )
-    threshold = _best_threshold(_roc(scores[~held_out], rest), rest.sum(), (~rest).sum())
-    return np.mean((scores[held_out] >= threshold) == same[held_out])
+    return _best_threshold(_roc(scores[~held_out], rest), rest.sum(), (~rest).sum())
 
 
 def _best_threshold(curve, matched, mismatched):

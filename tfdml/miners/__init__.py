@@ -1,5 +1,6 @@
 """Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives."""
 
+from tfdml.miners.adaptive import AdaptiveNegatives
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard, pair_margin, semi_hard
 from tfdml.miners.composition import Composition, compose
@@ -12,10 +13,14 @@ from tfdml.miners.distance_weighted import (
 from tfdml.miners.hardest import (
     EasyPositives,
     HardestNegatives,
+    HardestNegativesOfBatch,
     HardestPositives,
+    ModeratePositives,
     easy_positives,
+    hardest_negatives_of_batch,
     hardest_negatives_per_positive,
     hardest_positives,
+    moderate_positives,
 )
 from tfdml.miners.negatives import (
     RandomNegatives,
@@ -24,6 +29,7 @@ from tfdml.miners.negatives import (
     random_negatives,
     semi_hard_negatives,
 )
+from tfdml.miners.target_neighbors import TargetNeighbors
 from tfdml.miners.triplets import (
     Angular,
     TripletViolations,
@@ -34,6 +40,7 @@ from tfdml.miners.triplets import (
 )
 
 __all__ = [
+    "AdaptiveNegatives",
     "Angular",
     "BalancedPairs",
     "Composition",
@@ -41,11 +48,14 @@ __all__ = [
     "DistanceWeightedNegatives",
     "EasyPositives",
     "HardestNegatives",
+    "HardestNegativesOfBatch",
     "HardestPositives",
+    "ModeratePositives",
     "PairMargin",
     "RandomNegatives",
     "SemiHard",
     "SemiHardNegatives",
+    "TargetNeighbors",
     "TripletViolations",
     "UniformHistogram",
     "ValidTriplets",
@@ -53,10 +63,12 @@ __all__ = [
     "compose",
     "easy_positives",
     "hardest_negatives",
+    "hardest_negatives_of_batch",
     "hardest_negatives_per_positive",
     "hardest_positives",
     "inverse_density",
     "log_sphere_density",
+    "moderate_positives",
     "pair_margin",
     "random_negatives",
     "semi_hard",

@@ -6,6 +6,7 @@ from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
 from tfdml.models.learning_rates import layerwise_decay
+from tfdml.models.pair_model import PairModel
 from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
 from tfdml.networks.efficientnet_lite import efficientnet_lite0
@@ -18,6 +19,7 @@ __all__ = [
     "EmbeddingModel",
     "Embeddings",
     "GeM",
+    "PairModel",
     "TwoTowers",
     "attention_branches",
     "bn_inception",

@@ -7,6 +7,7 @@ import keras
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.models.embedding_model import EmbeddingModel
+from tfdml.models.shared_layers import fresh_inputs, require_whole_layers, shared_layers, sharing
 
 
 @serializable
@@ -37,8 +38,8 @@ class TwoTowers(EmbeddingModel):
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:
         query, gallery = _tower(query, "query"), _tower(gallery, "gallery")
         _require_one_space(query, gallery)
-        _require_whole_layers(query, gallery)
-        inputs = _fresh_inputs(query), _fresh_inputs(gallery)
+        require_whole_layers(query, gallery)
+        inputs = fresh_inputs(query), fresh_inputs(gallery)
         outputs = keras.ops.stack([query(inputs[0]), gallery(inputs[1])], axis=1)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
 
@@ -51,7 +52,7 @@ class TwoTowers(EmbeddingModel):
         """Both networks, the names of the layers that they share, and the numbers of frozen layers and of LoRA."""
         query, gallery = self.towers
         towers = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
-        shared = [layer.name for layer in _shared(query, gallery)]
+        shared = [layer.name for layer in shared_layers(query, gallery)]
         config = super().get_config()
         return {"name": self.name, **towers, "shared": shared, **{key: config[key] for key in ("frozen", "lora")}}
 
@@ -61,7 +62,7 @@ class TwoTowers(EmbeddingModel):
         query = keras.saving.deserialize_keras_object(config["query"], custom_objects)
         gallery = keras.saving.deserialize_keras_object(config["gallery"], custom_objects)
         options = {name: value for name, value in config.items() if name != "shared"}
-        gallery = _sharing(query, gallery, config["shared"])
+        gallery = sharing(query, gallery, config["shared"])
         return super().from_config({**options, "query": query, "gallery": gallery}, custom_objects)
 
 
@@ -79,30 +80,3 @@ def _require_one_space(query, gallery):
     dims = query.output.shape[1], gallery.output.shape[1]
     expected = "the same dimension. End both with a layer of the same size"
     require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)
-
-
-def _require_whole_layers(query, gallery):
-    """Raise a ValueError for weights in common that do not belong to layers in common."""
-    shared = {id(variable) for layer in _shared(query, gallery) for variable in layer.variables}
-    query_only = {id(variable) for variable in query.variables} - shared
-    misplaced = [variable.path for variable in gallery.variables if id(variable) in query_only]
-    expected = "towers that share whole layers. Use the same layer, or the same inner model, in both"
-    require(not misplaced, f"towers that share {misplaced[:1]} inside different layers", expected)
-
-
-def _shared(query, gallery):
-    """The layers that both networks have, apart from inputs."""
-    query_layers = {id(layer) for layer in query.layers if not isinstance(layer, keras.layers.InputLayer)}
-    return [layer for layer in gallery.layers if id(layer) in query_layers]
-
-
-def _sharing(query, gallery, names):
-    """The second network with the named layers of the first one instead of its own."""
-    layers = {name: query.get_layer(name) for name in names}
-    return keras.models.clone_model(gallery, clone_function=lambda layer: layers.get(layer.name, layer))
-
-
-def _fresh_inputs(model):
-    return keras.tree.map_structure(
-        lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype), model.input
-    )

@@ -5,6 +5,7 @@ from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
 from tfdml.samplers.mining.hard_class import ClassCenters, HardClassSampler
+from tfdml.samplers.mining.input_pairs import input_pairs
 from tfdml.samplers.mining.listed import ListSampler
 from tfdml.samplers.mining.mined import MinedPairs, MinedSampler
 from tfdml.samplers.mixed import MixedSampler
@@ -28,6 +29,7 @@ __all__ = [
     "Sampler",
     "TwoSetSampler",
     "UniformSampler",
+    "input_pairs",
 ]
 
 

@@ -9,6 +9,9 @@ from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
+from tfdml.search.refinement.expansion import augment_database, expand_queries
+from tfdml.search.refinement.rerank import rerank
+from tfdml.search.refinement.whitening import Whitening
 from tfdml.search.scann import Scann
 from tfdml.typing import FilePath
 
@@ -18,12 +21,16 @@ __all__ = [
     "HardPairs",
     "Scann",
     "SimilarPairs",
+    "Whitening",
+    "augment_database",
+    "expand_queries",
     "hardest_pairs",
     "hardest_triplets",
     "load",
     "near_duplicates",
     "neighbor_recall",
     "pair_groups",
+    "rerank",
     "search_on_disk",
     "similar_pairs",
 ]

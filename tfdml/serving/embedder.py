@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfdml._core.checks import require
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
-from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, signatures_of
+from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, is_of_pairs, signatures_of
 from tfdml.typing import Embedder as ImageModel
 
 _NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
@@ -30,10 +30,12 @@ class Embedder:
         dim: dimension of an embedding.
 
     Raises:
-        ValueError: a preprocessing with boxes, or a model that does not embed its images.
+        ValueError: a preprocessing with boxes, or a model that does not embed its images, such as a model of pairs.
     """
 
     def __init__(self, model: ImageModel, preprocessing: Preprocessing, limits: Limits):
+        expected = "one that embeds images. Score the neighbors of its search in your program: tfdml.search.rerank"
+        require(not is_of_pairs(model), "a model of pairs of images", expected)
         require(
             not preprocessing.boxes, "a model that cuts boxes", "one of whole images. Cut them before they are sent"
         )

@@ -41,6 +41,14 @@ class Signature:
         return {**{name: _blank(*output) for name, output in self.outputs.items()}, ERROR: result}
 
 
+def is_of_pairs(model: Embedder) -> bool:
+    """Whether a model takes two images at a time and returns their score: a `tfdml.models.PairModel`, or its export."""
+    exported = getattr(model, "signatures", None)
+    if exported is not None:
+        return PIXELS in exported and INPUT not in exported[PIXELS].structured_input_signature[1]
+    return len(getattr(model, "inputs", None) or ()) == 2
+
+
 def signatures_of(model: Embedder, dim: int) -> dict[str, Signature]:
     """The signatures of images by name; a model without signatures embeds pixels and files."""
     exported = getattr(model, "signatures", None)

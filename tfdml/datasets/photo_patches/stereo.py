@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from tfdml._core.checks import require, require_whole
 from tfdml.datasets.photo_patches import photographs
 
 _ROWS, _COLUMNS = np.arange(40, 433, 28), np.arange(112, 693, 20)
@@ -88,6 +91,127 @@ def stereo_error(
     right = _embedded(embed, pair.right, shifted.reshape(-1, 2), window, batch_size).reshape(len(points), 73, -1)
     estimates = _CANDIDATES[np.einsum("id,icd->ic", left, right).argmax(axis=1)]
     return float(np.mean(np.abs(estimates - pair.disparity[points[:, 1], points[:, 0]]) > _BAD))
+
+
+class DenseErrors(NamedTuple):
+    """Errors at all pixels that both images show, from left to right, then down.
+
+    Attributes:
+        bad: `(pixels,)` bool, whether the error of the disparity is above 3 pixels.
+        blocks: `(pixels,)` int64, the square block of the image that a pixel is in.
+    """
+
+    bad: np.ndarray
+    blocks: np.ndarray
+
+
+def dense_stereo_errors(pair: StereoPair, disparities: npt.ArrayLike, *, block: int = 50) -> DenseErrors:
+    """The errors of a disparity map, at all pixels with a measured disparity that is not hidden in the right image.
+
+        errors = tfdml.datasets.dense_stereo_errors(pair, disparities)
+        share, interval = errors.bad.mean(), tfdml.metrics.bootstrap_interval(errors.bad, errors.blocks)
+
+    Neighboring pixels are wrong together, so that blocks of pixels are resampled. Report the share with
+    `motorcycle-stereo/left-dense/bad3/v1`.
+
+    Args:
+        pair: see `motorcycle_stereo`.
+        disparities: `(height, width)` floats, at the left pixels.
+        block: side of the blocks, in pixels.
+
+    Returns:
+        `DenseErrors` of 308,397 pixels.
+
+    Raises:
+        ValueError: a map of another size, or a block below 1.
+    """
+    estimates = np.asarray(disparities, np.float64)
+    shape = pair.disparity.shape
+    require(estimates.shape == shape, f"disparities of shape {estimates.shape}", f"{shape}, one per left pixel")
+    require_whole("block", block, 1)
+    y, x = np.nonzero(np.isfinite(pair.disparity) & (np.arange(shape[1]) >= pair.disparity))
+    visible = _visible(pair.disparity, np.stack([x, y], axis=1))
+    y, x = y[visible], x[visible]
+    per_row = -(-shape[1] // block)
+    return DenseErrors(np.abs(estimates[y, x] - pair.disparity[y, x]) > _BAD, y // block * per_row + x // block)
+
+
+def match_features(left: npt.ArrayLike, right: npt.ArrayLike, *, largest: int = 72) -> np.ndarray:
+    """The disparity of each left pixel: that of the right pixel in its row with the most similar features.
+
+    Left (x, y) is compared with right (x - d, y) for all whole d from 0 to `largest` that are inside the image. The
+    smallest disparity is taken on ties. Only one map of similarities is in memory.
+
+    Args:
+        left, right: `(height, width, dim)` floats, the features of each pixel, compared by their dot product: unit
+            vectors for the cosine.
+        largest: the largest disparity, in pixels.
+
+    Returns:
+        `(height, width)` int64.
+
+    Raises:
+        ValueError: features of different shapes, or a largest disparity below 0.
+    """
+    left, right = (np.asarray(features, np.float32) for features in (left, right))
+    _require_same_shape(left, right, 3)
+    return _best_disparities(
+        lambda d: np.einsum("ijk,ijk->ij", left[:, d:], right[:, : right.shape[1] - d]), left.shape[:2], largest
+    )
+
+
+def match_windows(left: npt.ArrayLike, right: npt.ArrayLike, *, window: int, largest: int = 72) -> np.ndarray:
+    """The disparity of each left pixel by the normalized cross-correlation of the windows around pixels.
+
+    Args:
+        left, right: `(height, width)` gray levels. The border repeats where a window exceeds the image.
+        window: side of the window, an odd number of pixels.
+        largest: the largest disparity; see `match_features`.
+
+    Returns:
+        `(height, width)` int64. A window without contrast correlates with none: 0.
+
+    Raises:
+        ValueError: images of different shapes, a window that is even or below 3, or a largest disparity below 0.
+    """
+    left, right = (np.asarray(image, np.float64) for image in (left, right))
+    _require_same_shape(left, right, 2)
+    require(window % 2 == 1 and window >= 3, f"window={window}", "an odd number of pixels from 3")
+    half, width = window // 2, left.shape[1]
+    a, b = (np.pad(image, half, "edge") for image in (left, right))
+    sums, squares = ([_window_sums(x, window) for x in images] for images in ((a, b), (a**2, b**2)))
+    deviations = [np.sqrt(np.maximum(q - s**2 / window**2, 1e-6)) for s, q in zip(sums, squares, strict=True)]
+
+    def correlation(d):
+        products = _window_sums(a[:, d:] * b[:, : b.shape[1] - d], window)
+        products -= sums[0][:, d:] * sums[1][:, : width - d] / window**2
+        return products / (deviations[0][:, d:] * deviations[1][:, : width - d])
+
+    return _best_disparities(correlation, left.shape, largest)
+
+
+def _best_disparities(similarity, shape, largest):
+    """The disparity of the largest similarity; `similarity(d)` is that of the left columns from d."""
+    require_whole("largest", largest, 0)
+    best, disparities = np.full(shape, -np.inf), np.zeros(shape, np.int64)
+    for d in range(min(largest, shape[1] - 1) + 1):
+        values = similarity(d)
+        is_better = values > best[:, d:]
+        best[:, d:][is_better] = values[is_better]
+        disparities[:, d:][is_better] = d
+    return disparities
+
+
+def _window_sums(x, window):
+    """The sum over each window that is inside of x: `(height - window + 1, width - window + 1)`."""
+    total = np.pad(x.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    rows = total[window:] - total[:-window]
+    return rows[:, window:] - rows[:, :-window]
+
+
+def _require_same_shape(left, right, axes):
+    shapes = f"left of shape {left.shape} and right of shape {right.shape}"
+    require(left.shape == right.shape and left.ndim == axes, shapes, f"the same shape of {axes} axes")
 
 
 def _visible(disparity, points):

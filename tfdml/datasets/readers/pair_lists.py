@@ -1,11 +1,15 @@
-"""Lists of pairs for verification, in the format of Labeled Faces in the Wild."""
+"""Lists of pairs for verification: in the format of Labeled Faces in the Wild, and drawn from a labeled set."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
-from tfdml._core.checks import require
+from tfdml._core.checks import as_ids, require, require_seed, require_whole
+from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.readers.text import read_utf8
 
 _FORM = """
@@ -24,17 +28,17 @@ class PairList:
         tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
 
     Attributes:
-        names: `(images,)` str, sorted paths below the folder of the images.
-        first, second: `(pairs,)` int64, the images of each pair, as indices into `names`.
-        same: `(pairs,)` booleans, whether both images show the same person.
+        names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.
+        first, second: `(pairs,)` int64, the images of each pair, as indices into `names`, or as rows of the set.
+        same: `(pairs,)` booleans, whether both images have the same class, such as a person.
         folds: `(pairs,)` int64, from 0; None for a list without folds.
     """
 
-    names: np.ndarray
+    names: np.ndarray | None
     first: np.ndarray
     second: np.ndarray
     same: np.ndarray
-    folds: np.ndarray | None
+    folds: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -55,7 +59,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
         path: the list.
 
     Returns:
-        `PairList` with 6,000 pairs of 7,701 images for the original `pairs.txt`.
+        `PairList` with sorted names, and with 6,000 pairs of 7,701 images for the original `pairs.txt`.
 
     Raises:
         ValueError: a list of another form or not in UTF-8, a name with a slash, or missing or additional pairs; the
@@ -121,3 +125,86 @@ def _is_image(person, number):
 
 def _name(person, number):
     return f"{person}/{person}_{int(number):04}.jpg"
+
+
+def verification_pairs(
+    data: LabeledSet | npt.ArrayLike, *, folds: int = 10, matched: int = 300, seed: int = 0
+) -> PairList:
+    """Pairs of a labeled set in folds without a common class, in the order of the list of LFW.
+
+    Classes are divided over the folds at random, in equal numbers. In each fold, a matched pair is two examples of a
+    class, and a mismatched pair one example of each of two classes; classes are drawn first, each with the same
+    probability, then their examples. No pair occurs twice, in either order.
+
+        pairs = tfdml.datasets.verification_pairs(test)
+        x = tfdml.models.embed(model, test)
+        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+
+    Args:
+        data: `LabeledSet`, or its labels `(n,)`, whole numbers.
+        folds: number of folds.
+        matched: number of matched pairs per fold; there are as many mismatched ones.
+        seed: whole number; the same labels, folds and seed give the same pairs.
+
+    Returns:
+        `PairList` of `2 * folds * matched` pairs, whose `first` and `second` are rows of the set.
+
+    Raises:
+        ValueError: fewer than two classes per fold, or a fold with fewer different pairs of a kind than `matched`.
+    """
+    require_whole("folds", folds, 1)
+    require_whole("matched", matched, 1)
+    require_seed(seed)
+    labels = as_ids(data.labels if isinstance(data, LabeledSet) else data, "labels")
+    random = np.random.default_rng([seed % 2**64, folds, matched])
+    classes = random.permutation(np.unique(labels))
+    expected = f"at least {2 * folds}, two per fold. Lower folds"
+    require(len(classes) >= 2 * folds, f"{len(classes)} classes for folds={folds}", expected)
+    drawn = [_pairs_of_fold(labels, fold, matched, random) for fold in np.array_split(classes, folds)]
+    first, second = np.concatenate(drawn).T
+    return PairList(
+        names=_names_of(data, len(labels)),
+        first=first,
+        second=second,
+        same=np.tile(np.repeat([True, False], matched), folds),
+        folds=np.repeat(np.arange(folds), 2 * matched),
+    )
+
+
+def _names_of(data, number):
+    paths = getattr(data, "paths", None)
+    return np.arange(number).astype(str) if paths is None else np.array(paths)
+
+
+def _pairs_of_fold(labels, classes, matched, random):
+    """`(2 * matched, 2)` rows: the matched pairs of these classes, then the mismatched ones."""
+    rows = [np.flatnonzero(labels == label) for label in classes.tolist()]
+    sizes = np.array([len(members) for members in rows])
+    num_matched = int((sizes * (sizes - 1) // 2).sum())
+    _require_enough(num_matched, matched, "matched")
+    _require_enough(int(sizes.sum() * (sizes.sum() - 1) // 2) - num_matched, matched, "mismatched")
+    several = [members for members in rows if len(members) > 1]
+    draws = (partial(_matched_pair, several, random), partial(_mismatched_pair, rows, random))
+    return np.concatenate([_distinct(draw, matched) for draw in draws])
+
+
+def _require_enough(pairs, matched, kind):
+    expected = f"at least matched={matched}. Lower matched or folds"
+    require(pairs >= matched, f"a fold with {pairs} different {kind} pairs", expected)
+
+
+def _matched_pair(rows, random):
+    return random.choice(rows[random.integers(len(rows))], 2, replace=False)
+
+
+def _mismatched_pair(rows, random):
+    return [random.choice(rows[label]) for label in random.choice(len(rows), 2, replace=False)]
+
+
+def _distinct(draw: Callable[[], npt.ArrayLike], number: int) -> np.ndarray:
+    """`(number, 2)` pairs that are different, in either order, as drawn."""
+    pairs: dict[tuple[int, ...], np.ndarray] = {}
+    while len(pairs) < number:
+        pair = np.asarray(draw())
+        pairs.setdefault(tuple(np.sort(pair).tolist()), pair)
+    return np.stack(list(pairs.values()))

@@ -9,7 +9,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.classification.sphereface import psi
+from tfdml.losses.classification.sphereface import norms, psi
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
@@ -32,14 +32,9 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
     Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
     psi with the cosine during training, and has no scale.
     """
-    s, size = cosine(pairs), _norms(pairs.anchors, pairs)[:, None] * _norms(pairs.reference_embeddings, pairs)
+    s, size = cosine(pairs), norms(pairs.anchors, pairs)[:, None] * norms(pairs.reference_embeddings, pairs)
     logits = scale * size * ops.where(pairs.positive > 0, psi(s, margin), s)
     return positives_among_negatives(logits, pairs)
-
-
-def _norms(x, pairs):
-    """The norms of the last axis, with gradient 0 at 0."""
-    return ops.sqrt(ops.maximum(ops.sum(ops.square(ops.cast(x, pairs.positive.dtype)), axis=-1), 1e-30))
 
 
 @serializable

@@ -15,7 +15,7 @@ from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
 
-def sphereface(pairs: Pairs, *, margin: int = 4, scale: float = 64.0) -> Tensor:
+def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> Tensor:
     """SphereFace loss (angular softmax), one value per anchor: the angle of a positive is multiplied.
 
     mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
@@ -24,15 +24,26 @@ def sphereface(pairs: Pairs, *, margin: int = 4, scale: float = 64.0) -> Tensor:
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         margin: the whole number that multiplies the angle.
-        scale: sharpness of the softmax.
+        scale: sharpness of the softmax, a number; or "norm" for the norm |a| of the embedding, as in the paper, which
+            normalizes the proxies only.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
-    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3. The paper
-    multiplies by the norm of the embedding in place of a fixed scale, and blends psi with the cosine during training.
+    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3, with
+    `scale="norm"`; Serrat, Deep Metric Learning, course slides 2021-22, prints that form. The paper blends psi with the
+    cosine during training.
     """
-    return positives_among_negatives(cosine(pairs), pairs, scale=scale, change=lambda s: psi(s, margin))
+    s = cosine(pairs)
+    if isinstance(scale, str):  # "norm"
+        logits = norms(pairs.anchors, pairs)[:, None] * ops.where(pairs.positive > 0, psi(s, margin), s)
+        return positives_among_negatives(logits, pairs)
+    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: psi(s, margin))
+
+
+def norms(x, pairs):
+    """The norms of the last axis, with gradient 0 at 0."""
+    return ops.sqrt(ops.maximum(ops.sum(ops.square(ops.cast(x, pairs.positive.dtype)), axis=-1), 1e-30))
 
 
 def psi(cosines, margin):
@@ -66,7 +77,8 @@ class SphereFaceLoss(ProxyLoss):
 
     Args:
         margin: the whole number that multiplies the angle, 1 or more.
-        scale: sharpness of the softmax, above 0.
+        scale: sharpness of the softmax, above 0; or "norm" for the norm of the embedding, as in the paper, which
+            must then not be normalized.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
@@ -78,9 +90,10 @@ class SphereFaceLoss(ProxyLoss):
         classes: int | ArrayLike | None = None,
         per_class: int = 1,
         margin: int = 4,
-        scale: float = 64.0,
+        scale: float | str = 64.0,
         **options: Unpack[PairOptions],
     ) -> None:
         require(int(margin) == margin >= 1, f"margin={margin}", "a whole number, 1 or more")
-        require(scale > 0, f"scale={scale}", "a number above 0")
+        is_number = isinstance(scale, int | float) and scale > 0
+        require(is_number or scale == "norm", f"scale={scale!r}", 'a number above 0, or "norm"')
         super().__init__(sphereface, classes=classes, per_class=per_class, margin=int(margin), scale=scale, **options)

@@ -1,39 +1,60 @@
-"""Point-to-set loss: weighted means of each anchor's similarities to positives and to negatives."""
+"""Point-to-set loss: weighted means of each anchor's distances to positives and to negatives."""
 
 from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.checks import require, require_positive
+from tfdml._core.checks import require, require_one_of, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp
-from tfdml.pairs import Pairs, cosine
-from tfdml.pairs.base import Tensor
+from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs.base import Distance, Tensor
 
 
-def hap2s(pairs: Pairs, *, margin: float = 0.2, temperature: float = 0.5) -> Tensor:
-    """Hard-aware point-to-set loss with exponential weights, one value per anchor.
+def hap2s(
+    pairs: Pairs,
+    *,
+    margin: float = 0.2,
+    temperature: float = 0.5,
+    weighting: str = "exponential",
+    alpha: float = 10.0,
+    distance: Distance = "cosine",
+) -> Tensor:
+    """Hard-aware point-to-set loss, one value per anchor.
 
-    max(0, S_n - S_p + margin),  S_p = sum_p q_p s_ap / sum_p q_p,  S_n = sum_n q_n s_an / sum_n q_n
-    q_p = exp(-s_ap / temperature),  q_n = exp(s_an / temperature), constants in the gradient
+    max(0, D_p - D_n + margin),  D_p = sum_p q_p d_ap / sum_p q_p,  D_n = sum_n q_n d_an / sum_n q_n
+    exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
+    polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
+
+    The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
+    of similarities.
 
     Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        margin: how much more similar the positives must be.
-        temperature: small values emphasize the hardest pairs.
+        pairs: `Pairs` of A anchors and R references. The cosine distance scales embeddings to norm 1; other distances
+            use them as they are.
+        margin: how much nearer the positives must be.
+        temperature: of exponential weights: small values emphasize the hardest pairs.
+        weighting: "exponential" or "polynomial".
+        alpha: degree of polynomial weights: large values emphasize the hardest pairs.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Returns:
         `(A,)`. An anchor without a positive or without a negative gives 0.
 
-    Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018; on similarities, A
-    Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32.
+    Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018, with euclidean
+    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32, which
+    names both weightings and gives the exponential one.
     """
-    s = cosine(pairs)
-    to_positives = _soft_mean(s, -s / temperature, pairs.positive)
-    to_negatives = _soft_mean(s, s / temperature, pairs.negative)
+    d = distance_function(distance)(pairs)
+    if weighting == "polynomial":
+        hardness = alpha * ops.log1p(ops.maximum(d, 0.0))
+        to_positives, to_negatives = hardness, -2.0 * hardness
+    else:
+        to_positives, to_negatives = d / temperature, -d / temperature
+    violation = _soft_mean(d, to_positives, pairs.positive) - _soft_mean(d, to_negatives, pairs.negative)
     exists = (count(pairs.positive) > 0) & (count(pairs.negative) > 0)
-    return ops.where(exists, ops.maximum(to_negatives - to_positives + margin, 0.0), 0.0)
+    return ops.where(exists, ops.maximum(violation + margin, 0.0), 0.0)
 
 
 def _soft_mean(values, logits, weights):
@@ -48,7 +69,7 @@ def _soft_mean(values, logits, weights):
 class HAP2SLoss(PairLoss):
     """Hard-aware point-to-set loss: see `tfdml.losses.hap2s` for the formula and its source.
 
-    Also called: HAP2S_E.
+    Also called: HAP2S_E, with exponential weights, the default; HAP2S_P with `weighting="polynomial"`.
 
     See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
     on other losses.
@@ -61,12 +82,27 @@ class HAP2SLoss(PairLoss):
         0.1333
 
     Args:
-        margin: how much more similar the positives must be, 0 or more.
-        temperature: above 0.
+        margin: how much nearer the positives must be, 0 or more.
+        temperature: of exponential weights, above 0.
+        weighting: "exponential" or "polynomial".
+        alpha: degree of polynomial weights, above 0.
+        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
         **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
-    def __init__(self, *, margin: float = 0.2, temperature: float = 0.5, **options: Unpack[PairOptions]) -> None:
-        require(margin >= 0, f"margin={margin}", "a difference of similarities of 0 or more")
-        require_positive(temperature=temperature)
-        super().__init__(hap2s, margin=margin, temperature=temperature, **options)
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        temperature: float = 0.5,
+        weighting: str = "exponential",
+        alpha: float = 10.0,
+        distance: Distance = "cosine",
+        **options: Unpack[PairOptions],
+    ) -> None:
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
+        require_positive(temperature=temperature, alpha=alpha)
+        require_one_of(("exponential", "polynomial"), weighting=weighting)
+        distance_function(distance)
+        settings = {"margin": margin, "temperature": temperature, "weighting": weighting, "alpha": alpha}
+        super().__init__(hap2s, distance=distance, **settings, **options)

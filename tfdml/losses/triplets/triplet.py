@@ -78,6 +78,20 @@ def triplet(
     return batch_mean_per_anchor(sums, ops.sum(number))
 
 
+def triplet_sums(pairs: Pairs, d: Tensor, *, margin: float) -> Tensor:
+    """The sum over the triplets of each anchor, sum_p sum_n max(0, d_ap - d_an + margin), `(A,)`.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        d: `(A, R)` distances, through which the gradient flows.
+        margin: in units of the distance.
+    """
+    add = _all_triplets(pairs, ops.stop_gradient(d), _hinge(margin), "all")
+    zeros = ops.zeros_like(d[:, 0])
+    sums, _, gradient = for_each_positive(pairs, add, (zeros, zeros, ops.zeros_like(d)))
+    return with_gradient(sums, gradient, d)
+
+
 def _all_triplets(pairs, d, term, normalize):
     """The step that adds one positive per anchor with all negatives of the anchor."""
 

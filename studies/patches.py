@@ -1,0 +1,205 @@
+"""The networks of recipes/patches.py with several seeds: a descriptor, a 2-channel network, dense stereo.
+
+    python -m studies.patches                # the seeds that are missing, then the tables and the picture of the page
+    python -m studies.patches --only-table   # the tables of the page, from the kept rows
+    python -m studies.patches --quick        # smoke test, in runs/quick
+
+Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipe.
+"""
+
+import argparse
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from PIL import Image
+
+import tfdml
+from studies import pages, runner
+
+ROWS, STEREO = (pages.RESULTS / f"patches{name}.csv" for name in ("", "_stereo"))
+PICTURE = pages.IMAGES / "stereo.png"
+PAGE = pages.ROOT / "docs" / "patches.md"
+SOURCE = "studies/patches"
+RECIPE = pages.ROOT / "recipes" / "patches.py"
+NAMES = ("descriptor", "2-channel")
+SEEDS = (0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Seeds, the files of their rows, and the sizes of a smoke test."""
+
+    rows: Path = ROWS
+    stereo: Path = STEREO
+    picture: Path = PICTURE
+    seeds: tuple[int, ...] = SEEDS
+    quick: bool = False
+
+
+def recipe():
+    """The functions of the recipe."""
+    return SimpleNamespace(**runpy.run_path(str(RECIPE)))
+
+
+def complete(path, missing, row_of):
+    """Add the rows of the missing runs to a file, one by one."""
+    rows = runner.read_rows(path) if path.exists() else []
+    for run in missing(rows):
+        rows.append(row_of(*run))
+        runner.write_rows(path, rows)
+
+
+def train_networks(at):
+    """The rows of the networks of pairs: FPR95 on the test photographs."""
+    story = recipe()
+    train, test, pairs = story.photo_patches(at.quick)
+
+    def row_of(name, seed):
+        steps = 2 if at.quick else story.STEPS[name]
+        model, seconds = story.trained(name, train, seed, steps)
+        rate = story.rates(model, test, pairs)
+        about = {"protocol": test.protocol, **tfdml.environment("scikit-image")}
+        numbers = {"pairs": len(pairs), "fpr95": rate, "core_seconds": seconds, "weights": model.count_params()}
+        return {"network": name, "seed": seed, "steps": steps, **numbers, **about}
+
+    runs = [(name, seed) for seed in at.seeds for name in NAMES]
+    complete(at.rows, lambda rows: [run for run in runs if not runner.where(rows, network=run[0], seed=run[1])], row_of)
+
+
+def train_stereo(at):
+    """The rows of the stereo pair: cross-correlation at each window, and the network with each seed."""
+    story = recipe()
+    pair, (left, right) = images()
+    maps = {window: tfdml.datasets.match_windows(left, right, window=window) for window in story.WINDOWS}
+    errors = {window: tfdml.datasets.dense_stereo_errors(pair, disparities) for window, disparities in maps.items()}
+    best = min(errors, key=lambda window: errors[window].bad.mean())
+
+    def row_of(method, seed):
+        steps = 0 if seed == "none" else 4 if at.quick else story.STEPS["stereo"]
+        network, seconds = story.stereo_network(int(seed), steps) if steps else (None, 0.0)
+        disparities = maps[method] if network is None else matched(network, left, right)
+        if network is not None and seed == 0:
+            story.draw(at.picture, pair, {f"Cross-correlation, {best} pixels": maps[best], "Network": disparities})
+            compress(at.picture)
+        bad = tfdml.datasets.dense_stereo_errors(pair, disparities)
+        return stereo_row(method, seed, bad, errors[best], seconds) | tfdml.environment("scikit-image")
+
+    runs = [(window, "none") for window in story.WINDOWS] + [("network", seed) for seed in at.seeds]
+    complete(
+        at.stereo, lambda rows: [run for run in runs if not runner.where(rows, method=run[0], seed=run[1])], row_of
+    )
+
+
+def compress(path, colors=128):
+    """A picture of few colors, which is half as large."""
+    with Image.open(path) as image:
+        reduced = image.convert("RGB").quantize(colors)
+    reduced.save(path, optimize=True)
+
+
+def images():
+    """The motorcycle pair, and the luma of its images."""
+    pair = tfdml.datasets.motorcycle_stereo()
+    return pair, [image @ np.array([0.299, 0.587, 0.114]) for image in (pair.left, pair.right)]
+
+
+def matched(network, left, right):
+    """The disparities of the features of a network."""
+    return tfdml.datasets.match_features(*(network.predict(x[None, ..., None], verbose=0)[0] for x in (left, right)))
+
+
+def stereo_row(method, seed, errors, best, seconds):
+    """A share of bad pixels with its interval, and its difference to cross-correlation at the best window."""
+    low, high = tfdml.metrics.bootstrap_interval(errors.bad, errors.blocks)
+    difference = errors.bad.astype(float) - best.bad
+    bounds = tfdml.metrics.bootstrap_interval(difference, errors.blocks)
+    return {
+        "method": method,
+        "seed": seed,
+        "bad": float(errors.bad.mean()),
+        "low": low,
+        "high": high,
+        "difference": float(difference.mean()),
+        "difference_low": bounds[0],
+        "difference_high": bounds[1],
+        "core_seconds": seconds,
+        "pixels": len(errors.bad),
+        "protocol": "motorcycle-stereo/left-dense/bad3/v1",
+    }
+
+
+def tables():
+    """The tables of the page, by the names of their marks."""
+    return {"table": networks_table(runner.read_rows(ROWS)), "stereo": stereo_table(runner.read_rows(STEREO))}
+
+
+def networks_table(rows):
+    """FPR95 of each network: mean over seeds, and its 95% interval."""
+    seeds = {name: runner.where(rows, network=name) for name in NAMES}
+    body = [
+        [
+            name,
+            interval_of([row["fpr95"] for row in found]),
+            len(found),
+            f"{found[0]['steps']:.0f}",
+            f"{np.mean([row['core_seconds'] for row in found]):.0f}",
+        ]
+        for name, found in seeds.items()
+    ]
+    return runner.markdown(["", "FPR95", "seeds", "steps", "core seconds"], body, rules=["---", *["---:"] * 4])
+
+
+def interval_of(values):
+    """A mean in percent, with the interval of the mean over seeds if there are several."""
+    if len(values) < 2:
+        return f"{100 * np.mean(values):.1f} (one seed)"
+    low, high = 100 * np.array(tfdml.metrics.seed_interval(values))
+    return f"{100 * np.mean(values):.1f} ({low:.1f} to {high:.1f})"
+
+
+def stereo_table(rows):
+    """Bad pixels by method: of cross-correlation with the interval over blocks, of the network also that over seeds."""
+    windows, seeds = ([row for row in rows if (row["seed"] == "none") == kind] for kind in (True, False))
+    body = [[f"cross-correlation, {row['method']:.0f} pixels", *_cells(row), ""] for row in windows]
+    body += [[f"network, seed {row['seed']:.0f}", *_cells(row), _interval(row, "difference_")] for row in seeds]
+    body.append(["network, mean of the seeds", *interval_of([row["bad"] for row in seeds]).split(" ", 1), ""])
+    head = ["", "bad pixels", "95% interval", "difference to the best window"]
+    return runner.markdown(head, body, rules=["---", *["---:"] * 3])
+
+
+def _cells(row):
+    return f"{100 * row['bad']:.2f}", _interval(row, "")
+
+
+def _interval(row, prefix):
+    return f"({100 * row[prefix + 'low']:.2f} to {100 * row[prefix + 'high']:.2f})"
+
+
+def filled(text):
+    """The page with its tables."""
+    return pages.filled(text, tables(), SOURCE, runner.read_rows(ROWS))
+
+
+def main(arguments=None):
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies.patches", description=__doc__.splitlines()[0])
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
+    mode.add_argument("--quick", action="store_true", help="few places, few steps, one seed; the page stays as it is")
+    parser.add_argument("--output", type=Path, default=pages.ROOT / "runs" / "quick" / "patches", help="with --quick")
+    options = parser.parse_args(arguments)
+    files = (options.output / path.name for path in (ROWS, STEREO, PICTURE))
+    at = Setting(*files, seeds=SEEDS[:1], quick=True) if options.quick else Setting()
+    at.rows.parent.mkdir(parents=True, exist_ok=True)
+    if not options.only_table:
+        train_networks(at)
+        train_stereo(at)
+    if not options.quick:
+        PAGE.write_text(filled(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

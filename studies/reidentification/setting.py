@@ -1,0 +1,120 @@
+"""One training run of re-identification: glyphs, with type designs as cameras, as in recipes/reidentification.py."""
+
+import functools
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+
+import keras
+
+import tfdml
+from recipes import reidentification as recipe
+from studies import runner
+
+RATES = {"softmax": (1e-3, 3e-3, 1e-2), "batch hard": (3e-4, 1e-3, 3e-3)}  # batch hard collapses at 1e-2
+PARTS = ("train", "validation", "test")
+NEIGHBORS = [{"k": k, "alpha": alpha} for k in (1, 2, 4, 8) for alpha in (0.0, 3.0)]
+GRID = {
+    "query expansion": [{"expand": each} for each in NEIGHBORS],
+    "database augmentation": [{"augment": each} for each in NEIGHBORS],
+    "both": [{"augment": each, "expand": each} for each in NEIGHBORS],
+    "whitening": [{"whiten": {"dim": dim, "shrinkage": s}} for dim in (64, 128) for s in (0.03, 0.1, 0.3, 1.0)],
+    "k-reciprocal": [{"rerank": {"k1": k1, "k2": k2}} for k1 in (8, 12, 20) for k2 in (2, 4)],
+}
+SMALL = {"rerank": {"k1": 4, "k2": 2}}
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of one training run.
+
+    Attributes:
+        loss: "softmax", or a key of `triplets.LOSSES`.
+        margin: margin of the loss as text, or "soft".
+        learning_rate: highest learning rate of Adam.
+        seed: seed of the network and the batches.
+        part: the part that is measured, "validation" in trials and "test" in the runs of what they chose.
+        refinements: "none", "grid" for all of `GRID`, or "chosen" for those of the recipe.
+        metric: distance of the search.
+        steps: number of training steps.
+        classes: the largest number of classes used of each part.
+    """
+
+    loss: str = "batch hard"
+    margin: str = "soft"
+    learning_rate: float = 3e-3
+    seed: int = 0
+    part: str = "test"
+    refinements: str = "none"
+    metric: str = "cosine"
+    steps: int = 400
+    classes: int = 10_000
+
+
+def options(folder, *, quick=False, workers=2):
+    """The run of which all others are variations. The seeds of the test are not the seed of the trials."""
+    if quick:
+        return runner.Options(Run(steps=10, classes=30), train, folder, seeds=(1,), quick=True, workers=1)
+    return runner.Options(Run(), train, folder, seeds=(1, 2, 3, 4, 5), workers=workers)
+
+
+def train(run):
+    """Train one run and return its results on the part that it measures, by refinement."""
+    from studies.reidentification.triplets import loss_of
+
+    begin = time.process_time()
+    keras.backend.clear_session()
+    training, measured = (first_classes(_glyphs()[name], run.classes) for name in ("train", run.part))
+    loss = None if run.loss == "softmax" else loss_of(run)
+    model = recipe.trained(run.loss, training, rate=run.learning_rate, steps=run.steps, seed=run.seed, loss=loss)
+    sides = recipe.scene(measured)
+    x, q, g = (tfdml.models.embed(model, part.images) for part in (training, *sides))
+    scores = [
+        {"refinement": name, "settings": json.dumps(settings)}
+        | recipe.measured(settings, x, sides[0], q, sides[1], g, run.metric)
+        for name, settings in measurements(run)
+    ]
+    return {
+        "run": asdict(run),
+        "scores": scores,
+        "core_seconds": round(time.process_time() - begin, 1),
+        "protocol": sides[0].protocol,
+        **tfdml.environment("pillow", "matplotlib", "scipy"),
+    }
+
+
+def measurements(run):
+    """Names and settings of the refinements that a run measures."""
+    if run.refinements == "chosen":
+        return list(recipe.CHOSEN[run.loss].items())
+    grid = GRID if run.refinements == "grid" else {}
+    return [("plain", {}), *((name, settings) for name, trials in grid.items() for settings in trials)]
+
+
+@functools.cache
+def _glyphs():
+    return dict(zip(PARTS, tfdml.datasets.glyphs(validation=True), strict=True))
+
+
+def first_classes(part, classes):
+    """The first classes of a part, under another protocol if there are more."""
+    if len(part.class_names) <= classes:
+        return part
+    return replace(part.select_classes(range(classes)), protocol=f"{part.protocol}/first-{classes}")
+
+
+def rows_of(results):
+    """One row per run and refinement: the settings of the run, then its numbers."""
+    about = ("core_seconds", "protocol", "hardware", "versions")
+    return [
+        {**result["run"], **score, **{key: result[key] for key in about}}
+        for result in results
+        for score in result["scores"]
+    ]
+
+
+def share(rows, key):
+    """The mean over rows and half of its 95% interval, in percent, as text."""
+    values = [100 * row[key] for row in rows]
+    low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
+    return f"{(low + high) / 2:.1f} ± {(high - low) / 2:.1f}"

@@ -1,0 +1,60 @@
+"""The loss of a pair over its distance: the curves of the papers' figures, from their equations."""
+
+import numpy as np
+import pytest
+
+from tfdml import analysis, layers, losses
+
+D = np.linspace(0.0, 2.0, 9)
+
+
+def curves(loss, **options):
+    found = analysis.loss_over_distance(loss, D, **options)
+    np.testing.assert_array_equal(found.distances, D)
+    return found.positive, found.negative
+
+
+def expect(loss, positive, negative, **options):
+    for ours, expected in zip(curves(loss, **options), (positive, negative), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_contrastive_and_margin_curves_are_those_of_the_equations():
+    expect(losses.ContrastiveLoss(negative_margin=1.0), D**2, np.maximum(0, 1 - D) ** 2)
+    expect(losses.MarginLoss(margin=0.2, boundary=1.2), np.maximum(0, D - 1), np.maximum(0, 1.4 - D))
+    s = 1 - D**2 / 2
+    expect(losses.CosineContrastiveLoss(threshold=0.5), -s, np.maximum(0, s - 0.5))
+
+
+@pytest.mark.parametrize("other", [1.0, 0.4])
+def test_triplet_curves_hold_the_other_pair_at_its_distance(other):
+    loss = losses.TripletLoss(margin=0.2, distance="euclidean", normalize="active")
+    expect(loss, np.maximum(0, D - other + 0.2), np.maximum(0, other - D + 0.2), other_distance=other)
+
+
+def test_a_loss_over_proxies_needs_none():
+    s, one = 1 - D**2 / 2, 0.5
+    expected = [np.log1p(np.exp(4 * (one - s))), np.log1p(np.exp(4 * (s - one)))]
+    expect(losses.NormalizedSoftmaxLoss(pairing=layers.Proxies(2), scale=4.0), *expected)
+
+
+def test_the_figure_has_a_panel_and_two_curves_for_each_loss():
+    figure = analysis.plot_loss_over_distance({"one": losses.ContrastiveLoss(), "two": losses.MarginLoss()})
+    assert [panel.get_title() for panel in figure.axes] == ["one", "two"]
+    for panel in figure.axes:
+        assert [len(line.get_xdata()) for line in panel.lines] == [81, 81]
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: analysis.loss_over_distance(lambda d: d), "expected a loss over pairs"),
+        (lambda: analysis.loss_over_distance(losses.MarginLoss(), [2.5]), r"numbers in \[0, 2\]"),
+        (lambda: analysis.loss_over_distance(losses.MarginLoss(), []), r"distances of shape \(0,\)"),
+        (lambda: analysis.loss_over_distance(losses.MarginLoss(), other_distance=3), "other_distance=3"),
+        (lambda: analysis.plot_loss_over_distance({}), "no losses"),
+    ],
+)
+def test_wrong_arguments_are_refused(make, error):
+    with pytest.raises(ValueError, match=error):
+        make()

@@ -1,0 +1,62 @@
+"""The four blocks: sizes of the papers, and values by hand."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfdml.networks import conv4
+
+pytestmark = pytest.mark.backends
+
+
+def network(side, channels, **options):
+    images = keras.Input((side, side, channels), dtype=options.pop("dtype", "float32"))
+    return keras.Model(images, conv4(images, **options))
+
+
+def test_it_has_the_embeddings_and_the_weights_of_the_papers():
+    # Four convolutions with a bias, and scale and offset of batch normalization: 3 * 3 * c * 64 + 64 + 2 * 64.
+    omniglot, mini_imagenet = network(28, 1), network(84, 3)
+    assert omniglot.output_shape == (None, 64)
+    assert mini_imagenet.output_shape == (None, 1600)
+    for model, channels in ((omniglot, 1), (mini_imagenet, 3)):
+        trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+        assert trained == 9 * 64 * (channels + 3 * 64) + 4 * (64 + 128)
+    assert network(28, 1, width=32).output_shape == (None, 32)
+
+
+def test_each_block_convolves_rectifies_and_halves():
+    model = network(28, 1, width=1)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            kernel = np.zeros((3, 3, 1, 1))
+            kernel[1, 1] = 1
+            layer.set_weights([kernel, np.zeros(1)])
+    images = np.random.default_rng(0).normal(size=(3, 28, 28, 1)).astype("float32")
+    # An identity convolution leaves the largest positive pixel of the 16 x 16 that reach the one position.
+    expected = np.maximum(images[:, :16, :16].max(axis=(1, 2)), 0) / (1 + 1e-5) ** 2
+    np.testing.assert_allclose(model.predict(images, verbose=0), expected, rtol=1e-5)
+
+
+def test_whole_numbers_are_divided_by_255():
+    keras.utils.set_random_seed(0)
+    whole, scaled = network(16, 1, dtype="uint8"), network(16, 1)
+    scaled.set_weights(whole.get_weights())
+    images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 1), dtype=np.uint8)
+    np.testing.assert_allclose(
+        whole.predict(images, verbose=0), scaled.predict(images.astype("float32") / 255, verbose=0), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((15, 28, 1), {}, r"images of shape \(None, 15, 28, 1\), expected .* at least 16 x 16"),
+        ((None, 28, 1), {}, "images of shape"),
+        ((28, 28), {}, "images of shape"),
+        ((28, 28, 1), {"width": 0}, "width=0"),
+    ],
+)
+def test_wrong_arguments_are_errors(shape, options, message):
+    with pytest.raises(ValueError, match=message):
+        conv4(keras.Input(shape), **options)

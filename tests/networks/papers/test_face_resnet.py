@@ -1,0 +1,63 @@
+"""The narrow ResNet of faces: its parameters counted by hand, its shapes, and its output."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfdml.networks import face_resnet
+
+pytestmark = pytest.mark.backends
+
+
+def parameters_by_hand(widths, blocks, dim, channels=3):
+    """Trained parameters: kernels without a bias, two numbers per normalized channel, and the linear map."""
+    first, *stages = widths
+    total, before = 49 * channels * first + 2 * first, first
+    for width, number in zip(stages, blocks, strict=True):
+        narrow = width // 4
+        for block in range(number):
+            total += 2 * before + before * narrow + 2 * narrow + 9 * narrow * narrow + 2 * narrow + narrow * width
+            total += before * width if block == 0 else 0
+            before = width
+    return total + 2 * before + before * dim + dim
+
+
+def trained(model):
+    return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+
+
+@pytest.mark.slow
+def test_it_has_the_depth_and_the_size_of_the_paper():
+    images = keras.Input((224, 224, 3), dtype="uint8")
+    model = keras.Model(images, face_resnet(images))
+    convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+    assert len(convolutions) == 1 + 3 * (3 + 4 + 6 + 3) + 4  # with the shortcuts; 50 layers with the linear map
+    assert trained(model) == parameters_by_hand((64, 96, 192, 384, 768), (3, 4, 6, 3), 128) == 3_426_912
+    assert model.layers[-3].input.shape[1:] == (7, 7, 768)
+    assert model.output_shape == (None, 128)
+
+
+@pytest.fixture
+def small():
+    images = keras.Input((32, 32, 1), dtype="uint8")
+    return keras.Model(images, face_resnet(images, dim=8, widths=(4, 8, 8, 16), blocks=(1, 2, 1)))
+
+
+def test_raw_pixels_become_unit_vectors(small):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 1), "uint8")
+    embeddings = small.predict(pixels, verbose=0)
+    assert embeddings.dtype == "float32"
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
+    black = small.predict(np.zeros((1, 32, 32, 1), "uint8"), verbose=0)
+    assert np.isfinite(black).all()
+
+
+def test_every_stage_but_the_first_halves_the_resolution(small):
+    sums = [layer.output.shape[1:] for layer in small.layers if isinstance(layer, keras.layers.Add)]
+    assert sums == [(8, 8, 8), (4, 4, 8), (4, 4, 8), (2, 2, 16)]
+
+
+@pytest.mark.parametrize("widths", [(64, 96), (64, 96, 192, 384, 768, 768), (64, 96, 192, 384, 766), (0, 8, 8, 8, 8)])
+def test_widths_that_do_not_fit_are_refused(widths):
+    with pytest.raises(ValueError, match="one width for the first convolution and one per stage, multiples of 4"):
+        face_resnet(keras.Input((32, 32, 3)), widths=widths)

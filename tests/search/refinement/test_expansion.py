@@ -1,0 +1,116 @@
+"""Query expansion and database augmentation against loops over their formula, and examples by hand."""
+
+import numpy as np
+import pytest
+
+from tfdml import metrics, search
+from tfdml.search import augment_database, expand_queries
+
+
+def clusters(n=90, dim=6, classes=9, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    return (2 * rng.normal(size=(classes, dim))[labels] + rng.normal(size=(n, dim))).astype("float32"), labels
+
+
+def normalized(x):
+    x = np.asarray(x, np.float64)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def expanded_by_loops(queries, gallery, k, alpha, self_rows=None):
+    rows = []
+    items = normalized(gallery)
+    for i, q in enumerate(normalized(queries)):
+        others = [j for j in range(len(items)) if self_rows is None or j != self_rows[i]]
+        nearest = sorted(others, key=lambda j, q=q: (-(q @ items[j]), j))[:k]
+        weights = [max(0.0, q @ items[j]) ** alpha if alpha else 1.0 for j in nearest]
+        rows.append(q + sum(w * items[j] for w, j in zip(weights, nearest, strict=True)))
+    return normalized(rows)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("k", [1, 4, 70])  # among 70 items, some have a negative similarity
+def test_queries_are_expanded_by_the_formula(k, alpha):
+    x, _ = clusters()
+    expanded = expand_queries(x[:20], x[20:], k=k, alpha=alpha)
+    assert expanded.dtype == np.float32
+    np.testing.assert_allclose(expanded, expanded_by_loops(x[:20], x[20:], k, alpha), atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_a_database_is_augmented_by_the_formula(alpha):
+    x, _ = clusters()
+    expected = expanded_by_loops(x, x, 5, alpha, self_rows=np.arange(len(x)))
+    np.testing.assert_allclose(augment_database(x, k=5, alpha=alpha), expected, atol=1e-5)
+
+
+def test_an_example_by_hand():
+    # The nearest of two items to (1, 0) is (0.6, 0.8): (1.6, 0.8) has the direction (2, 1).
+    q, gallery = [[2.0, 0.0]], [[-1.0, 0.0], [3.0, 4.0]]
+    np.testing.assert_allclose(expand_queries(q, gallery, k=1)[0], np.array([2, 1]) / np.sqrt(5), atol=1e-6)
+    # With alpha = 1 it counts 0.6: (1.36, 0.48); the item behind the query has the weight 0.
+    expected = normalized([1.36, 0.48])
+    np.testing.assert_allclose(expand_queries(q, gallery, k=2, alpha=1.0)[0], expected, atol=1e-6)
+
+
+def test_a_query_in_the_gallery_is_not_its_own_neighbor_even_among_copies():
+    x, _ = clusters()
+    rows = np.array([3, -1, 40])
+    queries = np.stack([x[3], -x[5], x[40]])
+    expected = expanded_by_loops(queries, x, 4, 0.0, self_rows=rows)
+    np.testing.assert_allclose(expand_queries(queries, x, k=4, self_rows=rows), expected, atol=1e-5)
+    copies = np.repeat(np.eye(3, dtype="float32"), 4, axis=0)
+    np.testing.assert_array_equal(augment_database(copies, k=2), copies)
+
+
+def test_memory_changes_nothing():
+    x, _ = clusters()
+    np.testing.assert_array_equal(augment_database(x, k=5, memory=40_000), augment_database(x, k=5))
+    small = expand_queries(x[:50], x[50:], k=5, memory=40_000)
+    np.testing.assert_array_equal(small, expand_queries(x[:50], x[50:], k=5))
+
+
+def test_the_length_of_vectors_is_irrelevant_and_results_have_length_1():
+    x, _ = clusters()
+    scales = np.random.default_rng(1).uniform(0.1, 10, (len(x), 1))
+    expanded = augment_database(x * scales, k=3)
+    np.testing.assert_allclose(expanded, augment_database(x, k=3), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(expanded, axis=1), 1, atol=1e-6)
+
+
+def test_both_raise_the_map_of_noisy_clusters():
+    x, labels = clusters(n=180, dim=8, classes=12)
+    rows, items = slice(0, 60), slice(60, None)
+
+    def score(queries, gallery):
+        return metrics.retrieval(queries, labels[rows], gallery=gallery, gallery_labels=labels[items], k=1)["map"]
+
+    plain = score(x[rows], x[items])
+    augmented = augment_database(x[items], k=4)
+    assert score(expand_queries(x[rows], x[items], k=4), x[items]) > plain + 0.02
+    assert score(x[rows], augmented) > plain + 0.02
+
+
+def test_wrong_arguments_are_refused():
+    x, _ = clusters(n=9)
+    with pytest.raises(ValueError, match="k=10, expected a whole number from 1 to 9"):
+        expand_queries(x, x, k=10)
+    with pytest.raises(ValueError, match="k=9, expected a whole number from 1 to 8"):
+        expand_queries(x, x, k=9, self_rows=np.arange(9))
+    with pytest.raises(ValueError, match="k=9, expected a whole number from 1 to 8"):
+        augment_database(x, k=9)
+    with pytest.raises(ValueError, match="alpha=-1, expected a finite number of 0 or more"):
+        augment_database(x, k=1, alpha=-1)
+    with pytest.raises(ValueError, match="queries of dim 6, gallery of 5, expected one dim"):
+        expand_queries(x, x[:, :5], k=1)
+    with pytest.raises(ValueError, match="self_rows from 0 to 9, expected rows of a gallery of 9 items, or -1"):
+        expand_queries(x[:2], x, k=1, self_rows=[0, 9])
+    with pytest.raises(ValueError, match=r"self_rows of shape \(3,\), expected \(2,\)"):
+        expand_queries(x[:2], x, k=1, self_rows=[0, 1, 2])
+    with pytest.raises(ValueError, match="gallery with a value that is NaN"):
+        augment_database(np.full((3, 2), np.nan), k=1)
+
+
+def test_the_names_are_public():
+    assert {"Whitening", "augment_database", "expand_queries"} <= set(search.__all__)

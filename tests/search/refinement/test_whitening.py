@@ -1,0 +1,97 @@
+"""Whitening against scikit-learn and its laws."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from tfdml import metrics
+from tfdml.search import Whitening
+
+
+def stretched(n=400, dim=6, seed=0):
+    """Vectors with a mean, and variances from 1 to 100 along random directions."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+    return (rng.normal(size=(n, dim)) * np.linspace(1, 10, dim) @ basis + rng.normal(size=dim)).astype("float32")
+
+
+def without_length(whitening, x):
+    return (x - whitening.mean) @ whitening.projection
+
+
+@pytest.mark.parametrize("dim", [6, 3])
+def test_it_is_the_whitening_of_scikit_learn_and_of_length_1(dim):
+    x = stretched()
+    pca = PCA(dim, whiten=True).fit(x[:300])
+    expected = pca.transform(x[300:])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = Whitening.learn(x[:300], dim=dim)(x[300:])
+    assert found.dtype == np.float32
+    signs = np.sign((found * expected).sum(axis=0))  # the sign of a direction is free
+    np.testing.assert_allclose(found * signs, expected, atol=1e-5)
+
+
+def test_training_embeddings_have_mean_0_and_variance_1():
+    x = stretched()
+    white = without_length(Whitening.learn(x), x)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(white.T @ white / len(x), np.eye(6), atol=1e-4)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
+def test_shrinkage_moves_the_variances_towards_their_mean(shrinkage):
+    x = stretched()
+    variances = np.sort(np.linalg.eigvalsh(np.cov(x.T.astype(float), bias=True)))[::-1]
+    whitening = Whitening.learn(x, shrinkage=shrinkage)
+    expected = variances / ((1 - shrinkage) * variances + shrinkage * variances.mean())
+    np.testing.assert_allclose(without_length(whitening, x).var(axis=0), expected, rtol=1e-4)
+
+
+def test_full_shrinkage_only_subtracts_the_mean():
+    x = stretched()
+    centered = x - x.mean(axis=0)
+    centered /= np.linalg.norm(centered, axis=1, keepdims=True)
+    found = Whitening.learn(x, shrinkage=1.0)(x)
+    np.testing.assert_allclose(found @ found.T, centered @ centered.T, atol=1e-4)
+
+
+def test_directions_without_variance_are_left_out_or_need_shrinkage():
+    x = np.concatenate([stretched(dim=3), np.full((400, 2), 7.0, "float32")], axis=1)
+    assert Whitening.learn(x)(x).shape == (400, 3)
+    assert Whitening.learn(x, shrinkage=0.1)(x).shape == (400, 5)
+    with pytest.raises(ValueError, match="dim=4 of 3 directions with a variance, expected fewer"):
+        Whitening.learn(x, dim=4)
+
+
+def test_blocks_of_rows_give_the_same(monkeypatch):
+    x = stretched()
+    whole = Whitening.learn(x)
+    monkeypatch.setattr("tfdml.search.refinement.whitening._ROWS", 64)
+    np.testing.assert_allclose(np.abs(Whitening.learn(x).projection), np.abs(whole.projection), rtol=1e-3, atol=1e-5)
+
+
+def test_a_loud_direction_without_meaning_no_longer_decides():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 5)
+    x = np.concatenate(
+        [rng.normal(size=(40, 6))[labels] + 0.3 * rng.normal(size=(200, 6)), 6 * rng.normal(size=(200, 1))], 1
+    )
+    whitening = Whitening.learn(x[:100])
+    plain = metrics.retrieval(x[100:], labels[100:], k=1)["map"]
+    assert metrics.retrieval(whitening(x[100:]), labels[100:], k=1)["map"] > plain + 0.1
+
+
+def test_wrong_arguments_are_refused():
+    x = stretched()
+    with pytest.raises(ValueError, match="1 embeddings, expected at least 2"):
+        Whitening.learn(x[:1])
+    with pytest.raises(ValueError, match="shrinkage=2, expected a number from 0 to 1"):
+        Whitening.learn(x, shrinkage=2)
+    with pytest.raises(ValueError, match="dim=7 of 6 directions"):
+        Whitening.learn(x, dim=7, shrinkage=0.5)
+    with pytest.raises(ValueError, match="dim=0, expected a whole number of at least 1"):
+        Whitening.learn(x, dim=0)
+    with pytest.raises(ValueError, match="embeddings that are all the same"):
+        Whitening.learn(np.full((5, 3), 0.1, "float32"))
+    with pytest.raises(ValueError, match="embeddings of dim 5, expected 6, as in training"):
+        Whitening.learn(x)(x[:, :5])

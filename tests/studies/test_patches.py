@@ -1,0 +1,51 @@
+"""The study of patches: its rows, and the page that shows them."""
+
+import pytest
+
+from studies import patches, runner
+
+
+def test_the_tables_of_the_page_are_those_of_the_rows():
+    text = patches.PAGE.read_text()
+    assert "| network, seed 0 |" in text
+    assert patches.filled(text) == text
+
+
+def test_the_network_has_fewer_bad_pixels_than_cross_correlation_at_its_best_window():
+    rows = runner.read_rows(patches.STEREO)
+    windows = [row["bad"] for row in rows if row["method"] != "network"]
+    assert min(windows) == runner.where(rows, method=9)[0]["bad"]
+    assert all(row["bad"] < min(windows) for row in runner.where(rows, method="network"))
+    assert all(row["difference_high"] < 0 for row in runner.where(rows, method="network"))
+
+
+def test_the_descriptor_has_at_most_a_fifth_of_the_rate_of_sift_and_the_2_channel_network_more():
+    rows = runner.read_rows(patches.ROWS)
+    descriptor, pair_network = ([row["fpr95"] for row in runner.where(rows, network=name)] for name in patches.NAMES)
+    assert max(descriptor) < 0.777 / 5
+    assert min(pair_network) > max(descriptor)
+
+
+def test_finished_runs_are_kept(tmp_path):
+    made = []
+
+    def row_of(name, seed):
+        made.append((name, seed))
+        return {"network": name, "seed": seed}
+
+    def missing(rows):
+        return [run for run in [("a", 0), ("a", 1)] if not runner.where(rows, network=run[0], seed=run[1])]
+
+    patches.complete(tmp_path / "rows.csv", missing, row_of)
+    patches.complete(tmp_path / "rows.csv", missing, row_of)
+    assert made == [("a", 0), ("a", 1)]
+    assert runner.read_rows(tmp_path / "rows.csv") == [{"network": "a", "seed": 0.0}, {"network": "a", "seed": 1.0}]
+
+
+@pytest.mark.slow
+def test_the_study_is_told_with_few_places_and_steps(tmp_path):
+    patches.main(["--quick", "--output", str(tmp_path)])
+    rows = runner.read_rows(tmp_path / "patches.csv")
+    assert [row["network"] for row in rows] == list(patches.NAMES)
+    assert [row["seed"] for row in runner.read_rows(tmp_path / "patches_stereo.csv")][-2:] == ["none", 0.0]
+    assert (tmp_path / "stereo.png").exists()

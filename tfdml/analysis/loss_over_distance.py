@@ -1,0 +1,134 @@
+"""The loss of a positive and of a negative pair over their distance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.optional import new_figure
+from tfdml.losses import PairLoss
+from tfdml.pairs import Pairs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class LossOverDistance(NamedTuple):
+    """The loss of a pair at each distance.
+
+    Attributes:
+        distances: `(points,)` euclidean distances of unit vectors.
+        positive: `(points,)` losses of a positive pair.
+        negative: `(points,)` losses of a negative pair.
+    """
+
+    distances: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+
+
+def loss_over_distance(
+    loss: PairLoss, distances: npt.ArrayLike | None = None, *, other_distance: float = 1.0
+) -> LossOverDistance:
+    """The loss of a positive and of a negative pair of unit vectors, by their euclidean distance.
+
+    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is that of an anchor
+    with one positive and one negative: one of them at the distance in question, the other one at `other_distance`.
+
+    Args:
+        loss: a loss over pairs, without its miner and pairing. Its values are those of each anchor.
+        distances: `(points,)` numbers in [0, 2]; None for 81 of them.
+        other_distance: distance of the other pair, in [0, 2].
+
+    Returns:
+        `LossOverDistance`.
+
+    Raises:
+        ValueError: something that is not a loss over pairs, or distances out of range.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4, whose
+    triplet losses have the other pair at a fixed distance.
+    """
+    require(isinstance(loss, PairLoss), f"loss={loss!r}", "a loss over pairs, such as tfdml.losses.ContrastiveLoss()")
+    d = np.linspace(0.0, 2.0, 81) if distances is None else np.asarray(distances, "float64")
+    is_valid = d.ndim == 1 and d.size > 0 and bool(((d >= 0) & (d <= 2)).all())
+    require(is_valid, f"distances of shape {d.shape}", "numbers in [0, 2], distances of unit vectors")
+    require(0 <= other_distance <= 2, f"other_distance={other_distance}", "a distance of unit vectors, in [0, 2]")
+    if hasattr(loss, "pair_losses"):
+        values = [ops.convert_to_numpy(loss.pair_losses(_lists(d, sign)))[:, 0] for sign in (1, 0)]
+        return LossOverDistance(d, *values)
+    other = np.full_like(d, other_distance)
+    return LossOverDistance(d, _of_anchors(loss, d, other), _of_anchors(loss, other, d))
+
+
+def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: float = 1.0) -> Figure:
+    """Draw the loss of a positive and of a negative pair over their distance, one panel per loss.
+
+    Args:
+        losses: dict of title to loss.
+        other_distance: as in `loss_over_distance`.
+
+    Returns:
+        A matplotlib figure; `figure.savefig("losses.png")` writes it.
+
+    Raises:
+        ValueError: no losses, and the errors of `loss_over_distance`.
+        ImportError: matplotlib is not installed.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4.
+    """
+    require(bool(losses), "no losses", "a dict of title to loss")
+    curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}
+    columns = min(len(curves), 4)
+    rows = -(-len(curves) // columns)
+    figure = new_figure("plot_loss_over_distance", figsize=(2.9 * columns, 2.6 * rows))
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+    for panel, (title, curve) in zip(panels, curves.items(), strict=False):
+        panel.plot(curve.distances, curve.positive, color="tab:blue", label="positive pair")
+        panel.plot(curve.distances, curve.negative, "--", color="tab:orange", label="negative pair")
+        panel.set_title(title, fontsize=10)
+    for panel in panels[len(curves) :]:
+        panel.remove()
+    panels[0].legend(fontsize=8)
+    figure.supxlabel("distance")
+    figure.supylabel("loss")
+    return figure
+
+
+def _lists(d, sign):
+    """Anchors with one reference each at these distances, positive for sign 1 and negative for sign 0."""
+    return _pairs(d[:, None], np.full((len(d), 1), sign, "float32"))
+
+
+def _of_anchors(loss, to_positive, to_negative):
+    """The value of each anchor alone, with one positive and one negative at these distances.
+
+    One anchor at a time, as losses may divide by a number of the batch.
+    """
+    signs = np.array([[1.0, 0.0]], "float32")
+    both = np.stack([to_positive, to_negative], axis=1)
+    return np.array([float(loss.values(_pairs(row[None], signs))[0]) for row in both])
+
+
+def _pairs(d, positive):
+    """Pairs of unit vectors in the plane at the distances `(anchors, references)`.
+
+    Anchors are (1, 0). A positive and a negative of an anchor are on either side of it.
+    """
+    angle = 2.0 * np.arcsin(d / 2.0) * np.where(positive > 0, 1.0, -1.0)
+    references = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    anchors = np.tile([1.0, 0.0], (len(d), 1))
+    labels = np.where(positive > 0, 0, 1)
+    tensors = (ops.convert_to_tensor(x.astype("float32")) for x in (anchors, references))
+    return Pairs(
+        *tensors, np.zeros(len(d), "int32"), labels.astype("int32"), *map(_weights, (positive, 1.0 - positive))
+    )
+
+
+def _weights(mask):
+    return ops.convert_to_tensor(mask.astype("float32"))

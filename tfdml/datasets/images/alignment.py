@@ -1,0 +1,301 @@
+"""Alignment of faces by five points: eyes, nose and corners of the mouth come to the same pixels of every image."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import require, require_fraction, require_whole
+from tfdml._core.optional import optional_import
+from tfdml._core.terminal import show_progress
+from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
+from tfdml.datasets.labeled_set import LabeledSet
+from tfdml.datasets.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Detector = Callable[[np.ndarray], npt.ArrayLike | None]
+
+_SIDE = 112
+# x and y of the eye on the left of the image, the eye on its right, the nose, the left and the right corner of the
+# mouth, in an image of 112 x 112.
+_TEMPLATE = (
+    (38.2946, 51.6963),
+    (73.5318, 51.5014),
+    (56.0252, 71.7366),
+    (41.5493, 92.3655),
+    (70.7299, 92.2041),
+)
+_CENTER_WEIGHT = 2.0  # of the squared distance of a face from the center, beside its area
+
+
+def face_template(size: int = 112) -> np.ndarray:
+    """The five points of an aligned face: left eye, right eye, nose, left and right corner of the mouth.
+
+    Left and right are those of the image. Points are scaled by size / 112.
+
+    Args:
+        size: side of the square image.
+
+    Returns:
+        `(5, 2)` float64, x and y in pixels; the center of the first pixel is (0, 0).
+
+    Source: the template of Deng, Guo, Xue, Zafeiriou, ArcFace, CVPR 2019, which moves that of Liu et al., SphereFace,
+    CVPR 2017, from 96 x 112 to 112 x 112 pixels.
+    """
+    require_whole("size", size, 1)
+    return np.array(_TEMPLATE) * (size / _SIDE)
+
+
+def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
+    """The rotation, scale and shift that bring points nearest to targets, by least squares; nothing is mirrored.
+
+    With points as complex numbers z and targets w, both minus their means, the map is z -> c z with
+    c = sum(conj(z) w) / sum(|z|^2).
+
+    Args:
+        points: `(..., k, 2)`, x and y of k points, at least two of them different.
+        targets: `(k, 2)` or of the shape of `points`.
+
+    Returns:
+        `(..., 2, 3)` float64: `matrix @ (x, y, 1)` is the image of a point. NaN where points are NaN.
+
+    Raises:
+        ValueError: points that are all the same.
+
+    Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns, PAMI 1991, in two
+    dimensions.
+    """
+    z, w = (_as_complex(array) for array in (points, targets))
+    z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
+    spread = (np.abs(z - z_mean) ** 2).sum(axis=-1)
+    require(not (spread == 0).any(), "points that are all the same", "the points of a face")
+    with np.errstate(invalid="ignore"):  # points that are NaN
+        c = (np.conj(z - z_mean) * (w - w_mean)).sum(axis=-1) / spread
+    shift = (w_mean - c[..., None] * z_mean)[..., 0]
+    rows = [[c.real, -c.imag, shift.real], [c.imag, c.real, shift.imag]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.ndarray:
+    """Five points of the face in each image of a set, found by a detector.
+
+        points = tfdml.datasets.face_points(faces)  # pip install tfdml[faces]
+        np.save("points.npy", points)
+        print(np.isnan(points[:, 0, 0]).sum(), "images without a face")
+
+    Progress is shown on a terminal. The detector runs once per image, which takes a tenth of a second or more on one
+    core, so keep its points.
+
+    Args:
+        faces: `LabeledSet` of images; each is read at its full size.
+        detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y in the order of
+            `face_template`, or None if there is no face. By default MTCNN; of several faces it takes the one with the
+            largest area of its box minus twice the squared distance from the center of the image.
+
+    Returns:
+        `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.
+
+    Raises:
+        ImportError: no detector, and the package mtcnn is not installed: `pip install tfdml[faces]`.
+        ValueError: points of another shape, or not finite.
+        tf.errors.InvalidArgumentError: an image that cannot be loaded, which it names.
+
+    Source: Zhang, Zhang, Li, Qiao, Joint Face Detection and Alignment Using Multitask Cascaded Convolutional Networks,
+    IEEE Signal Processing Letters 2016 (MTCNN).
+    """
+    detect = mtcnn_detector() if detector is None else detector
+    points = np.full((len(faces), 5, 2), np.nan)
+    pixels = dataclasses.replace(faces, load=_Pixels(**_Pixels.options(faces)))
+    for row, (images, _) in enumerate(pixels.batches(1)):
+        points[row] = _as_points(detect(images[0].numpy()), row)
+        show_progress("faces searched", row + 1, len(faces))
+    return points
+
+
+def mtcnn_detector() -> Detector:
+    """MTCNN of the package mtcnn, whose weights are in its wheel, as a detector for `face_points`.
+
+    Raises:
+        ImportError: the package is not installed: `pip install tfdml[faces]`.
+    """
+    network = optional_import("mtcnn", feature="face_points", extra="faces").MTCNN()
+
+    def detect(image: np.ndarray) -> np.ndarray | None:
+        # Image, left, upper, width, height, confidence, five x, five y of each face.
+        found = np.reshape(network.detect_faces(image, output_type="numpy"), (-1, 16))
+        return found[_most_central(found[:, 1:5], image.shape), 6:].reshape(2, 5).T if len(found) else None
+
+    return detect
+
+
+def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, crop: float = 0.5) -> LabeledSet:
+    """The same faces, each rotated, scaled and shifted so that its five points come to `face_template(size)`.
+
+    An image without points is not left out: its center is taken. So rows stay what they were, and with them the pairs
+    of LFW. Images are read, warped and sampled bilinearly when they are loaded; pixels outside an image are black. A
+    face that is much larger than `size` is sampled without smoothing, so resize large photographs first. Keep the
+    result by `cached`.
+
+        aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
+
+    Args:
+        faces: `LabeledSet` of n images; records of a source are the contents of image files.
+        points: `(n, 5, 2)`, x and y of five points in each full-size image in the order of `face_template`; NaN for an
+            image without a face.
+        size: side of the square result in pixels.
+        crop: side of the center that is taken without a face, as a share of the shorter side of the image, above 0 and
+            at most 1. A half of the images of LFW and CASIA-WebFace is what an aligned face shows.
+
+    Returns:
+        `LabeledSet` of uint8 `(size, size, 3)`, with the labels, names, groups and protocol of `faces`, and without
+        boxes.
+
+    Raises:
+        ValueError: points of another shape, or that are not finite in part of a row; five points that are all the same.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5:
+    "When alignment fails, we use a center crop."
+    """
+    require_fraction(crop=crop)
+    array = np.asarray(points, np.float64)
+    require(array.shape == (len(faces), 5, 2), f"points of shape {array.shape}", f"({len(faces)}, 5, 2)")
+    finite = np.isfinite(array).all(axis=(1, 2))
+    is_valid = finite | np.isnan(array).all(axis=(1, 2))
+    rows = np.flatnonzero(~is_valid)
+    require(is_valid.all(), f"points of row {rows[:1]} that are not finite", "numbers, or NaN for all of a row")
+    keys = next(column for column in (faces.paths, faces.images, faces.source) if column is not None)
+    return dataclasses.replace(
+        faces,
+        paths=None,
+        images=None,
+        boxes=None,
+        source=_FacesWithMaps(keys, _maps_to_images(array, face_template(size))),
+        load=AlignedFace(size=size, crop=crop, **_Pixels.options(faces)),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Pixels:
+    """Reads an image at its full size, uint8 `(any, any, 3)`, from a path, pixels, or the bytes of a file.
+
+    Attributes:
+        encoded: whether it is the bytes of a file.
+        channels: number of channels of pixels.
+    """
+
+    encoded: bool = False
+    channels: int = 3
+
+    @classmethod
+    def options(cls, faces: LabeledSet) -> dict[str, Any]:
+        """The attributes for the images of a set."""
+        images = faces.images
+        return {"encoded": faces.source is not None, "channels": 3 if images is None else images.shape[-1]}
+
+    def __call__(self, example: Any) -> "tf.Tensor":
+        import tensorflow as tf
+
+        from tfdml.datasets.images.decode import decoded, require_image
+
+        if self.encoded:
+            return require_image(*decoded(example, MAX_BYTES, MAX_PIXELS))
+        if example.dtype == tf.uint8:
+            example = tf.ensure_shape(example, (None, None, self.channels))
+        return Preprocessing(size=1).original(example)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlignedFace(_Pixels):
+    """`load` of aligned faces: reads an image and its map, `(4,)`, and warps it; see `align_faces`."""
+
+    size: int
+    crop: float
+
+    def __call__(self, example: Any) -> "tf.Tensor":
+        """One aligned face, uint8 `(size, size, 3)`."""
+        import tensorflow as tf
+
+        key, numbers = example
+        image = super().__call__(key)
+        center = _center_map(tf.cast(tf.shape(image)[:2], tf.float32), self.size, self.crop)
+        numbers = tf.cast(numbers, tf.float32)
+        return _warped(image, tf.where(tf.math.is_finite(numbers), numbers, center), self.size)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _FacesWithMaps:
+    """Images, or what is read to get them, each with the map from the aligned face to its pixels."""
+
+    keys: Any
+    maps: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def __getitem__(self, row: int) -> tuple[Any, np.ndarray]:
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[tuple[Any, np.ndarray]]:
+        get = getattr(self.keys, "__getitems__", lambda rows: [self.keys[row] for row in rows])
+        return list(zip(get(list(rows)), self.maps[np.asarray(rows, np.int64)], strict=True))
+
+
+def _as_complex(points):
+    array = np.asarray(points, np.float64)
+    require(array.ndim >= 2 and array.shape[-1] == 2, f"points of shape {array.shape}", "(..., points, 2), x and y")
+    return array[..., 0] + 1j * array[..., 1]
+
+
+def _as_points(points, row):
+    """The points of a detector, NaN for None."""
+    if points is None:
+        return np.nan
+    array = np.asarray(points, np.float64)
+    is_valid = array.shape == (5, 2) and np.isfinite(array).all()
+    received = f"points of shape {array.shape} from the detector for row {row}"
+    require(is_valid, received, "finite points of shape (5, 2), or None for no face")
+    return array
+
+
+def _most_central(boxes, shape):
+    """Index of the face of LFW: large and near the center. Boxes are left, upper, width, height."""
+    center = boxes[:, :2] + boxes[:, 2:] / 2 - np.array(shape[1::-1]) / 2
+    return np.argmax(boxes[:, 2] * boxes[:, 3] - _CENTER_WEIGHT * (center**2).sum(axis=1))
+
+
+def _maps_to_images(points, template):
+    """`(n, 4)`: real and imaginary part of c, and the shift, of the maps from aligned faces to images."""
+    matrices = similarity_transform(points, template)
+    c, shift = (matrices[:, 0, column] + 1j * matrices[:, 1, column] for column in (0, 2))
+    with np.errstate(invalid="ignore"):
+        inverse = np.stack([1 / c, -shift / c], axis=1)
+    return inverse.view(np.float64).reshape(-1, 4)
+
+
+def _center_map(sides, size, crop):
+    """The map of an aligned face to the center of an image, `(4,)`; `sides` is height and width."""
+    import tensorflow as tf
+
+    scale = crop * tf.reduce_min(sides) / size
+    shift = (sides[::-1] - 1 - scale * (size - 1)) / 2
+    return tf.concat([[scale, 0.0], shift], axis=0)
+
+
+def _warped(image, numbers, size):
+    """Bilinear samples of an image, black outside: pixel z of the result is at c z + shift."""
+    import tensorflow as tf
+
+    real, imaginary, x, y = tf.unstack(numbers)
+    rows = tf.stack([real, -imaginary, x, imaginary, real, y, 0.0, 0.0])
+    pixels = tf.raw_ops.ImageProjectiveTransformV3(
+        images=tf.cast(image, tf.float32)[None],
+        transforms=rows[None],
+        output_shape=(size, size),
+        fill_value=0.0,
+        interpolation="BILINEAR",
+    )
+    return tf.ensure_shape(tf.cast(tf.round(pixels[0]), tf.uint8), (size, size, 3))

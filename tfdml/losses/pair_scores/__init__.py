@@ -1,0 +1,1 @@
+"""Losses of the scores of a model of pairs, labeled 1 or -1."""

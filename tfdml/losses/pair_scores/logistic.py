@@ -1,0 +1,57 @@
+"""Logistic loss of scores of pairs, and of maps of scores."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import LossOptions
+from tfdml.losses.pair_scores.base import ScoreLoss, propagate_non_finite, signed_scores
+from tfdml.pairs.base import Tensor
+
+
+def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
+    """Logistic loss, one value per score: log(1 + exp(-y o)).
+
+    Args:
+        labels: y, in the shape of the scores: 1 for a pair that matches, -1 (or 0) for one that does not. Any number
+            above 0 counts as 1, any other as -1.
+        scores: o, floats of any shape: `(batch,)` of `tfdml.models.PairModel`, or maps of scores `(batch, h, w)`.
+
+    Returns:
+        The shape of the scores. A score that is not finite gives NaN.
+
+    Raises:
+        ValueError: masked entries, or labels of another shape.
+
+    Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
+    ECCV 2016 workshops, eq. 3.
+    """
+    signed = signed_scores(labels, scores)
+    return propagate_non_finite(ops.softplus(-signed), signed)
+
+
+@serializable
+class PairLogisticLoss(ScoreLoss):
+    """Logistic loss of the scores of pairs: see `tfdml.losses.pair_logistic` for the formula and its source.
+
+    For `tfdml.models.PairModel`, whose score is then the logarithm of the odds that a pair matches, and for maps of
+    scores. Weights of a map, such as equal weights for both labels, are `sample_weight` of the same shape;
+    `reduction="mean_with_sample_weight"` divides by their sum, the default by the number of scores.
+
+    Also called: binary cross-entropy from logits, with labels 0 and 1; softplus loss.
+
+    See also: `PairHingeLoss`, 0 beyond a margin. `DistanceLogisticLoss`, of distances between embeddings.
+
+    Example:
+
+        >>> loss = tfdml.losses.PairLogisticLoss()
+        >>> round(float(loss([1, -1], [2.0, 0.0])), 4)  # log(1 + exp(-2)) and log 2
+        0.41
+
+    Args:
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(self, **options: Unpack[LossOptions]) -> None:
+        super().__init__(pair_logistic, **options)

@@ -1,0 +1,73 @@
+"""Global loss: the means and variances of the distances of positive and of negative pairs."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import broadcast_to_anchors
+from tfdml.pairs import Pairs, cosine
+from tfdml.pairs.base import Tensor
+
+
+def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) -> Tensor:
+    """Global loss of a batch, the same value for every anchor: narrow distributions of distances, with means apart.
+
+    var_p + var_n + weight max(0, mean_p - mean_n + margin)
+
+    mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
+    batch, and over all negative pairs.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
+        margin: how much smaller the mean distance of positives must be, in [0, 1].
+        weight: weight of the means.
+
+    Returns:
+        `(A,)`. A batch without pairs of one sign gives the variance of the other sign; one without pairs gives 0.
+
+    Source: Kumar, Carneiro, Reid, Learning Local Image Descriptors with Deep Siamese and Triplet Convolutional Networks
+    by Minimizing Global Loss Functions, CVPR 2016; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017,
+    add it to a triplet loss.
+    """
+    d = (1.0 - cosine(pairs)) / 2.0
+    (mean_p, var_p), (mean_n, var_n) = (_moments(d, weights) for weights in (pairs.positive, pairs.negative))
+    both = (ops.sum(pairs.positive) > 0) & (ops.sum(pairs.negative) > 0)
+    apart = ops.where(both, ops.maximum(mean_p - mean_n + margin, 0.0), 0.0)
+    return broadcast_to_anchors(var_p + var_n + weight * apart, pairs)
+
+
+def _moments(d, weights):
+    """The weighted mean and variance of all distances, 0 where all weights are 0."""
+    total = ops.sum(weights)
+    share = weights / ops.where(total > 0, total, 1.0)
+    mean = ops.sum(share * d)
+    return mean, ops.sum(share * ops.square(d - mean))
+
+
+@serializable
+class GlobalLoss(PairLoss):
+    """Global loss: see `tfdml.losses.global_distances` for the formula and its source.
+
+    See also: `HistogramLoss`, which compares whole distributions. `WeightedSumLoss`, to add it to a `TripletLoss`.
+    `miners.AdaptiveNegatives`, the other part of smart mining.
+
+    Example:
+
+        >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
+        >>> loss = tfdml.losses.GlobalLoss()  # distances 0.1 of positives, 0.5, 0.2, 0.2, 0.02 of negatives
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        0.2457
+
+    Args:
+        margin: how much smaller the mean distance of positives must be, in [0, 1].
+        weight: weight of the means, 0 or more.
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, *, margin: float = 0.4, weight: float = 0.8, **options: Unpack[PairOptions]) -> None:
+        require(0 <= margin <= 1, f"margin={margin}", "a quarter of a squared distance of unit vectors, in [0, 1]")
+        require(weight >= 0, f"weight={weight}", "0 or more")
+        super().__init__(global_distances, margin=margin, weight=weight, **options)

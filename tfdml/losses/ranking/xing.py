@@ -1,0 +1,69 @@
+"""The objective of Xing et al.: similar pairs near each other, the sum of the distances of dissimilar ones fixed."""
+
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.serialization import serializable
+from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import broadcast_to_anchors
+from tfdml.pairs import Pairs, euclidean, squared
+from tfdml.pairs.base import Tensor
+
+
+def xing(pairs: Pairs) -> Tensor:
+    """The objective of Xing et al. in logarithmic form, the same value for every anchor.
+
+    mean_p d_ap^2 - log mean_n d_an
+
+    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
+    sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
+    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
+    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
+    the solution from always having rank 1.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
+
+    Returns:
+        `(A,)`, which may be negative. A batch without pairs of one sign gives the term of the other sign; one without
+        pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
+
+    Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
+    NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
+    2021-22, whose constraint has the squared distance.
+    """
+    similar = _batch_mean(squared(pairs), pairs.positive)
+    has_negatives = ops.sum(pairs.negative) > 0
+    dissimilar = ops.where(has_negatives, _batch_mean(euclidean(pairs), pairs.negative), 1.0)
+    return broadcast_to_anchors(similar - ops.log(dissimilar), pairs)
+
+
+def _batch_mean(d, weights):
+    """The weighted mean of the distances of all pairs, 0 without pairs."""
+    total = ops.sum(weights)
+    return ops.sum(weights * d) / ops.where(total > 0, total, 1.0)
+
+
+@serializable
+class XingLoss(PairLoss):
+    """The objective of Xing et al.: see `tfdml.losses.xing` for the formula and its source.
+
+    Also called: MMC (Mahalanobis metric for clustering).
+
+    See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
+    `ContrastiveLoss`, with a margin for each negative pair.
+
+    Example:
+
+        >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
+        >>> loss = tfdml.losses.XingLoss()  # 0.25 - log(1.25)
+        >>> round(float(loss(labels, embeddings)), 4)
+        0.0269
+
+    Args:
+        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+    """
+
+    def __init__(self, **options: Unpack[PairOptions]) -> None:
+        super().__init__(xing, **options)

@@ -1,0 +1,98 @@
+"""Learners of an ensemble that cannot be predicted from each other."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml._core.serialization import serializable
+from tfdml.layers.regressors import Regressors
+from tfdml.losses.base import LossOptions, PairLoss
+from tfdml.losses.reductions import count
+from tfdml.losses.wrappers.base import LossOverBase, as_dims, by_learner, require_base
+from tfdml.pairs import Pairs
+from tfdml.pairs.base import Tensor
+
+
+def adversarial(
+    pairs: Pairs, *, base: PairLoss, dims: Sequence[int], regressors: Regressors, weight: float = 1.0
+) -> Tensor:
+    """A loss of learners with the adversarial term of A-BIER, one value per anchor.
+
+    base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2
+
+    u_m is the embedding of the anchor by learner m, and g_km a small network. The gradient of the term is reversed at
+    the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease it.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        base: any loss over pairs, of the whole embedding, such as `BoostedLoss`.
+        dims: numbers of columns of the learners.
+        regressors: the networks g.
+        weight: weight of the term.
+
+    Returns:
+        `(A,)`. An anchor without pairs gives 0.
+
+    Raises:
+        ValueError: embeddings with another number of columns.
+
+    Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
+    Robustly, TPAMI 2018 (A-BIER), which two papers name: A Unified View of Deep Metric Learning via Gradient Analysis
+    and A Simple and Effective Framework for Pairwise Deep Metric Learning. The form of the term follows the code of its
+    authors, where learners are not scaled to norm 1 and only their last layers receive its gradient.
+    """
+    learners = [learner.anchors for learner in by_learner(pairs, dims)]
+    seen = regressors.similarity([ops.stop_gradient(u) for u in learners], trained=True)
+    term = regressors.similarity(learners, trained=False) + ops.stop_gradient(seen) - seen
+    compared = ops.cast(count(pairs.positive + pairs.negative) > 0, pairs.positive.dtype)
+    return base.values(pairs) + weight * compared * term
+
+
+@serializable
+class AdversarialLoss(LossOverBase):
+    """A loss of learners with the adversarial term of A-BIER: see `tfdml.losses.adversarial` for the formula.
+
+    `EmbeddingModel` trains the regressors beside the network, by the same optimizer: they increase the term, the
+    learners decrease it.
+
+    Also called: A-BIER, over `BoostedLoss`.
+
+    See also: `BoostedLoss`, its usual base. `DivergenceLoss`, which pushes the learners of an example apart without a
+    network.
+
+    Example:
+
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
+        >>> base = tfdml.losses.BoostedLoss(dims=(2, 2))
+        >>> regressors = tfdml.layers.Regressors((2, 2), units=4, seed=0)
+        >>> loss = tfdml.losses.AdversarialLoss(base, dims=(2, 2), regressors=regressors, weight=0.0)
+        >>> round(float(loss(labels, embeddings)), 4)  # that of the base
+        7.7891
+
+    Args:
+        base: any loss over pairs, of the whole embedding. Its `pairing`, `miner`, `importance` and `match` are used.
+        dims: numbers of columns of the learners, two or more.
+        regressors: a `tfdml.layers.Regressors` of the same dims; None for one with the default settings.
+        weight: weight of the term, 0 or more.
+        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    """
+
+    def __init__(
+        self,
+        base: PairLoss,
+        *,
+        dims: Sequence[int] = (16, 32, 48),
+        regressors: Regressors | None = None,
+        weight: float = 1.0,
+        **options: Unpack[LossOptions],
+    ) -> None:
+        require_base(base)
+        dims = as_dims(dims)
+        regressors = Regressors(dims) if regressors is None else regressors
+        is_fitting = isinstance(regressors, Regressors) and regressors.dims == dims
+        require(is_fitting, f"regressors={regressors!r} for dims={dims}", f"tfdml.layers.Regressors({dims})")
+        require(weight >= 0, f"weight={weight}", "0 or more")
+        settings = {"dims": dims, "regressors": regressors, "weight": weight}
+        super().__init__(adversarial, base, settings, dict(options))

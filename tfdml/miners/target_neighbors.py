@@ -1,0 +1,93 @@
+"""Target neighbors: the positives that are nearest in features that do not change."""
+
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+from numpy.typing import ArrayLike
+
+from tfdml._core.checks import as_ids, as_vectors, require, require_whole
+from tfdml._core.serialization import serializable
+from tfdml.pairs import Pairs
+from tfdml.pairs.class_values import look_up
+
+
+@serializable
+class TargetNeighbors:
+    """Keep the positives of an example that are in its list of target neighbors, and all negatives.
+
+    Labels have two columns, the class id and the index of the example, 0 to examples - 1, as for `layers.Boundaries`
+    per example. `LMNNLoss` then compares class ids by itself; other losses need `match=layers.boundaries.same_class`.
+
+    Example:
+
+        targets = tfdml.miners.TargetNeighbors.nearest(features, labels, k=3)
+        loss = tfdml.losses.LMNNLoss(miner=targets)
+
+    Args:
+        neighbors: `(examples, k)` indices of the target neighbors of each example, -1 for none.
+
+    Raises:
+        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or the index of an
+            example outside the list, where labels can be read.
+
+    Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
+    """
+
+    def __init__(self, *, neighbors: ArrayLike) -> None:
+        self.neighbors = np.asarray(neighbors)
+        require(
+            self.neighbors.ndim == 2 and self.neighbors.size > 0 and self.neighbors.dtype.kind in "iu",
+            f"neighbors of shape {self.neighbors.shape} and dtype {self.neighbors.dtype}",
+            "(examples, k) integers, such as TargetNeighbors.nearest(features, labels)",
+        )
+
+    @classmethod
+    def nearest(cls, features: ArrayLike, labels: ArrayLike, *, k: int = 3) -> Self:
+        """The k nearest examples of the same class, by euclidean distance of the features.
+
+        Args:
+            features: `(examples, dim)` array.
+            labels: `(examples,)` integer class ids.
+            k: number of target neighbors, 1 or more; an example of a smaller class has fewer.
+
+        Raises:
+            ValueError: features or labels of another shape, or k below 1.
+        """
+        require_whole("k", k, 1)
+        x = as_vectors(features, "features")
+        ids = as_ids(labels, "labels", len(x))
+        neighbors = np.full((len(x), k), -1)
+        for label in np.unique(ids):
+            rows = np.flatnonzero(ids == label)
+            nearest = rows[_order(x[rows])[:, :k]]
+            neighbors[rows, : nearest.shape[1]] = nearest
+        return cls(neighbors=neighbors)
+
+    def __call__(self, pairs: Pairs) -> Pairs:
+        """`Pairs -> Pairs`."""
+        for labels in (pairs.anchor_labels, pairs.reference_labels):
+            received = f"labels of shape {tuple(labels.shape)}"
+            require(len(labels.shape) == 2 and labels.shape[1] == 2, received, "(batch, 2), class ids and examples")
+        anchors, references = pairs.anchor_labels[:, 1], ops.cast(pairs.reference_labels[:, 1], "float32")
+        table = self.neighbors.astype("float32")
+        targets = look_up(np.arange(len(table)), table, anchors, source="neighbors")
+        is_target = ops.any(targets[:, None, :] == references[None, :, None], axis=-1)
+        return pairs.drop(positive=ops.logical_not(is_target))
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        return {"neighbors": self.neighbors.tolist()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The miner that `get_config` describes."""
+        return cls(**config)
+
+
+def _order(x):
+    """The other rows by their distance from each row, the nearest first: `(rows, rows - 1)`."""
+    squares = np.sum(np.square(x, dtype="float64"), axis=1)
+    d = squares[:, None] + squares - 2.0 * x.astype("float64") @ x.T
+    np.fill_diagonal(d, -np.inf)
+    return np.argsort(d, axis=1, kind="stable")[:, 1:]

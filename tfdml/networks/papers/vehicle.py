@@ -1,0 +1,85 @@
+"""The two-branch network of vehicles: one branch for the model of a vehicle, one for the vehicle itself, joined."""
+
+from collections.abc import Callable
+
+from keras import KerasTensor, layers
+
+from tfdml._core.checks import require, require_whole
+
+_DROPOUT = 0.5
+
+
+def vehicle_network(
+    images: KerasTensor,
+    *,
+    num_models: int,
+    dim: int = 1024,
+    trunk: Callable[[KerasTensor], KerasTensor] | None = None,
+) -> dict[str, KerasTensor]:
+    """Two outputs: scores of vehicle models, and an embedding of the vehicle that also sees the features of its model.
+
+        outputs = tfdml.networks.vehicle_network(images, num_models=250)
+        network = tfdml.models.EmbeddingModel(images, outputs)
+        network.compile("sgd", loss={
+            "model": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+            "embedding": tfdml.losses.CoupledClustersLoss()})
+        network.fit(batches.map(lambda x, y: (x, {"model": tf.gather(model_of_vehicle, y), "embedding": y})), ...)
+        embedder = tfdml.models.EmbeddingModel(images, outputs["embedding"])
+
+    Both branches share the trunk. Two vehicles of different models differ already in the features of the first branch;
+    two of the same model are told apart by the second. Vehicles whose model is not known have the model -1.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
+        num_models: number of vehicle models.
+        dim: size of the features of each branch, and of the embedding.
+        trunk: function from images to features `(batch, features)`; None for `vgg_m`.
+
+    Returns:
+        dict of Keras tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)`
+        float32.
+
+    Raises:
+        ValueError: a number below 1, or a trunk whose features are not vectors.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, mixed difference network, as in Serrat, Deep Metric Learning, course slides. Unit vectors are ours.
+    """
+    require_whole("num_models", num_models, 1)
+    require_whole("dim", dim, 1)
+    features = (trunk or vgg_m)(images)
+    require(
+        len(features.shape) == 2, f"a trunk with features of shape {features.shape}", "(batch, features). Pool them"
+    )
+    model_features = layers.Dense(dim, "relu", name="model_features")(features)
+    vehicle_features = layers.Dense(dim, "relu", name="vehicle_features")(features)
+    joined = layers.Dense(dim, name="joined")(layers.Concatenate()([model_features, vehicle_features]))
+    return {
+        "model": layers.Dense(num_models, dtype="float32", name="model")(model_features),
+        "embedding": layers.UnitNormalization(dtype="float32", name="embedding")(joined),
+    }
+
+
+def vgg_m(images: KerasTensor) -> KerasTensor:
+    """VGG-M up to its first dense layer: five convolutions and 4,096 features, for images of 224 x 224.
+
+    Batch normalization stands in for local response normalization, which the networks of that time had after the first
+    two convolutions.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
+
+    Returns:
+        `(batch, 4096)` Keras tensor.
+
+    Source: Chatfield, Simonyan, Vedaldi, Zisserman, Return of the Devil in the Details, BMVC 2014, CNN-M.
+    """
+    x = layers.Rescaling(1 / 127.5, offset=-1)(images)
+    x = layers.Activation("relu")(layers.BatchNormalization()(layers.Conv2D(96, 7, strides=2)(x)))
+    x = layers.ZeroPadding2D(1)(layers.MaxPooling2D(3, 2)(x))
+    x = layers.Activation("relu")(layers.BatchNormalization()(layers.Conv2D(256, 5, strides=2)(x)))
+    x = layers.MaxPooling2D(3, 2, padding="same")(x)
+    for _ in range(3):
+        x = layers.Conv2D(512, 3, padding="same", activation="relu")(x)
+    x = layers.Flatten()(layers.MaxPooling2D(3, 2)(x))
+    return layers.Dropout(_DROPOUT)(layers.Dense(4096, "relu")(x))

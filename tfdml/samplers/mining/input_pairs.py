@@ -1,0 +1,206 @@
+"""Batches of a model of pairs, made of the batches of any sampler."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml._core.checks import require, require_fraction, require_seed, require_whole
+from tfdml.pairs import (
+    all_pairs,
+    consecutive_pairs,
+    even_against_odd,
+    labeled_pairs,
+    triplet_rows,
+    two_towers,
+    two_views,
+)
+
+
+class _Candidates(NamedTuple):
+    """Pairs of rows of a batch: `(candidates,)` each.
+
+    Attributes:
+        a, b: row numbers of the first and of the second input.
+        match: whether each pair matches.
+    """
+
+    a: tf.Tensor
+    b: tf.Tensor
+    match: tf.Tensor
+
+
+def input_pairs(
+    batches: tf.data.Dataset,
+    *,
+    pairing: Callable[..., Any] = all_pairs,
+    pairs_per_batch: int | None = None,
+    positive_fraction: float = 0.5,
+    seed: int = 0,
+    start: int = 0,
+) -> tf.data.Dataset:
+    """Batches `((a, b), y)` for `tfdml.models.PairModel`, made of batches of examples and labels.
+
+    The candidates are the pairs that `pairing` compares, each once. `pairs_per_batch` of them are drawn at random
+    without replacement: `positive_fraction` of them match, or as many as the batch has, and other pairs fill up. Which
+    of the two examples of a drawn pair is a is random, so that no order is learned, except where the pairing tells them
+    apart (`two_towers`).
+
+    Example:
+
+        sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4)
+        data = tfdml.samplers.input_pairs(sampler.batches(train), pairs_per_batch=128)
+        model.fit(data, steps_per_epoch=200)
+
+        mined = tfdml.samplers.MinedSampler(anchors_per_batch=64, pairs=pairs)  # hard pairs
+        data = tfdml.samplers.input_pairs(mined.batches(train), pairing=tfdml.pairs.triplet_rows)
+
+    Args:
+        batches: batches `(examples, labels)` of a fixed number of rows, of any sampler; examples may be a structure.
+        pairing: which rows are compared: `all_pairs`, `consecutive_pairs`, `even_against_odd`, `labeled_pairs`,
+            `triplet_rows` or `two_views` of `tfdml.pairs`, as `sampler.pairing` says; or `two_towers` for batches
+            `((queries, gallery), labels)` of `TwoSetSampler`.
+        pairs_per_batch: number of pairs, at most that of the candidates; None for all candidates, in their order.
+        positive_fraction: share of pairs that match, in (0, 1].
+        seed: any int64. The pairs of a batch depend on it and on the number of the batch only.
+        start: number of the first batch, as in `sampler.batches(start=)`, to resume.
+
+    Returns:
+        A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a pair that
+        matches and -1 for another.
+
+    Raises:
+        ValueError: batches of another form or without a fixed number of rows, a number of rows that the pairing does
+            not divide, another pairing, more pairs than candidates, or numbers out of range.
+    """
+    names = ", ".join(function.__name__ for function in _CANDIDATES)
+    require(pairing in _CANDIDATES, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")
+    require_fraction(positive_fraction=positive_fraction)
+    require_seed(seed)
+    require_whole("start", start, 0)
+    count = _num_candidates(batches, pairing)
+    if pairs_per_batch is not None:
+        require_whole("pairs_per_batch", pairs_per_batch, 1, count)
+
+    @tf.autograph.experimental.do_not_convert
+    def paired(step, batch):
+        examples, labels = batch
+        pairs = _CANDIDATES[pairing](_rows(batch), labels)
+        if pairs_per_batch is not None:
+            random = _random(seed, step, count)
+            pairs = _drawn(pairs, pairs_per_batch, round(positive_fraction * pairs_per_batch), random[0])
+            pairs = pairs if pairing is two_towers else _swapped(pairs, random[1, :pairs_per_batch])
+        return _inputs(examples, pairs, pairing), tf.where(pairs.match, 1, -1)
+
+    return batches.enumerate(start).map(paired, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def _rows(batch):
+    """The number of rows of a batch."""
+    return tf.nest.flatten(batch)[0].shape[0]
+
+
+def _num_candidates(batches, pairing):
+    """The number of pairs that are compared in each batch."""
+    spec = getattr(batches, "element_spec", None)
+    rows = _rows(spec) if isinstance(spec, tuple) and len(spec) == 2 else None
+    expected = "a tf.data.Dataset of batches (examples, labels) of a fixed number of rows, such as sampler.batches(...)"
+    received = f"batches of type {type(batches).__name__} and form {spec}"
+    require(rows is not None, received, expected)
+    divisor = _DIVISORS.get(pairing, 1)
+    require(rows % divisor == 0, f"batches of {rows} rows for {pairing.__name__}", f"a multiple of {divisor} rows")
+    return _CANDIDATES[pairing](rows, tf.zeros((rows,), tf.int64)).a.shape[0]
+
+
+def _combinations(rows):
+    """All pairs of two rows, each once."""
+    a, b = np.triu_indices(rows, 1)
+    return tf.constant(a), tf.constant(b)
+
+
+def _all(rows, labels):
+    a, b = _combinations(rows)
+    return _Candidates(a, b, tf.gather(labels, a) == tf.gather(labels, b))
+
+
+def _consecutive(rows, labels):
+    a = tf.range(0, rows, 2, tf.int64)
+    return _Candidates(a, a + 1, labels[::2] == labels[1::2])
+
+
+def _labeled(rows, labels):
+    a = tf.range(0, rows, 2, tf.int64)
+    return _Candidates(a, a + 1, labels[::2] > 0)
+
+
+def _even_against_odd(rows, labels):
+    a, b = _product(rows // 2)
+    return _Candidates(2 * a, 2 * b + 1, tf.gather(labels[::2], a) == tf.gather(labels[1::2], b))
+
+
+def _triplets(rows, labels):
+    anchors = tf.range(0, rows, 3, tf.int64)
+    a, b = tf.repeat(anchors, 2), tf.reshape(tf.stack([anchors + 1, anchors + 2], axis=1), [-1])
+    return _Candidates(a, b, b == a + 1)
+
+
+def _views(rows, labels):
+    a, b = _combinations(rows)
+    return _Candidates(a, b, a // 2 == b // 2)
+
+
+def _towers(rows, labels):
+    a, b = _product(rows)
+    query_labels, gallery_labels = tf.unstack(labels, axis=1) if labels.shape.rank == 2 else (labels, labels)
+    return _Candidates(a, b, tf.gather(query_labels, a) == tf.gather(gallery_labels, b))
+
+
+def _product(rows):
+    """Each of some rows with each of as many others."""
+    numbers = tf.range(rows, dtype=tf.int64)
+    return tf.repeat(numbers, rows), tf.tile(numbers, [rows])
+
+
+_CANDIDATES: dict[Callable[..., Any], Callable[[int, tf.Tensor], _Candidates]] = {
+    all_pairs: _all,
+    consecutive_pairs: _consecutive,
+    even_against_odd: _even_against_odd,
+    labeled_pairs: _labeled,
+    triplet_rows: _triplets,
+    two_towers: _towers,
+    two_views: _views,
+}
+_DIVISORS = {consecutive_pairs: 2, even_against_odd: 2, labeled_pairs: 2, triplet_rows: 3, two_views: 2}
+_DRAWS = 0x70_6169_7273  # "pairs": separates these draws from those of the sampler at the same steps.
+
+
+def _random(seed, step, count):
+    """Two random numbers of each candidate, `(2, count)` int64, as a pure function of (seed, step)."""
+    key = [tf.constant(seed ^ _DRAWS, tf.int64), step]
+    return tf.random.stateless_uniform((2, count), key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+
+
+def _drawn(pairs, count, positives, random):
+    """`count` of the candidates: `positives` that match, others that do not, and the rest where one kind is short."""
+    order = tf.argsort(random)  # a random order of the candidates
+    match = tf.gather(pairs.match, order)
+    rank = tf.where(match, tf.cumsum(tf.cast(match, tf.int32)), tf.cumsum(tf.cast(~match, tf.int32)))
+    surplus = rank > tf.where(match, positives, count - positives)
+    chosen = tf.gather(order, tf.argsort(tf.cast(surplus, tf.int32), stable=True)[:count])
+    return _Candidates(*(tf.gather(values, chosen) for values in pairs))
+
+
+def _swapped(pairs, random):
+    """Half of the pairs, at random, with a and b exchanged."""
+    swap = random < 0
+    return _Candidates(tf.where(swap, pairs.b, pairs.a), tf.where(swap, pairs.a, pairs.b), pairs.match)
+
+
+def _inputs(examples, pairs, pairing):
+    """The examples of both inputs, `(pairs, ...)`."""
+    first, second = examples if pairing is two_towers else (examples, examples)
+    return (
+        tf.nest.map_structure(lambda x: tf.gather(x, pairs.a), first),
+        tf.nest.map_structure(lambda x: tf.gather(x, pairs.b), second),
+    )

@@ -1,0 +1,119 @@
+"""Query expansion and database augmentation: vectors replaced by means with their nearest neighbors."""
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_ids, as_vectors, require, require_whole
+from tfdml.search.blocks import MEMORY, slices
+from tfdml.search.exact import Exact
+from tfdml.search.scores import l2_normalize
+
+
+def expand_queries(
+    queries: npt.ArrayLike,
+    gallery: npt.ArrayLike,
+    *,
+    k: int = 10,
+    alpha: float = 0.0,
+    self_rows: npt.ArrayLike | None = None,
+    memory: int = MEMORY,
+) -> np.ndarray:
+    """Query expansion: each query becomes a mean of itself and its nearest gallery items, to search with once more.
+
+        q' = normalized(q + sum over the k nearest g of max(0, q . g)^alpha g)
+
+    q and g are normalized. `alpha=0` is average query expansion (AQE): all k items have the weight 1. With `alpha`
+    above 0 (alpha-QE), near items have larger weights.
+
+        expanded = tfdml.search.expand_queries(queries, gallery, k=5, alpha=3.0)
+        numbers = tfdml.metrics.retrieval(expanded, labels, gallery=gallery, gallery_labels=gallery_labels)
+
+    No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
+    The result of a query depends on the gallery: report it as another protocol, "with query expansion".
+
+    Args:
+        queries: `(q, dim)` floats. They need not be normalized.
+        gallery: `(n, dim)` floats.
+        k: number of items in the mean, 1 to n, or to n - 1 with `self_rows`.
+        alpha: exponent of the weights, 0 or more.
+        self_rows: `(q,)` integers: the row of the gallery that is the query itself, which is not one of its neighbors;
+            -1 where it is not in the gallery. None: no query is.
+        memory: bytes for the search and the sums, in addition to copies of queries and gallery.
+
+    Returns:
+        `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
+
+    Raises:
+        ValueError: vectors that are not finite or of different dims; k out of range; alpha below 0; rows of another
+            length or outside the gallery.
+
+    Source: Chum, Philbin, Sivic, Isard, Zisserman, Total Recall: Automatic Query Expansion with a Generative Feature
+    Model for Object Retrieval, ICCV 2007, average query expansion; Radenovic, Tolias, Chum, Fine-tuning CNN Image
+    Retrieval with No Human Annotation, PAMI 2018, section 3.4, alpha-QE.
+    """
+    x, items = as_vectors(queries, "queries"), as_vectors(gallery, "gallery")
+    require(x.shape[1] == items.shape[1], f"queries of dim {x.shape[1]}, gallery of {items.shape[1]}", "one dim")
+    rows = np.full(len(x), -1) if self_rows is None else as_ids(self_rows, "self_rows", len(x))
+    require(
+        len(rows) == 0 or (rows.min() >= -1 and rows.max() < len(items)),
+        f"self_rows from {rows.min(initial=0)} to {rows.max(initial=0)}",
+        f"rows of a gallery of {len(items)} items, or -1",
+    )
+    _require_settings(k, len(items) - (self_rows is not None), alpha)
+    return _expanded(x, items, rows, k, alpha, memory)
+
+
+def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0, memory: int = MEMORY) -> np.ndarray:
+    """Database augmentation (DBA): each item becomes a mean of itself and its k nearest other items.
+
+        g' = normalized(g + sum over the k nearest h != g of max(0, g . h)^alpha h)
+
+    The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
+    the augmented items takes no more time than before. Neighbors are those of the original items.
+
+    Args:
+        gallery: `(n, dim)` floats. They need not be normalized.
+        k: number of other items in the mean, 1 to n - 1.
+        alpha: exponent of the weights; 0 for the mean.
+        memory: bytes for the search and the sums, in addition to two copies of the gallery.
+
+    Returns:
+        `(n, dim)` float32 of length 1.
+
+    Raises:
+        ValueError: vectors that are not finite; k out of range; alpha below 0.
+
+    Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database
+    Recognition Problems, WS-LAVD at ICCV 2009; Arandjelovic, Zisserman, Three Things Everyone Should Know to Improve
+    Object Retrieval, CVPR 2012.
+    """
+    items = as_vectors(gallery, "gallery")
+    _require_settings(k, len(items) - 1, alpha)
+    return _expanded(items, items, np.arange(len(items)), k, alpha, memory)
+
+
+def _require_settings(k, most, alpha):
+    require_whole("k", k, 1, most)
+    require(0 <= alpha < np.inf, f"alpha={alpha!r}", "a finite number of 0 or more")
+
+
+def _expanded(x, items, self_rows, k, alpha, memory):
+    """The expanded queries, a block of them at a time."""
+    index, x = Exact(items, memory=memory), l2_normalize(x)
+    items, expanded = index.vectors, np.empty_like(x)
+    finds_itself = bool((self_rows >= 0).any())
+    for rows in slices(len(x), max(1, memory // (8 * (k + 2) * (x.shape[1] + 8)))):
+        neighbors, similarities = index.search(x[rows], k + finds_itself)
+        if finds_itself:
+            neighbors, similarities = _without_self(neighbors, similarities, self_rows[rows])
+        weights = np.maximum(similarities, 0) ** alpha if alpha else np.ones_like(similarities)
+        expanded[rows] = l2_normalize(x[rows] + np.einsum("qk,qkd->qd", weights, items[neighbors]))
+    return expanded
+
+
+def _without_self(neighbors, similarities, self_rows):
+    """The lists without the query itself; where it is not in the list, without the last neighbor."""
+    is_dropped = neighbors == self_rows[:, None]
+    is_dropped[~is_dropped.any(axis=1), -1] = True
+    shape = len(neighbors), neighbors.shape[1] - 1
+    return neighbors[~is_dropped].reshape(shape), similarities[~is_dropped].reshape(shape)
