@@ -1,19 +1,17 @@
-"""Cleaning: copies of photographs found by a threshold from known copies, beside perceptual hashes.
+"""Cleaning: copies of photographs found by embeddings and pixels, beside perceptual hashes.
 
-Claim: with the best threshold for a precision of 0.99, the network finds 83% of the crops, pHash 46% and dHash 54%. Of
-all copies it finds 89%, pHash 87% and dHash 89%, because it misses more JPEGs and smaller copies. That is one seed with
-24 images (`--quick`, 20 seconds of processor time), so a crop more or less is 4 points.
+Claim: see docs/cleaning.md.
 
     python recipes/cleaning.py             # five seeds
     python recipes/cleaning.py --quick     # smoke test: one seed, few images
 
 Data: squares of photographs in the wheels of scikit-image, scikit-learn and matplotlib (`pip install
-tfdml[photos,pretrained,cleaning]`), about 100 pixels wide, without those of little contrast. They do not overlap. The
-similarity is calibrated on squares of some photographs and used once on squares of others, of which each has a crop, a
-JPEG, a smaller and a watermarked copy. pHash and dHash have the threshold that is best **on the test images** for a
-precision of 0.99, or the best below it where none reaches 0.99.
+tfdml[photos,pretrained,cleaning]`), 128 to 192 pixels wide, without those of little contrast. They do not overlap.
+Every threshold is calibrated for a precision of 0.99 on copies of squares of the calibration photographs, and used once
+on squares of the test photographs, of which each has a crop, a JPEG, a smaller and a watermarked copy. A seed draws the
+squares and the copies.
 
-At last, a folder with five planted leaks and five copies is cleaned, and its page is written.
+At last, a folder with planted leaks, copies, wrong labels and an outlier is cleaned, and its page is written.
 """
 
 import argparse
@@ -23,24 +21,17 @@ from pathlib import Path
 
 import imagehash
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import tfdml
+from tfdml.cleaning import COPIES, register, thumbnail
 from tfdml.datasets.photo_patches.photographs import PHOTOGRAPHS, read
 
-CALIBRATION = [
-    "astronaut",
-    "grace_hopper",
-    "flower",
-    "rocket",
-    "ihc",
-    "hubble_deep_field",
-    "motorcycle_left",
-    "chelsea",
-]
-TEST = ["china", "coffee", "camera", "gravel"]
+CALIBRATION = ["ihc", "grass", "moon", "page", "text", "motorcycle_left", "china", "coffee", "camera", "gravel"]
+TEST = ["chelsea", "coins", "rocket", "astronaut", "grace_hopper", "flower", "hubble_deep_field", "retina"]
 HASHES = {"pHash": imagehash.phash, "dHash": imagehash.dhash}
-PRECISION, SIDE, CONTRAST = 0.99, 96, 15
+PRECISION, SIDE, SIDES, CONTRAST, CANDIDATES = 0.99, 96, (128, 193), 15, 10
+LOAD = tfdml.datasets.Preprocessing(size=SIDE)
 
 
 def main():
@@ -50,19 +41,19 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("runs/cleaning"))
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    begin, model, seeds = time.process_time(), tfdml.cleaning.copy_network(SIDE), range(1 if options.quick else 5)
-    runs = [run(model, seed, 24 if options.quick else 128) for seed in seeds]
+    begin, model, runs = time.process_time(), tfdml.cleaning.copy_network(SIDE), []
+    for seed in [0] if options.quick else range(1, 6):
+        runs.append(run(model, seed, 12 if options.quick else 80, options.output))
+        print(f"seed {seed}: {time.process_time() - begin:.0f} processor seconds", flush=True)
     results = {way: {name: spread([each[way][name] for each in runs]) for name in runs[0][way]} for way in runs[0]}
-    found = plant_and_clean(model, options.output)
-    record = {"seeds": len(runs), "processor_seconds": round(time.process_time() - begin, 1), "planted": found}
-    record |= {"results": results, "runs": runs, **tfdml.environment("pillow", "imagehash")}
-    (options.output / "results.json").write_text(json.dumps(record, indent=1))
+    planted = plant_and_clean(model, options.output, 12 if options.quick else 40)
+    record = {"seeds": len(runs), "processor_seconds": round(time.process_time() - begin, 1), "planted": planted}
+    record |= {"calibration": CALIBRATION, "test": TEST, "results": results, "runs": runs}
+    record |= tfdml.environment("pillow", "imagehash")
+    (options.output / "results.json").write_text(json.dumps(record, indent=1) + "\n")
     for way, row in results.items():
-        print(
-            f"{way:8}"
-            + "".join(f"  {name} {mean:.3f} [{low:.3f}, {high:.3f}]" for name, (mean, low, high) in row.items())
-        )
-    print(f"planted: {found}; {options.output / 'report' / 'report.html'} shows them")
+        print(f"{way:8}", *(f"{name} {mean:.3f} [{low:.3f}, {high:.3f}]" for name, (mean, low, high) in row.items()))
+    print(f"planted: {planted}; {options.output / 'report' / 'report.html'} shows them")
 
 
 def spread(values):
@@ -75,7 +66,8 @@ def squares(names, rng, most):
     """Squares of photographs that do not overlap and have some contrast, at random places, with their photograph."""
     cut = []
     for label, name in enumerate(names):
-        pixels, side = read(PHOTOGRAPHS[name]), int(rng.integers(88, 112))
+        pixels = read(PHOTOGRAPHS[name])
+        side = min(int(rng.integers(*SIDES)), *pixels.shape[:2])
         top, left = (int(rng.integers(length % side + 1)) for length in pixels.shape[:2])
         for y in range(top, pixels.shape[0] - side + 1, side):
             for x in range(left, pixels.shape[1] - side + 1, side):
@@ -84,33 +76,35 @@ def squares(names, rng, most):
     return [cut[row] for row in rng.permutation(len(cut))[:most]]
 
 
-def resized(images):
-    """Images as the network takes them."""
-    return np.stack([Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR) for image in images])
-
-
-def run(model, seed, most):
-    """Precision and recall of the network and of both hashes on the test photographs."""
+def run(model, seed, most, output):
+    """Precision and recall of each way on the test photographs, with thresholds of the calibration photographs."""
     rng = np.random.default_rng(seed)
-    known, _ = zip(*squares(CALIBRATION, rng, most), strict=True)
-    images, _ = zip(*squares(TEST, rng, most), strict=True)
-    copies = {name: [copy(image, rng) for image in images] for name, copy in tfdml.cleaning.COPIES.items()}
-    known = tfdml.datasets.LabeledSet(images=resized(known), labels=np.zeros(len(known), int), class_names=("",))
-    embeddings = tfdml.models.embed(model, known)
-    center = embeddings.mean(axis=0)
-    calibration = tfdml.cleaning.calibrate(
-        Centered(model, center), known, embeddings - center, precision=PRECISION, sample=most, seed=seed
+    known, images = ([square for square, _ in squares(names, rng, most)] for names in (CALIBRATION, TEST))
+    known_copies, copies = (
+        {name: [copy(x, rng) for x in each] for name, copy in COPIES.items()} for each in (known, images)
     )
-    network = lambda pixels: unit(tfdml.models.embed(model, resized(pixels)) - center)  # noqa: E731
-    scores = {"network": products(network, images, copies)}
-    for name, hashed in HASHES.items():
-        bits = lambda pixels, hashed=hashed: unit(  # noqa: E731
-            np.array([2.0 * hashed(Image.fromarray(image)).hash.ravel() - 1 for image in pixels])
+    scores = {}
+    data = saved(known, output / f"calibration-{seed}")
+    embeddings = tfdml.models.embed(model, data)
+    center = embeddings.mean(axis=0)
+    options = {"precision": PRECISION, "sample": most, "seed": seed}
+    calibrations = {
+        way: tfdml.cleaning.calibrate(
+            Centered(model, center), data, embeddings - center, verify=way == "verified", **options
         )
+        for way in ("network", "verified")
+    }
+    embed = lambda each: unit(tfdml.models.embed(model, resized(each)) - center)  # noqa: E731
+    scores["network"] = products(embed, images, copies)
+    scores["verified"] = verified(scores["network"], calibrations["verified"].similarity, images, copies)
+    thresholds = {"network": calibrations["network"].similarity, "verified": calibrations["verified"].registration}
+    for name, hashed in HASHES.items():
+        bits = lambda each, h=hashed: unit(np.array([2.0 * h(Image.fromarray(x)).hash.ravel() - 1 for x in each]))  # noqa: E731
         scores[name] = products(bits, images, copies)
-    thresholds = {name: best_threshold(scores[name]) for name in HASHES} | {"network": calibration.similarity}
-    best = {"network, best threshold": measured(scores["network"], best_threshold(scores["network"]))}
-    return {name: measured(scores[name], thresholds[name]) for name in scores} | best
+        thresholds[name] = best_threshold(products(bits, known, known_copies))
+    if seed < 2:
+        draw(scores["verified"], thresholds["verified"], images, copies, output / "pairs.png")
+    return {way: measured(scores[way], thresholds[way]) | {"images": len(images)} for way in scores}
 
 
 class Centered:
@@ -124,6 +118,20 @@ class Centered:
         return self.model.predict_on_batch(images) - self.center
 
 
+def saved(images, folder):
+    """Images as the files of a labeled set."""
+    for number, image in enumerate(images):
+        path = folder / "photographs" / f"{number:03}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    return tfdml.datasets.folder(folder, load=LOAD)
+
+
+def resized(images):
+    """Images as the network takes them."""
+    return np.stack([np.asarray(LOAD(np.ascontiguousarray(image))) for image in images])
+
+
 def unit(vectors):
     """Vectors of length 1."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -135,44 +143,81 @@ def products(embed, images, copies):
     return {name: embed(each) @ embedded.T for name, each in copies.items()}
 
 
+def verified(cosines, floor, images, copies):
+    """Scores of the registration of each copy with its nearest images above the floor; -1 for other images."""
+    thumbnails, scores = [thumbnail(image) for image in images], {}
+    for name, matrix in cosines.items():
+        scores[name] = np.full(matrix.shape, -1.0)
+        for row, image in enumerate(copies[name]):
+            near = np.argsort(-matrix[row])[:CANDIDATES]
+            small = thumbnail(image)
+            for column in near[matrix[row, near] >= floor]:
+                scores[name][row, column] = register(small, thumbnails[column]).score
+    return scores
+
+
 def measured(scores, threshold):
     """Precision and recall at a threshold, in all and by kind of copy."""
-    hits = {name: np.diag(matrix) >= threshold for name, matrix in scores.items()}
-    copies, pairs = (
-        sum(hit.sum() for hit in hits.values()),
-        sum((matrix >= threshold).sum() for matrix in scores.values()),
-    )
-    recall = {name: float(hit.mean()) for name, hit in hits.items()}
-    return {"precision": float(copies / max(pairs, 1)), "recall": float(np.mean(list(recall.values()))), **recall}
+    recall = {name: float((np.diag(matrix) >= threshold).mean()) for name, matrix in scores.items()}
+    copies = sum((np.diag(matrix) >= threshold).sum() for matrix in scores.values())
+    pairs = sum((matrix >= threshold).sum() for matrix in scores.values())
+    total = {"precision": float(copies / max(pairs, 1)), "recall": float(np.mean(list(recall.values())))}
+    return {"threshold": float(threshold), **total, **recall}
 
 
 def best_threshold(scores):
     """The least threshold of the wanted precision; that of the largest precision if there is none."""
     values = np.unique(np.concatenate([np.diag(matrix) for matrix in scores.values()]))
     precisions = np.array([measured(scores, value)["precision"] for value in values])
-    sufficient = precisions >= min(PRECISION, precisions.max())
-    return values[np.argmax(sufficient)]
+    return values[np.argmax(precisions >= min(PRECISION, precisions.max()))]
 
 
-def plant_and_clean(model, output):
-    """Kinds of findings in a folder with five planted leaks and five copies, by number."""
-    rng = np.random.default_rng(0)
-    cut = squares(["astronaut", "chelsea", "coffee"], rng, 60)
-    kinds = list(tfdml.cleaning.COPIES.values())
-    train, test = cut[:40], cut[40:]
-    train = train + [(kinds[i % 4](train[i][0], rng), train[i][1]) for i in range(5)]
-    test = test + [(kinds[i % 4](train[10 + i][0], rng), train[10 + i][1]) for i in range(5)]
+def draw(scores, threshold, images, copies, path):
+    """The confirmed pairs of the least scores, one of each kind and more, above the refused pairs of the highest."""
+    listed = [(matrix[i, j], name, i, j) for name, matrix in scores.items() for i, j in np.argwhere(matrix > -1)]
+    listed = sorted(listed, key=lambda each: -each[0])
+    confirmed = [next(x for x in reversed(listed) if x[1] == name and x[0] >= threshold) for name in COPIES]
+    refused = {frozenset(x[2:]): x for x in reversed(listed) if x[0] < threshold}
+    refused = sorted(refused.values(), key=lambda each: -each[0])[:4]
+    canvas = Image.new("RGB", (4 * 232 + 8, 2 * 160), "white")
+    pen = ImageDraw.Draw(canvas)
+    for top, head, row in ((0, "confirmed", confirmed), (160, "refused", refused)):
+        for number, (score, name, i, j) in enumerate(row):
+            left = 8 + 232 * number
+            text = f"{head}, {score:.2f}: {name} of " + ("this image" if i == j else "another image")
+            pen.text((left, top + 8), text, fill="black")
+            for offset, image in ((0, copies[name][i]), (112, images[j])):
+                small = Image.fromarray(image)
+                small.thumbnail((108, 128))
+                canvas.paste(small.resize((108, round(108 * small.height / small.width))), (left + offset, top + 30))
+    canvas.save(path)
+
+
+def plant_and_clean(model, output, most):
+    """Number of planted leaks, copies, wrong labels and outliers of a folder, and of those that are listed."""
+    rng, kinds = np.random.default_rng(0), list(COPIES.values())
+    cut = squares(["astronaut", "hubble_deep_field", "retina"], rng, 3 * most // 2)
+    train, test = cut[:most], cut[most:]
+    copied = [(kinds[i % 4](train[i][0], rng), train[i][1]) for i in range(4)]
+    leaked = [(kinds[i % 4](train[4 + i][0], rng), train[4 + i][1]) for i in range(4)]
+    wrong = [(image, (label + 1) % 3) for image, label in train[8:10]]
+    outlier = [(rng.integers(0, 2, (128, 128, 1)).repeat(3, axis=2).astype(np.uint8) * 255, 0)]
+    train = {"normal": train[:8] + train[10:], "wrong": wrong, "outlier": outlier, "copy": copied}
     sets = {}
-    for split, listed in (("train", train), ("test", test)):
-        for number, (image, label) in enumerate(listed):
-            path = output / "photos" / split / f"photograph-{label}" / f"{number:02}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
-        sets[split] = tfdml.datasets.folder(output / "photos" / split, load=tfdml.datasets.Preprocessing(size=SIDE))
-    findings = tfdml.cleaning.clean(model, sets, sample=40)
+    for split, groups in (("train", train), ("test", {"normal": test, "leak": leaked})):
+        for kind, group in groups.items():
+            for number, (image, label) in enumerate(group):
+                path = output / "photos" / split / f"photograph-{label}" / f"{kind}-{number:02}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(image).save(path)
+        sets[split] = tfdml.datasets.folder(output / "photos" / split, load=LOAD)
+    findings = tfdml.cleaning.clean(model, sets, sample=most)
     tfdml.cleaning.write_report(findings, output / "report")
-    names = [finding.kind for finding in findings.listed]
-    return {kind: names.count(kind) for kind in sorted(set(names))}
+    planted = {"leak": "leak", "duplicate": "copy", "label": "wrong", "outlier": "outlier"}
+    listed = {kind: [x for x in findings.listed if x.kind == kind] for kind in planted}
+    hits = {kind: sum(f"{name}-" in x.name + x.other for x in listed[kind]) for kind, name in planted.items()}
+    numbers = {"leak": 4, "duplicate": 4, "label": 2, "outlier": 1}
+    return {kind: {"planted": numbers[kind], "listed": len(listed[kind]), "right": hits[kind]} for kind in planted}
 
 
 if __name__ == "__main__":

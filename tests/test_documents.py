@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import ensembles, few_shot, glyphs, pages, precision, runner
+from studies import cleaning, ensembles, few_shot, glyphs, pages, precision, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
@@ -196,3 +196,7 @@ def test_every_public_class_of_a_room_is_in_a_page(room):
 
 def test_the_table_of_few_shot_training_is_the_measured_one():
     assert few_shot.filled() == few_shot.PAGE.read_text()
+
+
+def test_the_tables_of_cleaning_are_the_measured_ones():
+    assert cleaning.filled() == cleaning.PAGE.read_text()

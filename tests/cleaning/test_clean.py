@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import cleaning, cli, datasets
-from tfdml.cleaning.calibration import _least_similarity
+from tfdml.cleaning.calibration import _halfway, _least_similarity
 from tfdml.cli import clean as command
 
 
@@ -55,6 +55,24 @@ def test_a_copy_is_like_its_image_and_depends_on_the_seed_only(name):
 )
 def test_the_least_similarity_of_a_precision_by_hand(right, wrong, precision, expected):
     assert _least_similarity(np.array(right), np.array(wrong), precision) == pytest.approx(expected)
+
+
+def test_a_score_is_halfway_between_the_highest_refused_one_and_that_of_most_copies_by_hand():
+    right = np.full(100, 0.9)
+    assert _halfway(right, np.array([0.1, 0.5]), 0.9) == pytest.approx(0.7)
+    assert _halfway(right, np.array([-1.0]), 0.9) == pytest.approx(0.45)
+    assert _halfway(np.linspace(0, 1, 101), np.array([0.7]), 0.8) == 0.8
+
+
+def test_verified_copies_have_a_registration_and_are_listed_without_their_neighbors():
+    images = scenes(24)
+    data = labeled(np.concatenate([images, images[[3]]]))
+    findings = cleaning.clean(Pixels(), data, sample=12)
+    assert findings.calibration.registration < 1
+    assert findings.calibration.precision >= 0.99
+    assert [(x.other, x.name) for x in findings.listed if x.kind == "duplicate"] == [("3", "24")]
+    assert "registration of near-duplicates: " in str(findings)
+    assert cleaning.clean(Pixels(), data, sample=12, verify=False).calibration.registration is None
 
 
 def test_a_calibrated_similarity_has_its_precision_and_recall():

@@ -5,6 +5,7 @@ from tfdml.cleaning.clean import clean
 from tfdml.cleaning.copies import COPIES
 from tfdml.cleaning.findings import Finding, Findings, write_report
 from tfdml.cleaning.network import copy_network
+from tfdml.cleaning.registration import Registration, Thumbnail, register, thumbnail
 
 __all__ = [
     "COPIES",
@@ -12,9 +13,13 @@ __all__ = [
     "Finding",
     "Findings",
     "Recall",
+    "Registration",
+    "Thumbnail",
     "calibrate",
     "clean",
     "copy_network",
+    "register",
+    "thumbnail",
     "write_report",
 ]
 

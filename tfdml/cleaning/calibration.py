@@ -2,17 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tfdml import embedding
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.copies import COPIES, Copy
-from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.cleaning.registration import thumbnail
+from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
+from tfdml.datasets import LabeledSet
 from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
+
+_CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
+_KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 
 
 class Recall(NamedTuple):
@@ -28,17 +33,21 @@ class Calibration:
     """A similarity and what it finds, as `calibrate` returns it.
 
     Attributes:
-        similarity: from this cosine similarity on, two images are near-duplicates; above 1 where no similarity has the
-            precision.
-        precision: share of copies among the pairs of a copy and an image that reach it; 1 without such pairs.
+        similarity: from this cosine similarity on, two images are near-duplicates, or, where they are verified,
+            candidates; above 1 where no similarity has the precision.
+        precision: share of copies among the pairs of a copy and an image that are taken for near-duplicates; 1 without
+            such pairs.
         recall: `Recall` by kind of copy.
         images: number of images that were copied.
+        registration: score from which a candidate is a near-duplicate, see `tfdml.cleaning.register`; above 1 where no
+            score has the precision; None without verification.
     """
 
     similarity: float
     precision: float
     recall: Mapping[str, Recall]
     images: int
+    registration: float | None = None
 
 
 def calibrate(
@@ -49,14 +58,21 @@ def calibrate(
     precision: float = 0.99,
     kinds: Mapping[str, Copy] = COPIES,
     sample: int = 128,
+    verify: bool = True,
     seed: int = 0,
     batch_size: int = 64,
 ) -> Calibration:
-    """Make copies of a sample of the images, and choose the least similarity of the stated precision.
+    """Make copies of a sample of the images, and choose from which score on two images are near-duplicates.
 
-    Each copy is compared with all embeddings. The pair with its original is right, every other one is wrong, but for
-    images that are as similar to the original as the median copy: they are taken for duplicates that the set has
-    already, and are not counted.
+    Each copy is compared with all embeddings. With `verify`, its ten nearest neighbors of at least the similarity that
+    99% of the copies have are candidates, and their score is that of the registration of their pixels; otherwise it is
+    the cosine similarity. The pair of a copy and its original is right, every other one is wrong, but for images that
+    are as similar to the original as the median copy: they are taken for duplicates that the set has already, and are
+    not counted.
+
+    A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
+    refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
+    images have other neighbors.
 
     Args:
         model: model of the embeddings.
@@ -65,6 +81,7 @@ def calibrate(
         precision: in (0, 1].
         kinds: functions of pixels and a generator by name.
         sample: number of images that are copied.
+        verify: whether candidates are verified by their pixels.
         seed: of the sample and the copies.
         batch_size: number of copies embedded at the same time.
 
@@ -80,24 +97,64 @@ def calibrate(
     require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
     rng = np.random.default_rng(seed)
     rows, unit = np.sort(rng.permutation(len(data))[:sample]), l2_normalize(np.asarray(embeddings, np.float32))
-    subset = data.take(rows)
-    true, false = {}, []
+    subset, products, thumbnails = data.take(rows), {}, {}
     for name, copy in kinds.items():
-        copies = _copies(subset, copy, np.random.default_rng([seed, *name.encode()]))
-        products = l2_normalize(embedding.embed(model, copies, batch_size=batch_size)) @ unit.T
-        true[name] = products[np.arange(len(rows)), rows]
-        false.append(products)
+        pixels, copies = _copies(subset, copy, np.random.default_rng([seed, *name.encode()]))
+        products[name] = l2_normalize(embedding.embed(model, copies, batch_size=batch_size)) @ unit.T
+        thumbnails[name] = list(map(thumbnail, pixels)) if verify else []
+    if not verify:
+        return _calibrated(products, unit[rows] @ unit.T, rows, precision)
+    floor = float(np.quantile([each[np.arange(len(rows)), rows] for each in products.values()], 1 - _CANDIDATE_RECALL))
+    originals = Thumbnails([data])
+    scores = {name: _registered(each, floor, thumbnails[name], originals) for name, each in products.items()}
+    return _calibrated(scores, _between_originals(scores, rows, originals), rows, precision, floor)
+
+
+def _registered(products, floor, copies, originals):
+    """Scores of the candidates of copies, `(copies, n)`; -1 for other images."""
+    scores = np.full(products.shape, -1.0)
+    count = min(CANDIDATES, products.shape[1])
+    columns = np.argpartition(-products, count - 1, axis=1)[:, :count]
+    copy, column = np.nonzero(np.take_along_axis(products, columns, axis=1) >= floor)
+    pairs = np.stack([copy, columns[copy, column]], axis=1)
+    scores[tuple(pairs.T)] = verified(pairs, copies, originals)
+    return scores
+
+
+def _between_originals(scores, rows, originals):
+    """Scores between originals where an image registers with a copy of another one as well as the median copy."""
+    highest = np.max(list(scores.values()), axis=0)
+    is_like = highest >= np.median([each[np.arange(len(rows)), rows] for each in scores.values()])
+    is_like[np.arange(len(rows)), rows] = False
+    pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
+    between[is_like] = verified(np.stack([rows[pairs[:, 0]], pairs[:, 1]], axis=1), originals, originals)
+    return between
+
+
+def _calibrated(scores, between, rows, precision, floor=None):
+    """The `Calibration` of scores of copies and images, and of scores between originals and images."""
+    true = {name: each[np.arange(len(rows)), rows] for name, each in scores.items()}
     positive = np.concatenate(list(true.values()))
-    is_other = ~(unit[rows] @ unit.T >= np.median(positive))
+    is_other = ~(between >= np.median(positive))
     is_other[np.arange(len(rows)), rows] = False
-    negative = np.concatenate([products[is_other] for products in false])
-    similarity = _least_similarity(positive, negative, precision)
+    negative = np.concatenate([each[is_other] for each in scores.values()])
+    threshold = _least_similarity(positive, negative, precision)
+    if floor is not None:
+        threshold = _halfway(positive, negative, threshold)
     return Calibration(
-        similarity=similarity,
-        precision=_precision(positive, negative, similarity),
-        recall={name: _recall(values >= similarity) for name, values in true.items()},
+        similarity=threshold if floor is None else floor,
+        precision=_precision(positive, negative, threshold),
+        recall={name: _recall(values >= threshold) for name, values in true.items()},
         images=len(rows),
+        registration=None if floor is None else threshold,
     )
+
+
+def _halfway(positive, negative, least):
+    """Halfway between the highest score below the least one and the score that most copies reach; or the least one."""
+    scores = np.concatenate([positive, negative])
+    refused, kept = scores[scores < least].max(initial=0.0), float(np.quantile(positive, 1 - _KEPT_RECALL))
+    return float((refused + kept) / 2) if kept >= least else least
 
 
 def _least_similarity(positive, negative, precision):
@@ -122,22 +179,7 @@ def _recall(is_copy):
 
 
 def _copies(data, copy, rng):
-    """Copies of all images, of the shape that the model takes."""
-    images = []
-    for row in range(len(data)):
-        pixels, load = _pixels(data, row)
-        images.append(np.asarray(load(np.ascontiguousarray(copy(pixels, rng)))))
-    return np.stack(images)
-
-
-def _pixels(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
-    """An image before it is resized where its `load` can tell, and the function that gives a copy its size."""
-    if isinstance(data.load, Preprocessing) and not data.load.boxes:
-        return _as_rgb(data.load.original(data.keys[row])), data.load
-    pixels = data.take([row]).examples()[0]
-    return _as_rgb(pixels), Preprocessing(size=pixels.shape[:2], channels=pixels.shape[2])
-
-
-def _as_rgb(pixels):
-    pixels = np.asarray(pixels)
-    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]
+    """Copies of all images, and the same of the shape that the model takes."""
+    pairs = [pixels_of(data, row) for row in range(len(data))]
+    copies = [np.ascontiguousarray(copy(pixels, rng)) for pixels, _ in pairs]
+    return copies, np.stack([np.asarray(load(each)) for each, (_, load) in zip(copies, pairs, strict=True)])

@@ -7,9 +7,11 @@ import numpy as np
 from tfdml._core.checks import require, require_whole
 from tfdml.cleaning.calibration import calibrate
 from tfdml.cleaning.findings import Finding, Findings
+from tfdml.cleaning.verification import Thumbnails, candidates, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.search import Exact, pair_groups, similar_pairs
+from tfdml.search.duplicates.pairs import SimilarPairs
 from tfdml.typing import Embedder
 
 _AGREEING = 3  # neighbors of a label suspect
@@ -25,6 +27,7 @@ def clean(
     precision: float = 0.99,
     neighbors: int = 5,
     sample: int = 128,
+    verify: bool = True,
     approximate: bool | None = None,
     seed: int = 0,
     batch_size: int = 64,
@@ -38,17 +41,21 @@ def clean(
       the median.
     * Images that cannot be read are listed, too.
 
-    Embeddings are centered on their mean. All sets are read and embedded in memory.
+    Embeddings are centered on their mean. All sets are read and embedded in memory. Near-duplicates are chosen among
+    the nearest neighbors by a registration of their pixels (`register`), whose images are read once more, or, with a
+    similarity or without `verify`, by the cosine similarity alone.
 
     Args:
         model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
         data: a labeled set, or labeled sets by name.
-        similarity: cosine similarity of near-duplicates; None: calibrated on known copies, see `calibrate`.
+        similarity: cosine similarity of near-duplicates, which are not verified then; None: calibrated on known copies,
+            see `calibrate`.
         precision: of the pairs, for the calibration.
         neighbors: number of nearest neighbors of outliers.
         sample: number of images that are copied for the calibration.
-        approximate: whether pairs are searched in near cells only, with a bound on their recall; None: from 50,000
-            images on.
+        verify: whether near-duplicates are verified by their pixels.
+        approximate: without verification, whether pairs are searched in near cells only, with a bound on their recall;
+            None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
 
@@ -66,18 +73,32 @@ def clean(
     if similarity is None:
         calibration = calibrate(
             images.model, images.largest, images.vectors[images.largest_rows], precision=precision, sample=sample,
-            seed=seed, batch_size=batch_size,
+            verify=verify, seed=seed, batch_size=batch_size,
         )  # fmt: skip
         similarity = calibration.similarity
-    approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
-    pairs = None
-    if similarity <= 1:
-        pairs = similar_pairs(images.vectors, similarity, approximate=approximate, seed=seed)
+    registration = None if calibration is None else calibration.registration
+    if registration is not None:
+        pairs = _verified_pairs(images, similarity, registration)
+    else:
+        approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
+        pairs = _similar_pairs(images, similarity, approximate, seed)
     findings = [*(_copies(images, pairs) if pairs else ()), *_labels_and_outliers(images, pairs, neighbors)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
     findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
     recall = None if pairs is None else pairs.recall
     return Findings(tuple(findings), len(images.vectors), similarity, calibration, recall)
+
+
+def _similar_pairs(images, similarity, approximate, seed):
+    """Pairs of a similarity; None where it cannot be reached."""
+    return similar_pairs(images.vectors, similarity, approximate=approximate, seed=seed) if similarity <= 1 else None
+
+
+def _verified_pairs(images, floor, registration):
+    """Candidates whose pixels agree, with their scores as similarities."""
+    pairs = candidates(images.vectors, floor)
+    scores = verified(pairs, images.thumbnails, images.thumbnails)
+    return SimilarPairs(pairs[scores >= registration], scores[scores >= registration].astype(np.float32), None)
 
 
 class _Centered:
@@ -109,6 +130,7 @@ class _Images:
         require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
         self.model = _Centered(model, vectors.mean(axis=0))
         self.vectors = vectors - vectors.mean(axis=0)
+        self.thumbnails = Thumbnails(subsets)
         self.largest = max(subsets, key=len)
         start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])
         self.largest_rows = slice(start, start + len(self.largest))

@@ -55,8 +55,9 @@ class Finding(NamedTuple):
         split: the name of its set.
         label: its class.
         other, other_split, other_label: the same of the image that it is compared with; empty without one.
-        score: similarity of a leak or a duplicate, mean similarity of a label suspect to the neighbors that agree, mean
-            distance of an outlier; None for an unreadable image.
+        score: similarity of a leak or a duplicate, or the score of its registration where it was verified; mean
+            similarity of a label suspect to the neighbors that agree; mean distance of an outlier; None for an
+            unreadable image.
         suggestion: text.
     """
 
@@ -77,7 +78,7 @@ class Findings(NamedTuple):
     Attributes:
         listed: tuple of `Finding`, leaks first.
         images: number of images that were read.
-        similarity: the similarity of near-duplicates.
+        similarity: the similarity of near-duplicates, or of candidates where they were verified.
         calibration: `Calibration`, None where the similarity was given.
         recall: `PairRecall` of an approximate search of pairs; None for an exact one.
     """
@@ -92,8 +93,11 @@ class Findings(NamedTuple):
         counts = collections.Counter(finding.kind for finding in self.listed)
         lines = [f"{self.images:,} images"]
         lines += [f"{counts[kind]:,} {head.lower()}" for kind, head in _HEADS.items()]
-        lines.append(f"similarity of near-duplicates: {self.similarity:.4f}")
+        is_verified = self.calibration is not None and self.calibration.registration is not None
+        lines.append(f"similarity of {'candidates' if is_verified else 'near-duplicates'}: {self.similarity:.4f}")
         if self.calibration is not None:
+            if is_verified:
+                lines.append(f"registration of near-duplicates: {self.calibration.registration:.4f}")
             lines.append(f"precision on copies of {self.calibration.images} images: {self.calibration.precision:.3f}")
             for kind, recall in self.calibration.recall.items():
                 lines.append(f"recall of {kind}: {recall.value:.3f} ({recall.low:.3f} to {recall.high:.3f})")

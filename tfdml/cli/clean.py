@@ -30,6 +30,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--similarity", type=positive_number, metavar="X", help=text)
     text = "of the pairs of known copies, for the calibration (default: 0.99)"
     parser.add_argument("--precision", type=positive_number, default=0.99, metavar="X", help=text)
+    text = "take images for near-duplicates by their similarity alone, without a comparison of their pixels"
+    parser.add_argument("--no-verify", action="store_true", help=text)
     declare_preprocessing(parser, batch_size=64)
 
 
@@ -49,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
         sets,
         similarity=options.similarity,
         precision=options.precision,
+        verify=not options.no_verify,
         batch_size=options.batch_size,
     )
     cleaning.write_report(findings, options.out)

@@ -1,0 +1,77 @@
+"""Registration of images by their pixels, against scikit-image and copies whose scale and place are known."""
+
+import numpy as np
+import pytest
+from skimage.feature import match_template
+
+from tfdml import cleaning
+from tfdml.cleaning.registration import agreement, correlation
+from tfdml.cleaning.verification import candidates
+
+
+def scene(seed, side=128):
+    """A color image of random shapes on several scales."""
+    rng = np.random.default_rng(seed)
+    image = sum(np.kron(rng.normal(size=(side // k, side // k)), np.ones((k, k))) * k**0.5 for k in (4, 8, 16, 32))
+    return np.repeat(np.uint8(np.clip(128 + 8 * image, 0, 255))[..., None], 3, axis=2)
+
+
+def score(a, b):
+    return cleaning.register(cleaning.thumbnail(a), cleaning.thumbnail(b)).score
+
+
+def test_the_correlation_is_that_of_scikit_image():
+    rng = np.random.default_rng(0)
+    image, template = rng.normal(size=(20, 17)), rng.normal(size=(6, 9))
+    np.testing.assert_allclose(correlation(image, template), match_template(image, template), atol=1e-6)
+    np.testing.assert_allclose(correlation(image, image[3:9, 2:11])[3, 2], 1, atol=1e-6)
+
+
+def test_images_without_contrast_have_no_correlation_and_no_score():
+    even = np.full((16, 16), 7.0)
+    assert (correlation(even, np.eye(4)) == 0).all()
+    assert (correlation(np.eye(16), even[:4, :4]) == 0).all()
+    assert agreement(even, np.eye(16)) == 0
+    assert score(np.full((32, 32, 3), 9, np.uint8), scene(0)) == 0
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(("top", "left", "height", "width"), [(10, 30, 90, 96), (0, 0, 102, 100), (38, 20, 90, 108)])
+def test_a_crop_is_found_within_a_pixel_of_its_thumbnail(is_first, top, left, height, width):
+    image = scene(1)
+    crop = image[top : top + height, left : left + width]
+    pair = (crop, image) if is_first else (image, crop)
+    result = cleaning.register(*map(cleaning.thumbnail, pair))
+    assert result.swapped == is_first
+    assert result.score > 0.9
+    actual = np.array([result.top, result.left, result.top + result.height, result.left + result.width])
+    np.testing.assert_allclose(64 * actual, np.array([top, left, top + height, left + width]) / 2, atol=1.01)
+
+
+@pytest.mark.parametrize("name", cleaning.COPIES)
+def test_copies_agree_and_other_images_do_not(name):
+    images = [scene(seed) for seed in range(6)]
+    copies = [cleaning.COPIES[name](image, np.random.default_rng(0)) for image in images]
+    assert min(score(copy, image) for copy, image in zip(copies, images, strict=True)) > 0.8
+    assert max(score(copies[i], images[i - 1]) for i in range(6)) < 0.5
+
+
+def test_shading_alone_is_no_agreement():
+    rng = np.random.default_rng(0)
+    shaded = [np.linspace(0, 200, 64)[:, None] + rng.normal(0, 8, (64, 64)) for _ in range(2)]
+    a, b = (np.repeat(np.clip(image, 0, 255)[..., None], 3, axis=2) for image in shaded)
+    assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.9
+    assert score(a, b) < 0.3
+
+
+def test_a_covered_block_does_not_decide():
+    window = np.random.default_rng(0).normal(size=(32, 32))
+    covered = window.copy()
+    covered[:8, :24] = np.random.default_rng(1).normal(size=(8, 24))
+    assert agreement(window, covered) == pytest.approx(1)
+
+
+def test_candidates_are_the_similar_neighbors_by_hand():
+    vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [-1, 0]], np.float32)
+    assert candidates(vectors, 0.5).tolist() == [[0, 1], [1, 2]]
+    assert candidates(vectors, 0.9, vectors[:2]).tolist() == [[0, 0], [1, 1]]
