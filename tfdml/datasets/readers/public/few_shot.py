@@ -124,9 +124,9 @@ def _task(ways, shots):
     return f"{ways}way-{shots}shot"
 
 
-def _suffix(part):
-    """What a protocol id says of a part: nothing of the test part, on which numbers are reported."""
-    return {"test": "", "val": "-validation"}.get(part, "-train")
+def _suffix(split):
+    """The split in a protocol id; empty for the test split, on which numbers are reported."""
+    return {"test": "", "val": "-validation"}.get(split, "-train")
 
 
 def _characters(root):
@@ -260,9 +260,9 @@ def _table(name, lines):
     return rows
 
 
-def _images(root, part, rows, load, protocol):
+def _images(root, split, rows, load, protocol):
     names, labels = np.unique([label for _, label in rows], return_inverse=True)
-    require_counts(f"{part}.csv of miniImageNet", (len(rows), len(names)), MINI_IMAGENET[part])
+    require_counts(f"{split}.csv of miniImageNet", (len(rows), len(names)), MINI_IMAGENET[split])
     return LabeledSet(
         paths=existing_paths(root, _MINI_IMAGENET_TREE, [f"images/{file}" for file, _ in rows]),
         labels=labels.astype(np.int64),
