@@ -77,9 +77,11 @@ def omniglot(
     names = _names_of_parts(root, files, split, validation)
     sizes = "vinyals-1200-423" if split == "vinyals" else "background-964-659"
     protocol = f"omniglot/{sizes}{{}}/rot{len(turns)}/{_task(ways, shots)}/v1"
+    ink = _ink([path for characters in names.values() for name in characters for path in files[name]])
+    ends = DRAWERS * np.cumsum([len(characters) for characters in names.values()])
     return tuple(
-        _drawings(root, [(name, files[name]) for name in characters], turns, protocol.format(_suffix(part)))
-        for part, characters in names.items()
+        _drawings(each, characters, turns, protocol.format(_suffix(part)))
+        for each, (part, characters) in zip(np.split(ink, ends[:-1]), names.items(), strict=True)
     )
 
 
@@ -122,9 +124,9 @@ def _task(ways, shots):
     return f"{ways}way-{shots}shot"
 
 
-def _suffix(part):
-    """What a protocol id says of a part: nothing of the test part, on which numbers are reported."""
-    return {"test": "", "val": "-validation"}.get(part, "-train")
+def _suffix(split):
+    """The split in a protocol id; empty for the test split, on which numbers are reported."""
+    return {"test": "", "val": "-validation"}.get(split, "-train")
 
 
 def _characters(root):
@@ -211,22 +213,25 @@ def _require_apart(names):
         raise ValueError(f"Received {both!r} in two of the lists {', '.join(names)}, expected it in one.")
 
 
-def _drawings(root, characters, turns, protocol):
-    """The set of some characters, each with its rotations as classes."""
-    paths = [str(path) for _, files in characters for path in files]
-    codes = np.repeat(np.arange(len(characters)), DRAWERS)
+def _ink(paths):
+    """Pages as `(n, 28, 28, 1)` uint8, of which ink is 255."""
     pages = LabeledSet(
-        paths=np.array(paths),
-        labels=codes,
-        class_names=tuple(name for name, _ in characters),
+        paths=np.array([str(path) for path in paths]),
+        labels=np.zeros(len(paths), np.int64),
+        class_names=("page",),
         load=Preprocessing(size=28, channels=1),
     )
-    ink = 255 - pages.examples()
+    return 255 - pages.examples()
+
+
+def _drawings(ink, names, turns, protocol):
+    """The set of some characters, each with its rotations as classes."""
+    codes = np.repeat(np.arange(len(names)), DRAWERS)
     return LabeledSet(
         images=np.concatenate([np.rot90(ink, turn, axes=(1, 2)) for turn in turns]),
         labels=np.concatenate([len(turns) * codes + turn for turn in turns]).astype(np.int64),
-        class_names=tuple(f"{name}/rot{90 * turn:03}" for name, _ in characters for turn in turns),
-        groups=np.tile(np.arange(1, DRAWERS + 1), len(turns) * len(characters)),
+        class_names=tuple(f"{name}/rot{90 * turn:03}" for name in names for turn in turns),
+        groups=np.tile(np.arange(1, DRAWERS + 1), len(turns) * len(names)),
         protocol=protocol,
     )
 
@@ -255,9 +260,9 @@ def _table(name, lines):
     return rows
 
 
-def _images(root, part, rows, load, protocol):
+def _images(root, split, rows, load, protocol):
     names, labels = np.unique([label for _, label in rows], return_inverse=True)
-    require_counts(f"{part}.csv of miniImageNet", (len(rows), len(names)), MINI_IMAGENET[part])
+    require_counts(f"{split}.csv of miniImageNet", (len(rows), len(names)), MINI_IMAGENET[split])
     return LabeledSet(
         paths=existing_paths(root, _MINI_IMAGENET_TREE, [f"images/{file}" for file, _ in rows]),
         labels=labels.astype(np.int64),

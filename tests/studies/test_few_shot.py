@@ -1,0 +1,52 @@
+"""Heads of the study of few-shot training, and its paired differences."""
+
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from studies import few_shot
+
+
+def test_heads_before_training_are_the_layers_side_by_side():
+    features = np.random.default_rng(0).normal(size=(5, 9)).astype("float32")
+    layers, expected = [keras.layers.Dense(units) for units in (2, 3)], []
+    for layer, x in zip(layers, (features[:, :4], features[:, 4:]), strict=True):
+        layer(keras.Input(x.shape[1:]))
+        y = np.asarray(layer(x))
+        expected.append(y / np.linalg.norm(y, axis=1, keepdims=True))
+    model = few_shot.heads(layers)
+    np.testing.assert_allclose(model.predict(features, verbose=0), np.concatenate(expected, axis=1), atol=1e-6)
+
+
+def test_gains_are_differences_on_the_same_episodes():
+    rng = np.random.default_rng(0)
+    labels, designs = np.repeat(np.arange(101), 10), np.tile(np.arange(10), 101)
+    centers = rng.normal(size=(101, 8))[labels]
+    noisy, better = (centers + scale * rng.normal(size=(1010, 8)) for scale in (0.8, 0.4))
+    test = SimpleNamespace(labels=labels, designs=designs)
+    measured = [("metric", 0, noisy, 1.0), (few_shot.BEST, 0, noisy, 0.0), (few_shot.THREE, 0, noisy, 0.0)]
+    gains = list(few_shot.gains([*measured, (few_shot.TUNED, 3, better, 1.0)], test))
+    assert [(gain["kind"], gain["against"], gain["seed"]) for gain in gains] == [
+        (few_shot.THREE, few_shot.BEST, 0),
+        (few_shot.TUNED, few_shot.THREE, 3),
+        (few_shot.TUNED, few_shot.BEST, 3),
+    ]
+    assert gains[0]["gain"] == gains[0]["interval"] == 0  # the same embeddings, on the same episodes
+    options = {"ways": 100, "shots": 1, "queries": 4, "groups": designs, "metric": "cosine"}
+    scores = [tfdml.metrics.few_shot(x, labels, **options)["accuracy"] for x in (better, noisy)]
+    assert gains[1]["gain"] == pytest.approx(scores[0] - scores[1])
+    assert 0 < gains[1]["interval"] < gains[1]["gain"]
+
+
+def test_the_table_of_gains_has_both_intervals():
+    rows = [
+        {"kind": kind, "against": against, "seed": 0, "gain": 0.01, "interval": 0.002}
+        for kind, against in few_shot.COMPARED
+    ]
+    rows.append({**rows[1], "seed": 1, "gain": 0.02})
+    lines = few_shot.gains_table(rows).splitlines()
+    assert lines[2] == "| zoo, three models against zoo, best model | 1.00 | | 0.20 |"
+    assert lines[3] == "| zoo, tuned heads against zoo, three models | 1.50 | 6.35 | 0.20 |"  # 12.706 * 0.5
