@@ -75,7 +75,8 @@ def interval(mean, low, high):
 
 def source(record):
     """What was measured, how long and where."""
-    return f"Protocol `{record['protocol']}`; {record['processor_seconds']:.0f} seconds of processor time, {record['hardware']}."
+    seconds = f"{record['processor_seconds']:.0f} seconds of processor time"
+    return f"Protocol `{record['protocol']}`; {seconds}, {record['hardware']}."
 
 
 TABLES = {
