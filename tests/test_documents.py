@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import cleaning, ensembles, few_shot, glyphs, pages, precision, runner
+from studies import cleaning, ensembles, few_shot, glyphs, pages, precision, recipe_tables, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
@@ -166,6 +166,12 @@ def test_the_table_of_precisions_is_the_measured_one():
 def test_the_tables_of_ensembles_and_compact_embeddings_are_the_measured_ones(page):
     assert "| ---: |" in page.read_text()
     assert ensembles.filled(page) == page.read_text()
+
+
+@pytest.mark.parametrize("page", recipe_tables.PAGES, ids=lambda page: page.stem)
+def test_the_tables_of_recipes_are_the_measured_ones(page):
+    assert "| ---: |" in page.read_text()
+    assert recipe_tables.filled(page) == page.read_text()
 
 
 def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):

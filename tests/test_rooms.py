@@ -58,6 +58,14 @@ def callbacks(trained):
     assert int(loaded.optimizer.iterations) == 6
 
 
+def cleaning(trained):
+    twice = tfdml.datasets.LabeledSet(
+        images=IMAGES[[*range(24), 0]], labels=np.append(LABELS, 0), class_names=tuple("abcdef")
+    )
+    findings = tfdml.cleaning.clean(trained.model, twice, similarity=0.999999)
+    assert ("duplicate", "24", "0") in {(finding.kind, finding.name, finding.other) for finding in findings.listed}
+
+
 def datasets(trained):
     for label, image in zip(LABELS, IMAGES, strict=True):
         path = trained.folder / "images" / str(label) / f"{image.sum()}.png"
@@ -163,6 +171,14 @@ def serving(trained):
     view = tfdml.datasets.Preprocessing(size=8, channels=1)
     application = tfdml.serving.application(trained.model, view)
     assert "/v1/models/model:predict" in {resource.canonical for resource in application.router.resources()}
+
+
+def tracking(trained):
+    labels, weights = tfdml.tracking.score_labels(3, stride=8, radius=4)
+    assert labels.sum() == 1 - 8
+    assert weights.sum() == pytest.approx(9)  # half for each label
+    square = tfdml.tracking.crop(np.full((9, 9, 3), 7, np.uint8), (4, 4), [5], 10)
+    assert (np.asarray(square) == 7).all()
 
 
 def training(trained):
