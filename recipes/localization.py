@@ -1,7 +1,7 @@
 """Localization: a photo of a place finds the tile of a map that shows it, with two towers.
 
-Claim: with separate weights, 29.0% of photos of unseen places have their tile in the first hundredth of the map (27.1 to
-30.8 over five seeds), with shared weights 8.9% (8.0 to 9.9), by gray pixels 15.9%. Ten trainings took 413 seconds of
+Claim: with separate weights, 29.0% of photos of unseen places have their tile in the first hundredth of the map (27.1
+to 30.8 over five seeds), with shared weights 8.9% (8.0 to 9.9), by gray pixels 15.9%. Ten trainings took 413 seconds of
 processor time (AMD EPYC, two cores).
 
     python recipes/localization.py              # two separate towers and one shared, five seeds each
