@@ -190,7 +190,7 @@ def draw(scores, threshold, images, copies, path):
                 small = Image.fromarray(image)
                 small.thumbnail((108, 128))
                 canvas.paste(small.resize((108, round(108 * small.height / small.width))), (left + offset, top + 30))
-    canvas.save(path)
+    canvas.quantize(256).save(path)
 
 
 def plant_and_clean(model, output, most):

@@ -17,6 +17,7 @@ from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
 
 _CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
+_ALIKE, _ALIKE_VERIFIED = 0.5, 0.1  # quantile of the scores of copies from which images are duplicates already
 _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 
 
@@ -67,7 +68,7 @@ def calibrate(
     Each copy is compared with all embeddings. With `verify`, its ten nearest neighbors of at least the similarity that
     99% of the copies have are candidates, and their score is that of the registration of their pixels; otherwise it is
     the cosine similarity. The pair of a copy and its original is right, every other one is wrong, but for images that
-    are as similar to the original as the median copy: they are taken for duplicates that the set has already, and are
+    are as similar to the original as the median copy, or register as 90% of the copies do: they are taken for duplicates that the set has already, and are
     not counted.
 
     A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
@@ -122,9 +123,9 @@ def _registered(products, floor, copies, originals):
 
 
 def _between_originals(scores, rows, originals):
-    """Scores between originals where an image registers with a copy of another one as well as the median copy."""
+    """Scores between originals where an image registers with a copy of another one as 90% of the copies do."""
     highest = np.max(list(scores.values()), axis=0)
-    is_like = highest >= np.median([each[np.arange(len(rows)), rows] for each in scores.values()])
+    is_like = highest >= np.quantile([each[np.arange(len(rows)), rows] for each in scores.values()], _ALIKE_VERIFIED)
     is_like[np.arange(len(rows)), rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
     between[is_like] = verified(np.stack([rows[pairs[:, 0]], pairs[:, 1]], axis=1), originals, originals)
@@ -135,7 +136,7 @@ def _calibrated(scores, between, rows, precision, floor=None):
     """The `Calibration` of scores of copies and images, and of scores between originals and images."""
     true = {name: each[np.arange(len(rows)), rows] for name, each in scores.items()}
     positive = np.concatenate(list(true.values()))
-    is_other = ~(between >= np.median(positive))
+    is_other = ~(between >= np.quantile(positive, _ALIKE if floor is None else _ALIKE_VERIFIED))
     is_other[np.arange(len(rows)), rows] = False
     negative = np.concatenate([each[is_other] for each in scores.values()])
     threshold = _least_similarity(positive, negative, precision)
