@@ -68,8 +68,8 @@ def calibrate(
     Each copy is compared with all embeddings. With `verify`, its ten nearest neighbors of at least the similarity that
     99% of the copies have are candidates, and their score is that of the registration of their pixels; otherwise it is
     the cosine similarity. The pair of a copy and its original is right, every other one is wrong, but for images that
-    are as similar to the original as the median copy, or register as 90% of the copies do: they are taken for duplicates that the set has already, and are
-    not counted.
+    are as similar to the original as the median copy, or register as 90% of the copies do: they are taken for
+    duplicates that the set has already, and are not counted.
 
     A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
     refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
