@@ -173,7 +173,7 @@ def _match(searched, inner, scale):
 
 
 def _details(gray):
-    """What a blur removes."""
+    """The image minus its blurred copy."""
     return gray - _blurrer(gray.shape[0]) @ gray @ _blurrer(gray.shape[1]).T
 
 

@@ -40,8 +40,8 @@ def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple
     require_whole("seed", seed, 0)
     shown, plain = (glyphs.take(np.flatnonzero(glyphs.designs % 2 == side)) for side in (0, 1))
     protocol = glyphs.protocol and f"{glyphs.protocol}/scenes-against-products"
-    painted = _painted(shown.images[..., 0], backgrounds.images, np.random.default_rng(seed))
-    products = np.repeat(plain.images, 3, axis=-1)
+    painted = _painted(shown.examples()[..., 0], backgrounds.examples(), np.random.default_rng(seed))
+    products = np.repeat(plain.examples(), 3, axis=-1)
     return replace(shown, images=painted, protocol=protocol), replace(plain, images=products, protocol=protocol)
 
 

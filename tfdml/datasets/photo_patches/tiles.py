@@ -42,24 +42,24 @@ def map_tiles(patches: PhotoPatches) -> PhotoPatches:
     require(
         len(classes) == len(patches.class_names), received, "one of each at least: select_classes keeps some places"
     )
-    places = patches.take(first)
-    tiles = np.empty((len(places), SIDE, SIDE, 3), np.uint8)
-    for number, name in enumerate(places.photograph_names):
-        rows = np.flatnonzero(places.photographs == number)
+    records = patches.take(first)
+    tiles = np.empty((len(records), SIDE, SIDE, 3), np.uint8)
+    for number, name in enumerate(records.photograph_names):
+        rows = np.flatnonzero(records.photographs == number)
         if len(rows):
-            tiles[rows] = _drawn(photographs.read(photographs.PHOTOGRAPHS[name]), places.places[rows])
+            tiles[rows] = _drawn(photographs.read(photographs.PHOTOGRAPHS[name]), records.places[rows])
     protocol = patches.protocol and f"{patches.protocol}/views-against-map-tiles"
-    return replace(places, images=tiles, protocol=protocol)
+    return replace(records, images=tiles, protocol=protocol)
 
 
-def _drawn(photograph, places):
+def _drawn(photograph, centers):
     """The tiles around `(n, 2)` x and y of a photograph `(height, width, 3)` uint8.
 
     All sums are of whole numbers, so that every machine draws the same tiles.
     """
     luma = (photograph.astype(np.int64) * [299, 587, 114]).sum(axis=2)
     padded = np.pad(luma, SPAN // 2, mode="edge")
-    squares = np.stack([padded[y : y + SPAN, x : x + SPAN] for x, y in places])
+    squares = np.stack([padded[y : y + SPAN, x : x + SPAN] for x, y in centers])
     sums = _sums_of_neighbors(squares.reshape(-1, SIDE, 2, SIDE, 2).sum(axis=(2, 4)))
     limits = np.sort(sums.reshape(len(sums), -1), axis=1)[:, SIDE**2 * np.arange(1, 5) // 5]
     return PALETTE[(sums[..., None] > limits[:, None, None]).sum(axis=-1)]

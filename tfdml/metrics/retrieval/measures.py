@@ -35,15 +35,18 @@ def listed_ranks(k: Rank | Sequence[Rank]) -> list[Rank]:
     """
     listed: Iterable[Rank] = [k] if isinstance(k, str) or not isinstance(k, Iterable) else k
     ranks: list[Rank] = [rank if isinstance(rank, str) else np.asarray(rank).item() for rank in listed]
-    for rank in ranks or [None]:
-        if not (_share(rank) if isinstance(rank, str) else type(rank) is int and rank > 0):
-            raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8), or shares: '1%'.")
+    if not ranks or not all(map(_is_rank, ranks)):
+        raise ValueError(f"Received k={k!r}, expected positive integers, such as (1, 2, 4, 8), or shares: '1%'.")
     return ranks
 
 
 def number_of_rank(rank: Rank, num_candidates: int) -> int:
     """A rank as a whole number: a share is rounded up, so that it is at least 1."""
     return math.ceil(_share(rank) * num_candidates) if isinstance(rank, str) else rank
+
+
+def _is_rank(rank):
+    return _share(rank) > 0 if isinstance(rank, str) else type(rank) is int and rank > 0
 
 
 def _share(text):

@@ -42,7 +42,7 @@ class HPatches(LabeledSet):
             other images with easy (e), hard (h) or tough (t) errors of detection.
         numbers: `(n,)` int64, the place in the sequence, from 0.
         sequence_names, file_names: tuples of str.
-        split: name of the split.
+        split_name: name of the split.
         tasks: folder of the lists of pairs and queries.
     """
 
@@ -50,7 +50,7 @@ class HPatches(LabeledSet):
     numbers: np.ndarray = field(metadata=COLUMN)
     sequence_names: tuple[str, ...]
     file_names: tuple[str, ...] = FILES
-    split: str
+    split_name: str
     tasks: pathlib.Path
 
     def rows(self, sequences: np.ndarray, files: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -106,14 +106,14 @@ class HPatches(LabeledSet):
 
     def _references(self, kind):
         """Rows of a list of reference patches."""
-        sequences, numbers = _table(self.tasks, f"retr_{kind}_split-{self.split}.csv", "s,idx")
+        sequences, numbers = _table(self.tasks, f"retr_{kind}_split-{self.split_name}.csv", "s,idx")
         return self.rows(sequences, np.full(len(sequences), "ref"), numbers.astype(int))
 
     def _pairs(self, jitter, kind):
         """Rows of both sides of a list of pairs, `(2, pairs)`."""
         require(jitter in JITTERS, f"jitter={jitter!r}", f"one of {', '.join(map(repr, JITTERS))}")
         names = np.array(["ref", *(f"{JITTERS[jitter]}{image}" for image in range(1, 6))])
-        columns = _table(self.tasks, f"verif_{kind}_split-{self.split}.csv", "s1,t1,idx1,s2,t2,idx2")
+        columns = _table(self.tasks, f"verif_{kind}_split-{self.split_name}.csv", "s1,t1,idx1,s2,t2,idx2")
         sides = (columns[:3], columns[3:])
         return np.stack([self.rows(s, names[image.astype(int)], place.astype(int)) for s, image, place in sides])
 
@@ -184,7 +184,7 @@ def _set_of_split(root, sequences, *, split, suffix, tasks, load):
         files=files.astype(np.int64),
         numbers=numbers.astype(np.int64),
         sequence_names=tuple(sequences),
-        split=split,
+        split_name=split,
         tasks=tasks,
         load=load,
         protocol=f"hpatches/split-{split}{suffix}/matching/v1",
