@@ -15,7 +15,7 @@ from tfdml import layers, losses, miners, pairs
 
 # Traits of rows.
 BRANCH = "takes another branch of the code than the defaults of its class"
-BINNED = "places differences of distances in narrow bins, with larger rounding errors"
+COARSE = "amplifies the rounding of distances, as narrow bins and a large rho do"
 BY_CLASS_ID = "has settings by class id"
 COLUMNS = "is no function of inner products, and may need a number of columns: embeddings have 5 dimensions"
 LISTED = "has half as many anchors as rows: neighboring rows are a pair"
@@ -208,7 +208,7 @@ ROWS = {
         pseudo_loss=0.1,
     ),
     "robust, variance": robust(losses.uncertainty.Variance(1.0), loops.variance, BRANCH),
-    "robust, more variance": robust(losses.uncertainty.Variance(20.0), loops.variance, BRANCH, rho=20.0),
+    "robust, more variance": robust(losses.uncertainty.Variance(20.0), loops.variance, BRANCH, COARSE, rho=20.0),
     "robust, maximal": robust(losses.uncertainty.Maximal(), loops.maximal, BRANCH),
     "matryoshka": over_base(
         losses.MatryoshkaLoss,
@@ -278,7 +278,7 @@ ROWS = {
     "triplet, semi-hard negatives inside a margin": chosen(
         miners.SemiHardNegatives(margin=2.0), "semi_hard", BRANCH, band=2.0, margin=2.0, normalize="active"
     ),
-    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BINNED),
+    "dynamic soft margin": row(losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, COARSE),
     "dynamic soft margin of all triplets": row(
         losses.DynamicSoftMarginLoss, loops.dynamic_soft_margin, BRANCH, bins=10, negatives=None
     ),

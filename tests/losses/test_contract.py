@@ -9,8 +9,8 @@ import pytest
 
 from tests.backend import BACKEND, fast, numbers
 from tests.losses.rows import (
-    BINNED,
     CHECKED,
+    COARSE,
     COLUMNS,
     DEFAULTS,
     LARGE,
@@ -62,7 +62,7 @@ def test_values_agree_with_loops_over_the_equation(row, labels):
 @each(CHECKED)
 def test_values_agree_with_loops_for_random_batches(row):
     rng = np.random.default_rng(7)
-    rtol = 2e-4 if BINNED in row.traits else 2e-5
+    rtol = 2e-4 if COARSE in row.traits else 2e-5
     for size, dim, classes in SIZES:
         dim = 5 if COLUMNS in row.traits else dim
         labels, x = batch(rng.integers(0, classes, size), dim, seed=size)
