@@ -17,6 +17,7 @@ baseline re-ranks by the cosine of these maps, without training.
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -36,7 +37,10 @@ def main():
     options.output.mkdir(parents=True, exist_ok=True)
     train, validation, test = tfdml.datasets.glyphs(validation=True)
     if options.quick:
-        train, validation, test = (data.select_classes(range(40)) for data in (train, validation, test))
+        train, validation, test = (
+            replace(data.select_classes(range(40)), protocol=f"{data.protocol}/first-40-classes")
+            for data in (train, validation, test)
+        )
     measured = validation if options.choose else test
     network = tfdml.zoo.load("glyphs-2d")
     branch = trunk(network)

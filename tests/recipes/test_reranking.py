@@ -19,7 +19,7 @@ def test_a_search_is_reranked_on_test_classes_and_the_model_of_pairs_is_exported
     runpy.run_path(RECIPE, run_name="__main__")
     written = json.loads((tmp_path / "results.json").read_text())
     results = written["recall@1"]
-    assert written["protocol"].startswith("glyphs/class-disjoint/exact-cosine/v1")
+    assert written["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/100-queries"
     assert 0 < results["search"][0] < results["model of pairs"][0] < 1
     assert (tmp_path / "reranking.png").stat().st_size > 1000
     loaded = tfdml.export.load(tmp_path / "export")

@@ -133,12 +133,17 @@ def test_the_seed_makes_the_pairs():
     assert first.first.tolist() == again.first.tolist() != other.first.tolist()
 
 
-def test_names_are_paths_or_row_numbers():
-    about = {"labels": LABELS, "class_names": tuple(map(str, range(40)))}
-    paths = np.array([f"{row}.jpg" for row in range(len(LABELS))])
-    files = LabeledSet(paths=paths, load=lambda path: path, **about)
-    assert verification_pairs(files, folds=2, matched=9).names.tolist() == paths.tolist()
-    assert verification_pairs(LABELS, folds=2, matched=9).names[-1] == str(len(LABELS) - 1)
+def test_pairs_of_a_set_are_rows_without_names():
+    files = LabeledSet(
+        paths=np.array([f"{row}.jpg" for row in range(len(LABELS))]),
+        load=lambda path: path,
+        labels=LABELS,
+        class_names=tuple(map(str, range(40))),
+    )
+    pairs, same = verification_pairs(files, folds=2, matched=9), verification_pairs(LABELS, folds=2, matched=9)
+    assert pairs.names is same.names is None
+    np.testing.assert_array_equal(pairs.first, same.first)
+    assert (LABELS[pairs.first] == LABELS[pairs.second]).tolist() == pairs.same.tolist()
 
 
 @pytest.mark.parametrize(
