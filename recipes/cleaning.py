@@ -28,8 +28,6 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import tfdml
-from tfdml.cleaning import COPIES, register, thumbnail
-from tfdml.datasets.photo_patches.photographs import PHOTOGRAPHS, read
 
 CALIBRATION = ["ihc", "grass", "moon", "page", "text", "motorcycle_left", "china", "coffee", "camera", "gravel"]
 TEST = ["chelsea", "coins", "rocket", "astronaut", "grace_hopper", "flower", "hubble_deep_field", "retina"]
@@ -79,7 +77,7 @@ def squares(names, rng, most):
     """Squares of photographs that do not overlap and have some contrast, at random places, with their photograph."""
     cut = []
     for label, name in enumerate(names):
-        pixels = read(PHOTOGRAPHS[name])
+        pixels = tfdml.datasets.photograph(name)
         side = min(int(rng.integers(*SIDES)), *pixels.shape[:2])
         top, left = (int(rng.integers(length % side + 1)) for length in pixels.shape[:2])
         for y in range(top, pixels.shape[0] - side + 1, side):
@@ -95,7 +93,7 @@ def run(model, seed, most, output):
     known, test = squares(CALIBRATION, rng, most), squares(TEST, rng, most)
     (known, _), (images, labels) = zip(*known, strict=True), zip(*test, strict=True)
     known_copies, copies = (
-        {name: [copy(x, rng) for x in each] for name, copy in COPIES.items()} for each in (known, images)
+        {name: [copy(x, rng) for x in each] for name, copy in tfdml.cleaning.COPIES.items()} for each in (known, images)
     )
     scores = {}
     data = saved(known, output / f"calibration-{seed}")
@@ -161,14 +159,14 @@ def products(embed, images, copies):
 
 def verified(cosines, floor, images, copies):
     """Scores of the registration of each copy with its nearest images above the floor; -1 for other images."""
-    thumbnails, scores = [thumbnail(image) for image in images], {}
+    thumbnails, scores = [tfdml.cleaning.thumbnail(image) for image in images], {}
     for name, matrix in cosines.items():
         scores[name] = np.full(matrix.shape, -1.0)
         for row, image in enumerate(copies[name]):
             near = np.argsort(-matrix[row])[:CANDIDATES]
-            small = thumbnail(image)
+            small = tfdml.cleaning.thumbnail(image)
             for column in near[matrix[row, near] >= floor]:
-                scores[name][row, column] = register(small, thumbnails[column]).score
+                scores[name][row, column] = tfdml.cleaning.register(small, thumbnails[column]).score
     return scores
 
 
@@ -192,7 +190,9 @@ def draw(scores, threshold, images, copies, path):
     """The confirmed pairs of the least scores, one of each kind and more, above the refused pairs of the highest."""
     listed = [(matrix[i, j], name, i, j) for name, matrix in scores.items() for i, j in np.argwhere(matrix > -1)]
     listed = sorted(listed, key=lambda each: -each[0])
-    confirmed = [next(x for x in reversed(listed) if x[1] == name and x[0] >= threshold) for name in COPIES]
+    confirmed = [
+        next(x for x in reversed(listed) if x[1] == name and x[0] >= threshold) for name in tfdml.cleaning.COPIES
+    ]
     refused = {frozenset(x[2:]): x for x in reversed(listed) if x[0] < threshold}
     refused = sorted(refused.values(), key=lambda each: -each[0])[:4]
     canvas = Image.new("RGB", (4 * 232 + 8, 2 * 160), "white")
@@ -211,7 +211,7 @@ def draw(scores, threshold, images, copies, path):
 
 def plant_and_clean(model, output, most):
     """Number of planted leaks, copies, wrong labels and outliers of a folder, and of those that are listed."""
-    rng, kinds = np.random.default_rng(0), list(COPIES.values())
+    rng, kinds = np.random.default_rng(0), list(tfdml.cleaning.COPIES.values())
     cut = squares(["astronaut", "hubble_deep_field", "retina"], rng, 3 * most // 2)
     train, test = cut[:most], cut[most:]
     copied = [(kinds[i % 4](train[i][0], rng), train[i][1]) for i in range(4)]

@@ -9,6 +9,7 @@ from tfdml.datasets.images.alignment import align_faces, face_points, face_templ
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
+from tfdml.datasets.photo_patches.photographs import photograph
 from tfdml.datasets.photo_patches.stereo import (
     DenseErrors,
     StereoPair,
@@ -76,6 +77,7 @@ __all__ = [
     "otb",
     "outlines",
     "photo_patches",
+    "photograph",
     "phototour",
     "require_disjoint",
     "scenes",

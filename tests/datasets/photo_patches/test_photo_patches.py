@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.datasets import photo_patches
+from tfdml.datasets import photo_patches, photograph
 from tfdml.datasets.photo_patches import keypoints as places
 from tfdml.datasets.photo_patches import photographs
 from tfdml.datasets.photo_patches import views as photo_views
@@ -230,3 +230,9 @@ def test_drawing_imports_no_package_of_photographs(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_photograph_is_read_by_its_name(coins):
+    np.testing.assert_array_equal(photograph("coins"), coins)
+    with pytest.raises(ValueError, match="name='cat'"):
+        photograph("cat")

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfdml._core.checks import require_one_of
+
 
 class Photograph(NamedTuple):
     """A photograph in an installed package.
@@ -112,6 +114,24 @@ def read(photograph: Photograph) -> np.ndarray:
     with Image.open(find(photograph)) as image:
         pixels = np.asarray(image.convert("RGB"))
     return _halved(pixels) if photograph.half else pixels
+
+
+def photograph(name: str) -> np.ndarray:
+    """The pixels of one of the photographs that photo patches are cut from.
+
+    Args:
+        name: such as "astronaut", "chelsea" or "motorcycle_left"; docs/photo-patches.md lists them.
+
+    Returns:
+        `(height, width, 3)` uint8; gray pictures have three equal channels.
+
+    Raises:
+        ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[photos]`.
+        ValueError: another name, or a file that is not the expected one.
+    """
+    names = [key for key, value in PHOTOGRAPHS.items() if not value.file.endswith(".npz")]
+    require_one_of(names, name=name)
+    return read(PHOTOGRAPHS[name])
 
 
 def _verified(path, photograph):
