@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = ROOT / "tests" / "budgets.toml"
-TOLERANCE = 2.0  # times the budget: the same parts took 1.4 times as long on another processor
+TOLERANCE = 2.5  # times the budget: another processor takes 1.4 times as long, a busy machine 1.7 times
 MEMORY = 3 * 2**30  # bytes of a process
 
 
