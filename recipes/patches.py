@@ -34,7 +34,7 @@ from keras import layers, ops
 import tfdml
 
 WINDOWS = (5, 7, 9, 11, 13, 15, 17, 21)  # of cross-correlation
-STEPS = {"descriptor": 160, "2-channel": 110, "stereo": 300}  # about a minute of one core each; half of it for stereo
+STEPS = {"descriptor": 350, "2-channel": 330, "stereo": 300}  # minutes of one core: 3.5, 3.5, 0.8
 TEMPERATURE = 0.1  # of the similarities along a row of a stereo pair
 
 
