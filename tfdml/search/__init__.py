@@ -10,6 +10,7 @@ from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
 from tfdml.search.refinement.expansion import augment_database, expand_queries
+from tfdml.search.refinement.hubs import neighborhood_similarity
 from tfdml.search.refinement.rerank import rerank
 from tfdml.search.refinement.whitening import Whitening
 from tfdml.search.scann import Scann
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "near_duplicates",
     "neighbor_recall",
+    "neighborhood_similarity",
     "pair_groups",
     "rerank",
     "search_on_disk",
