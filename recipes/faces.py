@@ -41,7 +41,7 @@ def main():
     options, begin = arguments(), time.process_time()
     options.output.mkdir(parents=True, exist_ok=True)
     train, test, pairs = faces(options) if options.data else glyphs(options)
-    scores = {} if options.data else {"pixels": [scores_of(pixels(test), pairs)]}
+    scores = {"pixels": [scores_of(pixels(test), pairs)]}
     if not options.data:
         scores["network for search"] = [scores_of(embedded(network(options), test), pairs)]
     for rate in options.rates:
@@ -56,6 +56,7 @@ def main():
     draw(options.output / "faces.png", scores, test, pairs, decisions)
     record = {
         "protocol": f"{test.protocol}/{len(pairs)}-pairs-{len(np.unique(pairs.folds))}-folds",
+        "images_without_face": options.without_face,
         "seeds": options.seeds,
         "core_seconds": round(time.process_time() - begin, 1),
         **tfdml.environment("pillow", "matplotlib"),
@@ -66,8 +67,8 @@ def main():
     for method, runs in record["results"].items():
         values = [100 * run["accuracy"] for run in runs]
         error = 100 * np.mean([run["accuracy_se"] for run in runs])
-        spread = f"[{min(values):.2f}, {max(values):.2f}]"
-        print(f"{method:28}{np.mean(values):.2f} % {spread}, error over folds {error:.2f}")
+        values = f"{np.mean(values):.2f} % [{min(values):.2f}, {max(values):.2f}]"
+        print(f"{method:28}{values}, error over folds {error:.2f}")
     print(f"{record['core_seconds']} processor seconds; results.json and faces.png are in {options.output}")
 
 
@@ -77,12 +78,15 @@ def arguments():
     parser.add_argument("--choose", action="store_true", help="all learning rates on validation classes, one seed")
     parser.add_argument("--data", type=Path, help="folder with CASIA-WebFace and LFW; glyphs if not given")
     parser.add_argument("--output", type=Path, default=Path("runs/faces"))
-    parser.add_argument("--quick", action="store_true", help="40 classes of glyphs, one seed, 3 training steps")
+    parser.add_argument("--quick", action="store_true", help="few classes or a tiny network, one seed, 3 steps")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
+    if options.choose and options.data:
+        parser.error("--choose is for glyphs: choose the rate of faces on View 1 of LFW")
+    options.size, options.crop, options.without_face = (64, 56, {}) if options.quick else (256, 224, {})
     options.seeds = [0] if options.choose or options.quick or options.data else list(range(1, options.seeds + 1))
     options.rates = RATES if options.choose else [FACE_RATE if options.data else RATE]
-    options.steps = FACE_STEPS if options.data else 3 if options.quick else STEPS
+    options.steps = 3 if options.quick else FACE_STEPS if options.data else STEPS
     return options
 
 
@@ -97,10 +101,10 @@ def glyphs(options):
 
 
 def faces(options):
-    """CASIA-WebFace to train on, LFW to measure, both aligned, and the pairs of View 2."""
+    """CASIA-WebFace to train on, LFW in one file to measure, both aligned, and the pairs of View 2."""
     train = tfdml.datasets.casia_webface(options.data / "CASIA-WebFace")
     test, pairs = tfdml.datasets.lfw(options.data / "LFW")
-    return aligned(train, "casia", options), aligned(test, "lfw", options), pairs
+    return aligned(train, "casia", options), aligned(test, "lfw", options).cached(options.output / "lfw"), pairs
 
 
 def aligned(data, name, options):
@@ -109,15 +113,17 @@ def aligned(data, name, options):
     if not file.exists():
         np.save(file, tfdml.datasets.face_points(data))
     points = np.load(file)
-    print(f"{name}: {np.isnan(points[:, 0, 0]).sum():,} of {len(data):,} images without a face")
-    return tfdml.datasets.align_faces(data, points, size=256)
+    options.without_face[name] = int(np.isnan(points[:, 0, 0]).sum())
+    print(f"{name}: {options.without_face[name]:,} of {len(data):,} images without a face")
+    return tfdml.datasets.align_faces(data, points, size=options.size)
 
 
 def network(options):
     """The network before training: of faces with random weights, of glyphs from the zoo."""
     if options.data:
-        images = keras.Input((224, 224, 3), dtype="uint8")
-        return tfdml.models.EmbeddingModel(images, tfdml.networks.face_resnet(images))
+        images = keras.Input((options.crop, options.crop, 3), dtype="uint8")
+        sizes = {"widths": (8, 8), "blocks": (1,)} if options.quick else {}
+        return tfdml.models.EmbeddingModel(images, tfdml.networks.face_resnet(images, **sizes))
     start = tfdml.zoo.load("glyphs-nt-xent")
     return tfdml.models.EmbeddingModel(start.inputs, start.outputs)
 
@@ -132,27 +138,20 @@ def trained(train, rate, seed, options):
         0.0, options.steps * 9 // 10, warmup_target=rate, warmup_steps=max(options.steps // 10, 1)
     )
     model.compile(keras.optimizers.Adam(schedule), loss=loss, learning_rate_multipliers={boundary.name: 10.0})
-    sampler = tfdml.samplers.GroupSampler(classes_per_batch=40, examples_per_class=5, seed=seed)
-    augment = tfdml.datasets.RandomCrop(224) if options.data else None
-    batches = sampler.batches(train, augment=augment)
+    classes, images = (4, 2) if options.quick and options.data else (40, 5)
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=classes, examples_per_class=images, seed=seed)
+    augment = tfdml.datasets.RandomCrop(options.crop) if options.data else None
     print(f"Training: rate {rate}, seed {seed}", flush=True)
-    model.fit(batches, steps_per_epoch=options.steps, shuffle=False, verbose=2)
+    model.fit(sampler.batches(train, augment=augment), steps_per_epoch=options.steps, shuffle=False, verbose=2)
     return model
 
 
 def embedded(model, test):
-    """Embeddings of all images, of faces by the center of 224 x 224 pixels."""
+    """Embeddings of all images, of faces by their center."""
     side = model.input_shape[1]
-    if test.images is None:
-        load = test.load
-        test = replace(test, load=lambda face: center(load(face), side))
-    return tfdml.models.embed(model, test)
-
-
-def center(image, side):
-    """The central square of an image."""
-    upper = (image.shape[0] - side) // 2
-    return image[upper : upper + side, upper : upper + side]
+    first = (test.images.shape[1] - side) // 2
+    center = test.images[:, first : first + side, first : first + side]
+    return tfdml.models.embed(model, replace(test, images=center))
 
 
 def scores_of(x, pairs):
@@ -161,8 +160,11 @@ def scores_of(x, pairs):
 
 
 def pixels(test):
-    """The pixels as embeddings, minus their mean."""
-    x = test.images.reshape(len(test), -1).astype("float32")
+    """The pixels as embeddings, minus their mean; of faces, the means of 8 x 8 pixels."""
+    n, side, _, channels = test.images.shape
+    block = 1 if side == 32 else 8
+    squares = test.images.reshape(n, side // block, block, side // block, block, channels)
+    x = squares.mean(axis=(2, 4), dtype="float32").reshape(n, -1)
     return x - x.mean(axis=1, keepdims=True)
 
 

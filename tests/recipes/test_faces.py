@@ -1,24 +1,59 @@
-"""Verification of glyphs, and the readers and the alignment of faces in miniature."""
+"""Verification of glyphs, and of faces in miniature copies of CASIA-WebFace and LFW."""
 
 import json
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import tfdml
+from tests.datasets.readers.miniatures import jpeg, write_casia, write_lfw
+from tfdml.datasets.readers.public import faces as benchmarks
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "faces.py"
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_network_is_tuned_and_its_decisions_are_written(tmp_path, monkeypatch, capsys):
+def run(monkeypatch, output, *words):
     monkeypatch.chdir(RECIPE.parents[1])
-    monkeypatch.setattr("sys.argv", ["faces", "--quick", "--output", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["faces", "--quick", "--output", str(output), *map(str, words)])
     runpy.run_path(str(RECIPE), run_name="__main__")
-    record = json.loads((tmp_path / "results.json").read_text())
+    return json.loads((output / "results.json").read_text())
+
+
+def test_a_network_is_tuned_and_its_decisions_are_written(tmp_path, monkeypatch, capsys):
+    record = run(monkeypatch, tmp_path)
     assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/400-pairs-2-folds"
     assert set(record["results"]) == {"pixels", "network for search", "margin loss"}
     assert record["results"]["margin loss"][0]["accuracy"] > 0.85
     assert set(record["thresholds"]) == {"0", "1"}
     assert (tmp_path / "faces.png").stat().st_size > 10_000
     assert f"{100 * record['results']['margin loss'][0]['accuracy']:.2f}" in capsys.readouterr().out
+
+
+def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, monkeypatch):
+    data, output = tmp_path / "data", tmp_path / "runs"
+    casia = write_casia(data / "CASIA-WebFace", jpeg)
+    lfw, lists = write_lfw(data / "LFW", jpeg)
+    monkeypatch.setattr(benchmarks, "COUNTS", casia | lfw)
+    monkeypatch.setattr(benchmarks, "LISTS", lists)
+    detected = tfdml.datasets.face_template(size=24)  # where a detector would find the face
+    output.mkdir()
+    np.save(output / "casia-points.npy", np.repeat(detected[None], 12, axis=0))
+    np.save(output / "lfw-points.npy", np.where(np.arange(6)[:, None, None] == 1, np.nan, detected))
+
+    record = run(monkeypatch, output, "--data", data)
+    assert record["protocol"] == "lfw/view2/10-fold/v1/4-pairs-2-folds"  # with the pair of the image without a face
+    assert record["images_without_face"] == {"casia": 0, "lfw": 1}
+    assert set(record["results"]) == {"pixels", "margin loss"}
+    assert set(record["results"]["margin loss"][0]) == {"accuracy", "accuracy_se", "auc", "eer"}
+    assert set(record["thresholds"]) == {"0", "1"}
+    assert (output / "faces.png").stat().st_size > 10_000
+
+
+def test_the_learning_rate_is_not_chosen_on_the_test_pairs(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path, "--choose", "--data", tmp_path)
+    assert "View 1 of LFW" in capsys.readouterr().err

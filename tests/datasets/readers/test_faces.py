@@ -6,47 +6,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.datasets.readers.miniatures import LFW_FILES, PAIRS, PEOPLE, write_files, write_lfw
 from tfdml.datasets import Preprocessing, casia_webface, lfw
 from tfdml.datasets.readers.public import faces as benchmarks
-
-# Two sets of people; each fold has a matched and a mismatched pair.
-PEOPLE = """2
-2
-Ann_Bell\t3
-Zed\t1
-1
-Bob_Cole\t2
-"""
-PAIRS = """2\t1
-Ann_Bell\t1\t3
-Ann_Bell\t2\tZed\t1
-Bob_Cole\t1\t2
-Bob_Cole\t2\tZed\t1
-"""
-LFW_FILES = [
-    f"lfw/{name}/{name}_{i:04}.jpg"
-    for name, n in (("Ann_Bell", 3), ("Zed", 1), ("Bob_Cole", 2))
-    for i in range(1, n + 1)
-]
 
 
 def jpeg(level):
     return tf.io.encode_jpeg(np.full((9, 9, 3), level, "uint8")).numpy()
 
 
-def touch(root, *files):
-    for file in files:
-        (root / file).parent.mkdir(parents=True, exist_ok=True)
-        (root / file).write_bytes(b"")
-
-
 @pytest.fixture
 def faces(tmp_path, monkeypatch):
-    touch(tmp_path, *LFW_FILES)
-    (tmp_path / "people.txt").write_text(PEOPLE)
-    (tmp_path / "pairs.txt").write_text(PAIRS)
-    monkeypatch.setitem(benchmarks.COUNTS, "lfw", (6, 3))
-    monkeypatch.setitem(benchmarks.LISTS, "pairs.txt", (4, "lfw/view2/10-fold/v1"))
+    counts, lists = write_lfw(tmp_path)
+    monkeypatch.setattr(benchmarks, "COUNTS", benchmarks.COUNTS | counts)
+    monkeypatch.setattr(benchmarks, "LISTS", benchmarks.LISTS | lists)
     return tmp_path
 
 
@@ -125,13 +98,13 @@ def test_a_pickle_is_refused_and_never_opened(tmp_path):
 
 
 def test_folders_of_people_keep_their_numbers_with_gaps(tmp_path, monkeypatch):
-    touch(tmp_path, "0000045/001.jpg", "0000045/003.jpg", "0000099/001.jpg")
+    write_files(tmp_path, ["0000045/001.jpg", "0000045/003.jpg", "0000099/001.jpg"])
     monkeypatch.setitem(benchmarks.COUNTS, "casia-webface", (3, 2))
     found = casia_webface(tmp_path)
     assert found.class_names == ("0000045", "0000099")
     assert found.labels.tolist() == [0, 0, 1]
     assert found.protocol == "casia-webface/train-only/v1"
-    touch(tmp_path, "0000099/002.jpg")
+    write_files(tmp_path, ["0000099/002.jpg"])
     with pytest.raises(ValueError, match="4 images of 2 classes in casia-webface, expected 3 of 2"):
         casia_webface(tmp_path)
     with pytest.raises(ValueError, match=r"which is not a folder of folders, expected these files:\nCASIA-WebFace/"):

@@ -5,39 +5,15 @@ import pytest
 from PIL import Image
 
 import tfdml
+from tests.datasets.readers.miniatures import PATCHES, PIXELS, pair_line, write_scene
 from tfdml.datasets import phototour
 from tfdml.datasets.readers.public import phototour as reader
-
-PATCHES = 259  # one full sheet, and three patches of the second
-POINTS = np.arange(PATCHES) // 2 * 10 + 7  # two patches of each point, the last has one
-RANDOM = np.random.default_rng(0)
-PIXELS = RANDOM.integers(0, 256, (512, 64, 64), np.uint8)  # the second sheet is filled up with others
-
-
-def sheet(patches):
-    """Patches from left to right, then down."""
-    return np.block([[patches[16 * row + column] for column in range(16)] for row in range(16)])
-
-
-def pair_line(one, other):
-    return f"{one} {POINTS[one]} 0 {other} {POINTS[other]} 0 0"
-
-
-def write_scene(folder):
-    folder.mkdir(parents=True)
-    for number in (1, 0):  # read in the order of their names, not of their creation
-        Image.fromarray(sheet(PIXELS[256 * number :])).save(folder / f"patches{number:04}.bmp")
-    (folder / "info.txt").write_text("".join(f"{point} 0\n" for point in POINTS))
-    (folder / "interest.txt").write_text("".join(f"{i % 3} {i}.5 2.0 -0.1 1.25\n" for i in range(PATCHES)))
-    lines = [pair_line(0, 1), pair_line(1, 258), pair_line(256, 257), pair_line(2, 258)]
-    (folder / "m50_4_4_0.txt").write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     for scene in ("liberty", "notredame"):
-        write_scene(tmp_path / scene)
-        monkeypatch.setitem(reader.COUNTS, scene, PATCHES)
+        monkeypatch.setattr(reader, "COUNTS", reader.COUNTS | write_scene(tmp_path / scene))
     return tmp_path
 
 

@@ -4,48 +4,16 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.datasets.readers.miniatures import write_got10k, write_otb
 from tfdml.datasets import got10k, otb
 
 module = sys.modules["tfdml.datasets.readers.public.tracking"]
 
 
-def images(folder, numbers, suffix=".jpg", digits=4):
-    folder.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
-    encode = tf.io.encode_png if suffix == ".png" else tf.io.encode_jpeg
-    for number in numbers:
-        (folder / f"{number:0{digits}}{suffix}").write_bytes(encode(pixels).numpy())
-
-
-def lines(count, separator, first=1):
-    return "\n".join(separator.join(map(str, (first + k, 2, 5, 6))) for k in range(count)) + "\n"
-
-
 @pytest.fixture
 def otb_root(tmp_path, monkeypatch):
-    """Eight folders with ten tracks, in all the forms of the original."""
-    forms = {"Basketball": ",", "Board": "\t", "BlurCar1": " ", "KiteSurf": ", "}
-    for name, separator in forms.items():
-        start = 247 if name == "BlurCar1" else 1
-        suffix, folder, digits = (
-            (".png", "jpg", 4) if name == "KiteSurf" else (".jpg", "img", 5 if name == "Board" else 4)
-        )
-        images(tmp_path / name / folder, range(start, start + 3), suffix, digits)
-        (tmp_path / name / "groundtruth_rect.txt").write_text(lines(3, separator))
-    images(tmp_path / "Jogging" / "img", range(1, 4))
-    for target in (1, 2):
-        (tmp_path / "Jogging" / f"groundtruth_rect.{target}.txt").write_text(lines(3, ",", first=10 * target))
-    images(tmp_path / "Human4" / "img", range(1, 4))
-    (tmp_path / "Human4" / "groundtruth_rect.1.txt").write_text("")
-    (tmp_path / "Human4" / "groundtruth_rect.2.txt").write_text(lines(3, ","))
-    images(tmp_path / "David" / "img", range(298, 303))
-    (tmp_path / "David" / "groundtruth_rect.txt").write_text(lines(3, ","))  # of 300 to 302
-    images(tmp_path / "Tiger1" / "img", range(1, 9))
-    (tmp_path / "Tiger1" / "groundtruth_rect.txt").write_text(lines(8, ","))
-    monkeypatch.setitem(module.COUNTS, "otb100", 9)
-    monkeypatch.setitem(module.COUNTS, "otb2013", 5)
+    monkeypatch.setattr(module, "COUNTS", module.COUNTS | write_otb(tmp_path))
     return tmp_path
 
 
@@ -99,26 +67,8 @@ def test_an_incomplete_otb_is_an_error(otb_root):
 
 @pytest.fixture
 def got_root(tmp_path, monkeypatch):
-    """Two sequences in train, one of them damaged, and one in val and in test."""
-    parts = {"train": ["GOT-10k_Train_000001", "GOT-10k_Train_008628"], "val": ["GOT-10k_Val_000001"]}
-    parts["test"] = ["GOT-10k_Test_000001"]
-    for split, names in parts.items():
-        monkeypatch.setitem(module.COUNTS, split, len(names))
-        (tmp_path / split).mkdir()
-        (tmp_path / split / "list.txt").write_text("\n".join(names) + "\n")
-        for name in names:
-            sequence(tmp_path / split / name, split)
+    monkeypatch.setattr(module, "COUNTS", module.COUNTS | write_got10k(tmp_path))
     return tmp_path
-
-
-def sequence(folder, split):
-    images(folder, range(1, 4), digits=8)
-    (folder / "groundtruth.txt").write_text("1.0000,2.0000,5.0000,6.0000\n" * (1 if split == "test" else 3))
-    if split != "test":
-        for name, values in (("absence", "0\n0\n1\n"), ("cover", "8\n0\n3\n"), ("cut_by_image", "0\n0\n0\n")):
-            (folder / f"{name}.label").write_text(values)
-        info = "[METAINFO]\nurl: https://a.b/c?d=%20\nresolution: (1920, 1080)\n"
-        (folder / "meta_info.ini").write_text(info)
 
 
 def test_got10k_reads_boxes_flags_and_sizes(got_root):
