@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LabeledSet:
     """Examples with their classes: image files, an array of images, or a source. Row i of every column is example i.
 
@@ -93,6 +93,10 @@ class LabeledSet:
     def __len__(self) -> int:
         """Number of examples."""
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        protocol = f", protocol {self.protocol}" if self.protocol else ""
+        return f"<{type(self).__name__}: {len(self):,} examples of {len(self.class_names):,} classes{protocol}>"
 
     @property
     def keys(self) -> Any:

@@ -11,7 +11,7 @@ from tfdml._core.checks import require
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Clip:
     """Frames of a video, and the box of one object in each of them.
 
@@ -57,6 +57,9 @@ class Clip:
     def __len__(self) -> int:
         """Number of frames."""
         return len(self.frames)
+
+    def __repr__(self) -> str:
+        return f"<Clip {self.name!r}: {len(self):,} frames>"
 
     def image(self, number: int) -> np.ndarray:
         """The pixels of a frame, uint8 `(height, width, 3)`, RGB.

@@ -22,7 +22,7 @@ _MANIFEST = pathlib.Path(__file__).with_name("manifest.npz")
 _CHUNK = 512
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Glyphs(LabeledSet):
     """One part (train, validation or test) of the glyphs: a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, gray.
 

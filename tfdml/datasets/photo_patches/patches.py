@@ -39,7 +39,7 @@ _DISTANCES = {"train": 20, "validation": 28, "test": 28}  # pixels between place
 _MOST = {"train": 300, "validation": 150, "test": 150}  # places per photograph
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PhotoPatches(LabeledSet):
     """One part (train, validation or test) of the photo patches: a `LabeledSet` of `(n, 64, 64, 3)` uint8 images, RGB.
 

@@ -18,7 +18,7 @@ Abel_Pacheco<tab>1<tab>4                          a matched pair: name, number, 
 Abdel_Madi_Shabneh<tab>1<tab>Dean_Barker<tab>1    a mismatched pair: name, number, name, number"""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PairList:
     """Pairs of images, and the fold of each pair.
 
@@ -43,6 +43,10 @@ class PairList:
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.same)
+
+    def __repr__(self) -> str:
+        folds = "" if self.folds is None else f" in {len(np.unique(self.folds)):,} folds"
+        return f"<PairList: {len(self):,} pairs{folds}, {np.count_nonzero(self.same):,} of which match>"
 
 
 def lfw_pairs(path: str | os.PathLike[str]) -> PairList:

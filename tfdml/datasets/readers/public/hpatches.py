@@ -30,7 +30,7 @@ tasks/, a folder of the repository hpatches-benchmark (beside the sequences, or 
     retr_queries_split-a.csv  retr_distractors_split-a.csv"""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class HPatches(LabeledSet):
     """Patches of some sequences: a `LabeledSet` of `(65, 65, 1)` uint8 patches, whose classes are places of a scene.
 

@@ -34,7 +34,7 @@ phototour/
     notredame/ ...  yosemite/ ..."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PhotoTour(LabeledSet):
     """Patches of one scene: a `LabeledSet` of `(64, 64, 1)` uint8 patches, whose classes are 3D points.
 

@@ -121,7 +121,7 @@ def _market_set(split, crops, names, load):
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Vehicles(LabeledSet):
     """One part of VehicleID: a `LabeledSet` whose classes are vehicles.
 
