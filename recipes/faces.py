@@ -31,7 +31,9 @@ import numpy as np
 import tfdml
 
 KEYS = ["accuracy", "accuracy_se", "auc", "eer"]
-RATE, RATES, STEPS = 1e-3, (1e-3, 3e-3), 60
+STARTS = ("glyphs-multi-similarity", "glyphs-nt-xent")  # of the zoo
+RATE, RATES, STEPS = 3e-3, (1e-3, 3e-3), 60
+COHORT, RELATIVE = 10_000, "relative"  # training images whose neighborhoods correct the scores
 FACE_RATE, FACE_STEPS = 1e-3, 60_000
 BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "#888888"
 
@@ -41,18 +43,22 @@ def main():
     options, begin = arguments(), time.process_time()
     options.output.mkdir(parents=True, exist_ok=True)
     train, test, pairs = faces(options) if options.data else glyphs(options)
-    scores = {"pixels": [scores_of(pixels(test), pairs)]}
+    cohort = few(train, options)
+    x = pixels(test)
+    scores = {"pixels": [tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])]}
     if not options.data:
-        scores["network for search"] = [scores_of(embedded(network(options), test), pairs)]
+        add(scores, "networks for search", networks(options), cohort, test, pairs)
     for rate in options.rates:
         name = f"margin loss, rate {rate}" if options.choose else "margin loss"
-        scores[name] = [scores_of(embedded(trained(train, rate, seed, options), test), pairs) for seed in options.seeds]
+        for seed in options.seeds:
+            models = [trained(model, train, rate, seed, options) for model in networks(options)]
+            add(scores, name, models, cohort, test, pairs)
 
     numbers = {
         name: [tfdml.metrics.verification_from_scores(one, pairs.same, pairs.folds, far=()) for one in runs]
         for name, runs in scores.items()
     }
-    decisions = tfdml.metrics.verification_folds(scores[name][0], pairs.same, pairs.folds)
+    decisions = tfdml.metrics.verification_folds(list(scores.values())[-1][0], pairs.same, pairs.folds)
     draw(options.output / "faces.png", scores, test, pairs, decisions)
     record = {
         "protocol": f"{test.protocol}/{len(pairs)}-pairs-{len(np.unique(pairs.folds))}-folds",
@@ -68,7 +74,7 @@ def main():
         values = [100 * run["accuracy"] for run in runs]
         error = 100 * np.mean([run["accuracy_se"] for run in runs])
         values = f"{np.mean(values):.2f} % [{min(values):.2f}, {max(values):.2f}]"
-        print(f"{method:28}{values}, error over folds {error:.2f}")
+        print(f"{method:52}{values}, error over folds {error:.2f}")
     print(f"{record['core_seconds']} processor seconds; results.json and faces.png are in {options.output}")
 
 
@@ -118,20 +124,25 @@ def aligned(data, name, options):
     return tfdml.datasets.align_faces(data, points, size=options.size)
 
 
-def network(options):
-    """The network before training: of faces with random weights, of glyphs from the zoo."""
+def few(train, options):
+    """Training images, at most `COHORT` of them."""
+    cohort = train.take(np.random.default_rng(0).permutation(len(train))[:COHORT])
+    return cohort.cached(options.output / "cohort") if options.data else cohort
+
+
+def networks(options):
+    """The networks before training: one of faces with random weights, several of glyphs from the zoo."""
     if options.data:
         images = keras.Input((options.crop, options.crop, 3), dtype="uint8")
         sizes = {"widths": (8, 8), "blocks": (1,)} if options.quick else {}
-        return tfdml.models.EmbeddingModel(images, tfdml.networks.face_resnet(images, **sizes))
-    start = tfdml.zoo.load("glyphs-nt-xent")
-    return tfdml.models.EmbeddingModel(start.inputs, start.outputs)
+        return [tfdml.models.EmbeddingModel(images, tfdml.networks.face_resnet(images, **sizes))]
+    starts = [tfdml.zoo.load(name) for name in (STARTS[:1] if options.quick else STARTS)]
+    return [tfdml.models.EmbeddingModel(start.inputs, start.outputs) for start in starts]
 
 
-def trained(train, rate, seed, options):
+def trained(model, train, rate, seed, options):
     """The network after training."""
     keras.utils.set_random_seed(seed)
-    model = network(options)
     boundary = tfdml.layers.Boundaries(1.2 if options.data else 1.0)
     loss = tfdml.losses.MarginLoss(boundary=boundary, miner=tfdml.miners.DistanceWeighted(seed=seed))
     schedule = keras.optimizers.schedules.CosineDecay(
@@ -146,17 +157,21 @@ def trained(train, rate, seed, options):
     return model
 
 
-def embedded(model, test):
-    """Embeddings of all images, of faces by their center."""
-    side = model.input_shape[1]
-    first = (test.images.shape[1] - side) // 2
-    center = test.images[:, first : first + side, first : first + side]
-    return tfdml.models.embed(model, replace(test, images=center))
+def embedded(models, data):
+    """Embeddings of all images by all networks, side by side; of faces by their center."""
+    side = models[0].input_shape[1]
+    first = (data.images.shape[1] - side) // 2
+    center = replace(data, images=data.images[:, first : first + side, first : first + side])
+    return np.concatenate([tfdml.models.embed(model, center) for model in models], axis=1)
 
 
-def scores_of(x, pairs):
-    """Cosines of the pairs."""
-    return tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+def add(scores, name, models, cohort, test, pairs):
+    """Add the cosines of a run, and these relative to the neighborhoods of both images among the cohort."""
+    x = embedded(models, test)
+    near = tfdml.search.neighborhood_similarity(x, embedded(models, cohort))
+    cosines = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+    scores.setdefault(name, []).append(cosines)
+    scores.setdefault(f"{name}, {RELATIVE}", []).append(cosines - (near[pairs.first] + near[pairs.second]) / 2)
 
 
 def pixels(test):

@@ -26,7 +26,11 @@ def run(monkeypatch, output, *words):
 def test_a_network_is_tuned_and_its_decisions_are_written(tmp_path, monkeypatch, capsys):
     record = run(monkeypatch, tmp_path)
     assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/400-pairs-2-folds"
-    assert set(record["results"]) == {"pixels", "network for search", "margin loss"}
+    methods = ["networks for search", "margin loss"]
+    assert list(record["results"]) == [
+        "pixels",
+        *[name for method in methods for name in (method, f"{method}, relative")],
+    ]
     assert record["results"]["margin loss"][0]["accuracy"] > 0.85
     assert set(record["thresholds"]) == {"0", "1"}
     assert (tmp_path / "faces.png").stat().st_size > 10_000
@@ -47,7 +51,7 @@ def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, mo
     record = run(monkeypatch, output, "--data", data)
     assert record["protocol"] == "lfw/view2/10-fold/v1/4-pairs-2-folds"  # with the pair of the image without a face
     assert record["images_without_face"] == {"casia": 0, "lfw": 1}
-    assert set(record["results"]) == {"pixels", "margin loss"}
+    assert set(record["results"]) == {"pixels", "margin loss", "margin loss, relative"}
     assert set(record["results"]["margin loss"][0]) == {"accuracy", "accuracy_se", "auc", "eer"}
     assert set(record["thresholds"]) == {"0", "1"}
     assert (output / "faces.png").stat().st_size > 10_000
