@@ -85,7 +85,7 @@ def arguments():
     parser.add_argument("--data", type=Path, help="folder of GOT-10k, and of OTB")
     parser.add_argument("--dataset", choices=["got10k", "otb"], default="got10k")
     parser.add_argument("--output", type=Path, default=Path("runs/tracking"))
-    parser.add_argument("--quick", action="store_true", help="few clips, a narrow network, one seed, 4 steps")
+    parser.add_argument("--quick", action="store_true", help="a narrow network, one seed, 4 steps; few embedded clips")
     options = parser.parse_args()
     options.seeds = [5] if options.choose else [0] if options.quick else [0, 1, 2, 3, 4]
     options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 250)
