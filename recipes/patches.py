@@ -87,7 +87,8 @@ def photo_patches(quick=False, split="test", pairs_per_kind=5_000):
 
 def phototour(options):
     """The two scenes, each in one file after the first run, and the pairs of the protocol."""
-    scenes = tfdml.datasets.phototour(options.data, train=options.train, test=options.test)
+    number = {"train_pairs": 1_000, "test_pairs": 1_000} if options.quick else {}
+    scenes = tfdml.datasets.phototour(options.data, train=options.train, test=options.test, **number)
     train, test = (scene.cached(options.output / name) for scene, name in zip(scenes, ("train", "test"), strict=True))
     return train, test, scenes[1].pairs
 

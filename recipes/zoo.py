@@ -14,6 +14,7 @@ benchmarks/results/zoo_choice.csv.
 
 import argparse
 import csv
+import functools
 import json
 import time
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,6 @@ from functools import partial
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
 import tfdml
 
@@ -293,17 +293,8 @@ def batches(run, sets, seed):
     drawn = sampler.batches(sets[0])
     if run.data == "glyphs":
         return drawn
-    return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step), per_class=4), batch[1]))
-
-
-def turned(images, seed, *, per_class):
-    """Each class of a batch in one of the eight flips and quarter turns, drawn at random by a stateless `seed`."""
-    x = tf.reshape(images, (-1, per_class, *images.shape[1:]))
-    bits = tf.random.stateless_uniform((3, x.shape[0], 1, 1, 1, 1), seed, 0, 2, tf.int32) > 0
-    x = tf.where(bits[0], tf.reverse(x, [2]), x)
-    x = tf.where(bits[1], tf.reverse(x, [3]), x)
-    x = tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x)
-    return tf.reshape(x, images.shape)
+    turned = functools.partial(tfdml.datasets.turned_classes, examples_per_class=4)
+    return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step)), batch[1]))
 
 
 def sets_of(run, split, quick=False):

@@ -26,7 +26,6 @@ import tensorflow as tf
 
 import tfdml
 from benchmarks import photo_patches as baselines
-from recipes.zoo import turned
 from studies import pages, runner
 
 CHOICE, ROWS, PAIR = [pages.RESULTS / f"photo_patches{name}.csv" for name in ("_choice", "", "_stereo")]
@@ -103,7 +102,8 @@ def batches(run, part):
     """Batches of four views of each place, all in the same orientation."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
     drawn = sampler.batches(part).enumerate()
-    return drawn.map(lambda step, batch: (turned(batch[0], (run.seed, step), per_class=4), batch[1]))
+    turned = functools.partial(tfdml.datasets.turned_classes, examples_per_class=4)
+    return drawn.map(lambda step, batch: (turned(batch[0], (run.seed, step)), batch[1]))
 
 
 def trained(run, part):

@@ -8,7 +8,16 @@ import keras
 import numpy as np
 import pytest
 
+from tests.datasets.readers.miniatures import write_scene
+from tfdml.datasets.readers.public import phototour as reader
+
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "patches.py")
+
+
+def run(monkeypatch, output, *words):
+    monkeypatch.setattr("sys.argv", ["patches", "--quick", "--output", str(output), *map(str, words)])
+    runpy.run_path(RECIPE, run_name="__main__")
+    return json.loads((output / "results.json").read_text())
 
 
 def test_the_loss_of_a_row_is_a_cross_entropy_of_the_pixels_that_are_seen():
@@ -37,9 +46,7 @@ def test_half_of_the_drawn_pairs_match():
 
 @pytest.mark.slow
 def test_networks_and_cross_correlation_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["patches", "--quick", "--networks", "2ch", "--output", str(tmp_path)])
-    runpy.run_path(RECIPE, run_name="__main__")
-    found = json.loads((tmp_path / "results.json").read_text())
+    found = run(monkeypatch, tmp_path, "--networks", "2ch")
     assert found["protocol"] == "photo-patches/photograph-disjoint/exact-cosine/v1/40"
     assert found["pairs"] == 1_000
     assert set(found["results"]) == {"descriptor", "2-channel", "2ch", "stereo"}
@@ -49,3 +56,14 @@ def test_networks_and_cross_correlation_are_measured_and_drawn(tmp_path, monkeyp
     assert stereo["interval"]["window 9"][0] < 0.0785 < stereo["interval"]["window 9"][1]
     assert (tmp_path / "stereo.png").stat().st_size > 50_000
     assert "stereo, window 9       bad pixels 7.9%" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_phototour_is_read_from_its_files_and_all_pairs_are_decided(tmp_path, monkeypatch):
+    counts = [write_scene(tmp_path / "data" / scene, pairs=1_000) for scene in ("liberty", "notredame")]
+    monkeypatch.setattr(reader, "COUNTS", counts[0] | counts[1])
+    found = run(monkeypatch, tmp_path / "runs", "--data", tmp_path / "data", "--networks", "siam")
+    assert found["protocol"] == "phototour/liberty-to-notredame/fpr95-1000/v1"
+    assert found["pairs"] == 1_000
+    assert set(found["results"]) == {"descriptor", "2-channel", "siam"}
+    assert all(0 <= values["fpr95"] <= 1 for values in found["results"].values())

@@ -6,7 +6,7 @@ from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
-from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose
+from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
@@ -87,6 +87,7 @@ __all__ = [
     "stereo_strips",
     "table",
     "tfds",
+    "turned_classes",
     "vehicle_id",
     "verification_pairs",
 ]

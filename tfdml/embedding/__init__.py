@@ -2,9 +2,10 @@
 
 from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import embed
+from tfdml.embedding.pair_scores import score_pairs
 from tfdml.embedding.to_disk import write_embeddings
 
-__all__ = ["Embeddings", "embed", "read_embeddings", "write_embeddings"]
+__all__ = ["Embeddings", "embed", "read_embeddings", "score_pairs", "write_embeddings"]
 
 
 def __dir__():

@@ -2,6 +2,7 @@
 
 from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import embed
+from tfdml.embedding.pair_scores import score_pairs
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
@@ -32,6 +33,7 @@ __all__ = [
     "plain_cnn",
     "read_embeddings",
     "residual_cnn",
+    "score_pairs",
     "write_embeddings",
 ]
 

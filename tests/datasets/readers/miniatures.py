@@ -105,9 +105,10 @@ def write_otb(root):
     return {"otb100": 9, "otb2013": 5}
 
 
-def write_got10k(root):
-    """GOT-10k: two sequences in train, one of them damaged, and one in val and in test."""
-    parts = {"train": ["GOT-10k_Train_000001", "GOT-10k_Train_008628"], "val": ["GOT-10k_Val_000001"]}
+def write_got10k(root, val=1):
+    """GOT-10k: two sequences in train, one of them damaged, `val` of them in val, and one in test."""
+    parts = {"train": ["GOT-10k_Train_000001", "GOT-10k_Train_008628"]}
+    parts["val"] = [f"GOT-10k_Val_{number:06}" for number in range(1, val + 1)]
     parts["test"] = ["GOT-10k_Test_000001"]
     for split, names in parts.items():
         (root / split).mkdir(parents=True)

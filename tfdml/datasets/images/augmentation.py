@@ -1,4 +1,4 @@
-"""Random crops for training: functions of an image and a seed, for `sampler.batches(..., augment=)`."""
+"""Random crops for training: functions of an image and a seed, for `sampler.batches(..., augment=)`; turned batches."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_whole
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -137,6 +137,40 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
         return example
 
     return augment
+
+
+def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class: int) -> "tf.Tensor":
+    """Each class of a batch in one of the eight flips and quarter turns of a square, the same for all its examples.
+
+    A turned class is another class where orientation tells classes apart, as it does for patches of photographs.
+
+        sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4)
+        batches = sampler.batches(train).enumerate()
+        batches = batches.map(lambda step, batch: (turned_classes(batch[0], (0, step), examples_per_class=4), batch[1]))
+
+    Args:
+        images: `(batch, side, side, channels)`, the examples of a class one after the other.
+        seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
+        examples_per_class: number of examples that are turned alike; it divides the batch.
+
+    Returns:
+        A tensor of the shape and type of `images`.
+
+    Raises:
+        ValueError: images that are not square, or a batch of another number of rows.
+    """
+    import tensorflow as tf
+
+    images, count = tf.convert_to_tensor(images), examples_per_class
+    require_whole("examples_per_class", count, 1)
+    is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
+    expected = f"(batch, side, side, channels) with a multiple of {count} rows"
+    require(is_square and images.shape[0] % count == 0, f"images of shape {images.shape}", expected)
+    x = tf.reshape(images, (-1, count, *images.shape[1:]))
+    bits = tf.random.stateless_uniform((3, x.shape[0], 1, 1, 1, 1), seed, 0, 2, tf.int32) > 0
+    x = tf.where(bits[0], tf.reverse(x, [2]), x)
+    x = tf.where(bits[1], tf.reverse(x, [3]), x)
+    return tf.reshape(tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x), images.shape)
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:

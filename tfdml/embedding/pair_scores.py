@@ -1,0 +1,52 @@
+"""Scores of pairs of rows of a set, by a model of pairs."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import as_ids, is_labeled_set, require, require_whole
+from tfdml.typing import Examples
+
+_BATCHES_PER_BLOCK = 8
+
+
+def score_pairs(
+    model: Any, data: Examples, first: npt.ArrayLike, second: npt.ArrayLike, *, batch_size: int = 256
+) -> np.ndarray:
+    """Scores of pairs of rows of a set, by a model of pairs.
+
+    Eight batches of examples are in memory at a time, whatever the number of pairs.
+
+        pairs = tfdml.datasets.verification_pairs(test)
+        scores = tfdml.models.score_pairs(model, test, pairs.first, pairs.second)
+        tfdml.metrics.verification_from_scores(scores, pairs.same, pairs.folds)
+
+    See also: `embed` and `tfdml.metrics.pair_scores` for embeddings, `tfdml.search.rerank` for neighbors.
+
+    Args:
+        model: a `tfdml.models.PairModel`, or another Keras model of two inputs and one score `(batch,)`.
+        data: a labeled set of `tfdml.datasets`, or an array `(examples, ...)`.
+        first, second: `(pairs,)` row numbers.
+        batch_size: number of pairs that the model takes at a time.
+
+    Returns:
+        `(pairs,)` float32 scores, in the order of the pairs.
+
+    Raises:
+        ValueError: no pairs, different numbers of rows, or rows that are not in the set.
+    """
+    require_whole("batch_size", batch_size, 1)
+    rows = [as_ids(side, name) for side, name in ((first, "first"), (second, "second"))]
+    received = f"{len(rows[0])} first and {len(rows[1])} second rows"
+    require(len(rows[0]) == len(rows[1]), received, "two rows per pair")
+    limits = [int(np.min(rows)), int(np.max(rows))]
+    require(limits[0] >= 0 and limits[1] < len(data), f"rows from {limits[0]} to {limits[1]}", f"0 to {len(data) - 1}")
+    size = batch_size * _BATCHES_PER_BLOCK
+    blocks = (tuple(_taken(data, side[i : i + size]) for side in rows) for i in range(0, len(rows[0]), size))
+    return np.concatenate([np.asarray(model.predict(block, batch_size=batch_size, verbose=0)) for block in blocks])
+
+
+def _taken(data, rows):
+    """The examples of some rows."""
+    return data.take(rows).examples() if is_labeled_set(data) else data[rows]
