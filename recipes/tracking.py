@@ -4,7 +4,8 @@ No claim yet: on 16 validation clips of 20 frames, the network of one seed after
 and template matching one of 53.8%, each with the best of its settings; --choose took 134 seconds of processor time on a
 busy machine (AMD EPYC). The five seeds have not been trained, and the test clips have not been measured.
 
-    python recipes/tracking.py              # five seeds, test clips once
+    python recipes/tracking.py              # one seed, test clips
+    python recipes/tracking.py --seeds 5    # the numbers of the page
     python recipes/tracking.py --choose     # the settings of both trackers, on validation clips
     python recipes/tracking.py --quick      # smoke test, under a minute
     python recipes/tracking.py --data ROOT --dataset got10k    # train on ROOT/GOT-10k, measure its validation part
@@ -32,7 +33,7 @@ CHOSEN = {
     "template": {"share": 0.5, **DEFAULTS, "window_influence": 0.35},
 }
 GRID = [{}, {"scale_step": 1.05}, {"scale_step": 1.05, "scale_damping": 0.7}, {"window_influence": 0.35}]
-SHARES = (1.0, 0.75, 0.5)
+SHARES = (1.0, 0.75, 0.6, 0.5, 0.4)
 
 
 def main():
@@ -86,10 +87,10 @@ def arguments():
     parser.add_argument("--dataset", choices=["got10k", "otb"], default="got10k")
     parser.add_argument("--output", type=Path, default=Path("runs/tracking"))
     parser.add_argument("--quick", action="store_true", help="a narrow network, one seed, 4 steps; few embedded clips")
+    parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
-    options.seeds = [5] if options.choose else [0] if options.quick else [0, 1, 2, 3, 4]
-    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 250)
-    options.steps = 150 if options.choose else options.steps
+    options.seeds = [5] if options.choose else list(range(options.seeds))
+    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 900)
     if options.quick:
         options.stride, options.width, options.steps = 4, 0.05, 4
     return options
@@ -98,8 +99,10 @@ def arguments():
 def clips_of(options):
     """Clips for training, validation and test."""
     if options.data is None:
-        splits = tfdml.datasets.clips(frames=10 if options.quick else 20 if options.choose else 40)
-        return [split[:3] for split in splits] if options.quick else splits
+        train, validation, test = tfdml.datasets.clips(frames=10 if options.quick else 40)
+        if options.quick:
+            return train[:3], validation[:3], test[:3]
+        return train, tfdml.datasets.clips(splits=("validation",), frames=20)[0], test
     train = tfdml.datasets.got10k(options.data / "GOT-10k", "train")
     validation = tfdml.datasets.got10k(options.data / "GOT-10k", "val")
     if options.dataset == "got10k":

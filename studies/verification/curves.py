@@ -7,6 +7,7 @@ margin and triplet loss with several numbers of images per class in a batch.
 from dataclasses import replace
 
 from studies import figures, runner
+from studies.verification import setting
 
 LOSSES = {
     "margin": "margin, distance weighted",
@@ -22,7 +23,7 @@ def rows(options):
     runs += [
         replace(options.base, loss=loss, per_class=m) for loss in ("margin", "triplet") for m in PER_CLASS if m != 5
     ]
-    results = runner.finished(runner.over_seeds(runs, options), options)
+    results = setting.over_seeds(runs, options)
     about = ("core_seconds", "protocol", "hardware", "versions")
     return [
         {**result["run"], "step": (point + 1) * result["run"]["steps"] // len(result["curve"]), **numbers}

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import tfdml
 from studies import runner
+from studies.verification import setting
 
 METHODS = (("softmax", 128), ("N-pairs", 320), ("triplet", 128), ("contrastive", 128), ("margin", 128), ("margin", 256))
+PER_CLASS = {"softmax": 1, "N-pairs": 2}  # images; 5 of all other losses
 
 
 def rows(options):
     """One row per run, with its accuracy on pairs of test classes."""
     methods = METHODS[-1:] if options.quick else METHODS
-    runs = [replace(options.base, loss=loss, dim=dim, per_class=2 if loss == "N-pairs" else 5) for loss, dim in methods]
-    results = runner.finished(runner.over_seeds(runs, options), options)
+    runs = [replace(options.base, loss=loss, dim=dim, per_class=PER_CLASS.get(loss, 5)) for loss, dim in methods]
+    results = setting.over_seeds(runs, options)
     about = ("core_seconds", "protocol", "hardware", "versions")
     return [{**result["run"], **result["test"], **{key: result[key] for key in about}} for result in results]
 
@@ -23,5 +25,7 @@ def tables(rows):
     for loss, dim in dict.fromkeys((row["loss"], row["dim"]) for row in rows):
         values = [100 * row["accuracy"] for row in runner.where(rows, loss=loss, dim=dim)]
         low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else 2 * values
-        body.append([loss, int(dim), f"{sum(values) / len(values):.2f}", f"[{low:.2f}, {high:.2f}]"])
-    return {"losses": runner.markdown(["loss", "dimension", "accuracy, %", "95% interval over seeds"], body)}
+        rate = runner.where(rows, loss=loss, dim=dim)[0]["learning_rate"]
+        body.append([loss, int(dim), f"{rate:g}", f"{sum(values) / len(values):.2f}", f"[{low:.2f}, {high:.2f}]"])
+    head = ["loss", "dimension", "learning rate", "accuracy, %", "95% interval over seeds"]
+    return {"losses": runner.markdown(head, body)}

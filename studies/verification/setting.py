@@ -5,7 +5,7 @@ folds are decided at ten points of the training, those of test classes at its en
 """
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import keras
 import numpy as np
@@ -16,6 +16,7 @@ from studies import characters, runner
 from tfdml import losses, miners
 
 BATCH, POINTS = 80, 10
+RATES = (3e-3, 1e-2, 3e-2)
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Run:
         loss: a key of `LOSSES`.
         per_class: number of images per class in a batch.
         dim: size of the embedding.
-        learning_rate: highest learning rate of Adam.
+        learning_rate: highest learning rate of Adam; ten times as high for boundaries and proxies.
         seed: seed of the network, the batches and random miners.
         steps: number of training steps.
         classes: the largest number of classes used of each part.
@@ -47,7 +48,7 @@ LOSSES = {
     ),
     "triplet": lambda run, classes: losses.TripletLoss(distance="squared", negatives=miners.semi_hard_negatives),
     "contrastive": lambda run, classes: losses.ContrastiveLoss(miner=miners.BalancedPairs(seed=run.seed)),
-    "softmax": lambda run, classes: losses.NormalizedSoftmaxLoss(classes=classes),
+    "softmax": lambda run, classes: losses.NormalizedSoftmaxLoss(classes=classes, scale=16.0),
     "N-pairs": lambda run, classes: losses.NPairsLoss(),
 }
 
@@ -55,8 +56,19 @@ LOSSES = {
 def options(folder, *, quick=False, workers=1):
     """The run of which all others are variations."""
     if quick:
-        return runner.Options(Run(steps=10, classes=40), train, folder, seeds=(0,), quick=True, workers=1)
-    return runner.Options(Run(), train, folder, seeds=(1, 2, 3, 4, 5), workers=workers)
+        base = Run(steps=10, classes=40)
+        return runner.Options(base, train, folder, rates=RATES[:1], seeds=(0,), quick=True, workers=1)
+    return runner.Options(Run(), train, folder, rates=RATES, seeds=(1, 2, 3, 4, 5), workers=workers)
+
+
+def over_seeds(runs, options):
+    """Results of each run with every seed, at the learning rate with the highest accuracy of validation classes."""
+    grids = [[replace(run, learning_rate=rate) for rate in options.rates] for run in runs]
+    trials = [replace(run, seed=0) for grid in grids for run in grid]
+    results = runner.finished(trials, options)
+    accuracies = {trial: result["curve"][-1]["accuracy"] for trial, result in zip(trials, results, strict=True)}
+    best = [max(grid, key=lambda run: accuracies[replace(run, seed=0)]) for grid in grids]
+    return runner.finished(runner.over_seeds(best, options), options)
 
 
 def train(run):
@@ -104,7 +116,9 @@ def _compiled(run, training):
         0.0, run.steps * 9 // 10, warmup_target=run.learning_rate, warmup_steps=run.steps // 10
     )
     loss = LOSSES[run.loss](run, len(training.class_names))
-    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=False)
+    multipliers = {layer.name: 10.0 for layer in loss.layers}
+    optimizer = keras.optimizers.Adam(rate)
+    model.compile(optimizer, loss=loss, learning_rate_multipliers=multipliers, jit_compile=False)
     return model
 
 

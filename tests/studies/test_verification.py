@@ -39,7 +39,7 @@ def test_curves_have_a_row_per_run_and_point_and_a_picture(options, tmp_path):
 
 def test_losses_are_measured_on_test_classes(options):
     table = losses.tables(losses.rows(options))["losses"]
-    assert "| N-pairs | 320 | 94.50 | [94.50, 94.50] |" in table
+    assert "| N-pairs | 320 | 0.003 | 94.50 | [94.50, 94.50] |" in table
 
 
 @pytest.mark.slow
