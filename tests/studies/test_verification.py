@@ -24,7 +24,7 @@ def result_of(run):
 @pytest.fixture
 def options(tmp_path, monkeypatch):
     made = setting.options(tmp_path)
-    return runner.Options(made.base, result_of, tmp_path, seeds=(1, 2), workers=1)
+    return runner.Options(made.base, result_of, tmp_path, rates=made.rates, seeds=(1, 2), workers=1)
 
 
 def test_curves_have_a_row_per_run_and_point_and_a_picture(options, tmp_path):
