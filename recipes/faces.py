@@ -64,7 +64,7 @@ def main():
         "protocol": f"{test.protocol}/{len(pairs)}-pairs-{len(np.unique(pairs.folds))}-folds",
         "images_without_face": options.without_face,
         "seeds": options.seeds,
-        "core_seconds": round(time.process_time() - begin, 1),
+        "processor_seconds": round(time.process_time() - begin, 1),
         **tfdml.environment("pillow", "matplotlib"),
         "thresholds": dict(zip(decisions.folds.tolist(), decisions.thresholds.round(4).tolist(), strict=True)),
         "results": {method: [{key: run[key] for key in KEYS} for run in runs] for method, runs in numbers.items()},
@@ -75,7 +75,7 @@ def main():
         error = 100 * np.mean([run["accuracy_se"] for run in runs])
         values = f"{np.mean(values):.2f} % [{min(values):.2f}, {max(values):.2f}]"
         print(f"{method:52}{values}, error over folds {error:.2f}")
-    print(f"{record['core_seconds']} processor seconds; results.json and faces.png are in {options.output}")
+    print(f"{record['processor_seconds']} processor seconds; results.json and faces.png are in {options.output}")
 
 
 def arguments():

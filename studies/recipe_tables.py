@@ -3,6 +3,7 @@
 python recipes/product_search.py --output benchmarks/results/product_search
 python recipes/localization.py --output benchmarks/results/localization
 python recipes/reranking.py --output benchmarks/results/reranking
+python recipes/faces.py --output benchmarks/results/faces
 python -m studies.recipe_tables
 """
 
@@ -24,6 +25,10 @@ NAMES = {
     "search": "the search",
     "cosine of maps": "re-ranked by the cosine of the maps, no training",
     "model of pairs": "re-ranked by the model of pairs",
+    "networks for search": "two networks for search, untouched",
+    "networks for search, relative": "the same, relative to neighborhoods",
+    "margin loss": "two networks tuned by the margin loss",
+    "margin loss, relative": "the same, relative to neighborhoods",
 }
 
 
@@ -52,6 +57,18 @@ def reranking_table(record):
     return "\n".join([*table, "", f"Gain over the search: {gains}. {source(record)}"])
 
 
+def verification_table(record):
+    """Accuracy of each method with its interval over seeds, its mean standard error over folds, and the EER."""
+    runs = record["results"]
+    body = []
+    for name, values in runs.items():
+        accuracy, error, eer = ([run[key] for run in values] for key in ("accuracy", "accuracy_se", "eer"))
+        row = [NAMES[name], cell(accuracy, 2), f"{100 * np.mean(error):.2f}", cell(eer, 2)]
+        body.append(f"| {' | '.join(row)} |")
+    head = ["| | accuracy | error over folds | EER |", "| --- | ---: | ---: | ---: |"]
+    return "\n".join([*head, *body, "", source(record)])
+
+
 def lines(columns):
     """A Markdown table of columns, each a dict of row name to the values of its seeds."""
     head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
@@ -62,15 +79,17 @@ def lines(columns):
     ]
 
 
-def cell(values):
+def cell(values, digits=1):
     """The mean in percent, with its interval if there are several seeds."""
     mean = np.mean(values)
-    return interval(mean, *tfdml.metrics.seed_interval(values)) if len(values) > 1 else f"{100 * mean:.1f}"
+    if len(values) == 1:
+        return f"{100 * mean:.{digits}f}"
+    return interval(mean, *tfdml.metrics.seed_interval(values), digits=digits)
 
 
-def interval(mean, low, high):
+def interval(mean, low, high, digits=1):
     """A value and its interval in percent."""
-    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * mean:.{digits}f} [{100 * low:.{digits}f}, {100 * high:.{digits}f}]"
 
 
 def source(record):
@@ -83,6 +102,7 @@ TABLES = {
     "product_search": ("two-towers.md", seeds_table),
     "localization": ("two-towers.md", seeds_table),
     "reranking": ("pair-models.md", reranking_table),
+    "faces": ("verification.md", verification_table),
 }
 
 
