@@ -4,12 +4,13 @@ from tfdml.cleaning.calibration import Calibration, Recall, calibrate
 from tfdml.cleaning.clean import clean
 from tfdml.cleaning.copies import COPIES
 from tfdml.cleaning.findings import Finding, Findings, write_report
-from tfdml.cleaning.network import copy_network
+from tfdml.cleaning.network import Centered, copy_network
 from tfdml.cleaning.registration import Registration, Thumbnail, register, thumbnail
 
 __all__ = [
     "COPIES",
     "Calibration",
+    "Centered",
     "Finding",
     "Findings",
     "Recall",
