@@ -81,6 +81,29 @@ def test_a_score_is_halfway_between_the_highest_refused_one_and_that_of_most_cop
     assert _halfway(np.linspace(0, 1, 101), np.array([0.7]), 0.8) == 0.8
 
 
+def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand():
+    images = scenes(6)
+    model = cleaning.Centered(Pixels(), 100.0)
+    vectors = Pixels().predict_on_batch(images) - 100
+    kinds = {"mirror": lambda pixels, rng: pixels[:, ::-1]}
+    scores = cleaning.score_copies(model, labeled(images), vectors, kinds=kinds, sample=4, verify=False)
+    assert scores.floor is None
+    np.testing.assert_array_equal(scores.copies["mirror"], images[scores.rows][:, :, ::-1])
+    for copy, row in enumerate(scores.rows):
+        mirror = images[row][:, ::-1].reshape(-1) - 100.0
+        cosines = [mirror @ v / np.linalg.norm(mirror) / np.linalg.norm(v) for v in vectors]
+        np.testing.assert_allclose(scores.by_kind["mirror"][copy], cosines, atol=1e-5)
+        assert scores.right()["mirror"][copy] == pytest.approx(cosines[row], abs=1e-5)
+        np.testing.assert_allclose(scores.wrong()["mirror"][copy], np.delete(cosines, row), atol=1e-5)
+
+
+def test_images_below_the_floor_are_not_verified():
+    images = scenes(6)
+    scores = cleaning.score_copies(Pixels(), labeled(images), Pixels().predict_on_batch(images), sample=3, floor=1.1)
+    assert scores.floor == 1.1
+    assert all((each == -1).all() for each in scores.by_kind.values())
+
+
 def test_verified_copies_have_a_registration_and_are_listed_without_their_neighbors():
     images = scenes(24)
     data = labeled(np.concatenate([images, images[[3]]]))
