@@ -249,6 +249,7 @@ def photos(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_table_and_a_page_and_deletes_nothing(photos, capsys):
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
     assert cli.main(["clean", "photos", "--out", "out/", "--similarity", "0.99"]) == 1

@@ -73,7 +73,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
 def embed_cached(
     model: Embedder, data: Examples, folder: FilePath, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
-    """What `embed_loadable` returns, with the chunks of `write_embeddings` in a folder, which stay.
+    """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder, which stay.
 
     An interrupted call resumes after the last chunk, and a later call embeds nothing. Chunks of another set, model or
     batch size, or damaged ones, are replaced, with a warning.
