@@ -1,16 +1,20 @@
-"""The tables of docs/cleaning.md, from the results of recipes/cleaning.py.
+"""The tables of docs/cleaning.md, from the results of recipes/cleaning.py and studies/made_pictures.py.
 
     python recipes/cleaning.py --output benchmarks/results/cleaning
+    python -m studies.made_pictures
     python -m studies.cleaning
 
-Only results.json of that folder is kept.
+Of the first command, only results.json is kept.
 """
 
 import json
 
+import numpy as np
+
 from studies import pages, runner
 
 RESULTS, PAGE = pages.RESULTS / "cleaning" / "results.json", pages.ROOT / "docs" / "cleaning.md"
+MADE, MADE_MARK = pages.RESULTS / "cleaning" / "made-pictures.json", "<!-- made of studies/cleaning -->"
 COPIES_MARK, PLANTED_MARK = "<!-- copies of studies/cleaning -->", "<!-- planted of studies/cleaning -->"
 WAYS = {"verified": "network, verified by pixels", "network": "network alone", "pHash": "pHash", "dHash": "dHash"}
 COLUMNS = ("precision", "recall", "crop", "jpeg", "resize", "watermark")
@@ -34,10 +38,20 @@ def planted_table(record):
     return runner.markdown(["", *columns], body, ["---", *["---:"] * len(columns)])
 
 
+def made_table(record):
+    """Mean precision and recall by kind of pictures, as a Markdown table."""
+    kinds, body = [kind for kind in record["runs"][0] if kind not in ("seed", "threshold")], []
+    for kind in kinds:
+        values = [[run[kind][column] for column in COLUMNS] for run in record["runs"]]
+        body.append([kind, *(f"{mean:.3f}" for mean in np.mean(values, axis=0))])
+    return runner.markdown(["", *COLUMNS], body, ["---", *["---:"] * len(COLUMNS)])
+
+
 def filled(page=PAGE):
     """The text of the page with its tables."""
     record = json.loads(RESULTS.read_text())
     text = pages.replaced(page.read_text(), COPIES_MARK, copies_table(record))
+    text = pages.replaced(text, MADE_MARK, made_table(json.loads(MADE.read_text())))
     return pages.replaced(text, PLANTED_MARK, planted_table(record))
 
 

@@ -8,14 +8,31 @@ import tensorflow as tf
 
 from tfdml import cleaning, cli, datasets
 from tfdml.cleaning.calibration import _halfway, _least_similarity
+from tfdml.cleaning.clean import _limits, remove_cache
 from tfdml.cli import clean as command
 
 
 class Pixels:
     """A model of the pixels, which needs no network."""
 
+    fingerprint = "pixels"
+
     def predict_on_batch(self, images):
         return np.asarray(images, np.float32).reshape(len(images), -1)
+
+
+class Interrupted(Pixels):
+    """The same, which counts its batches and is interrupted at one of them."""
+
+    def __init__(self, batch):
+        self.left, self.batches = batch, 0
+
+    def predict_on_batch(self, images):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.batches += 1
+        return super().predict_on_batch(images)
 
 
 def scenes(count=40, seed=0):
@@ -64,6 +81,29 @@ def test_a_score_is_halfway_between_the_highest_refused_one_and_that_of_most_cop
     assert _halfway(np.linspace(0, 1, 101), np.array([0.7]), 0.8) == 0.8
 
 
+def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand():
+    images = scenes(6)
+    model = cleaning.Centered(Pixels(), 100.0)
+    vectors = Pixels().predict_on_batch(images) - 100
+    kinds = {"mirror": lambda pixels, rng: pixels[:, ::-1]}
+    scores = cleaning.score_copies(model, labeled(images), vectors, kinds=kinds, sample=4, verify=False)
+    assert scores.floor is None
+    np.testing.assert_array_equal(scores.copies["mirror"], images[scores.rows][:, :, ::-1])
+    for copy, row in enumerate(scores.rows):
+        mirror = images[row][:, ::-1].reshape(-1) - 100.0
+        cosines = [mirror @ v / np.linalg.norm(mirror) / np.linalg.norm(v) for v in vectors]
+        np.testing.assert_allclose(scores.by_kind["mirror"][copy], cosines, atol=1e-5)
+        assert scores.right()["mirror"][copy] == pytest.approx(cosines[row], abs=1e-5)
+        np.testing.assert_allclose(scores.wrong()["mirror"][copy], np.delete(cosines, row), atol=1e-5)
+
+
+def test_images_below_the_floor_are_not_verified():
+    images = scenes(6)
+    scores = cleaning.score_copies(Pixels(), labeled(images), Pixels().predict_on_batch(images), sample=3, floor=1.1)
+    assert scores.floor == 1.1
+    assert all((each == -1).all() for each in scores.by_kind.values())
+
+
 def test_verified_copies_have_a_registration_and_are_listed_without_their_neighbors():
     images = scenes(24)
     data = labeled(np.concatenate([images, images[[3]]]))
@@ -83,14 +123,14 @@ def test_a_calibrated_similarity_has_its_precision_and_recall():
     assert set(result.recall) == set(cleaning.COPIES)
     for recall in result.recall.values():
         assert 0 <= recall.low <= recall.value <= recall.high <= 1
-    assert result.recall["jpeg"].value > 0.9
+    assert result.recall["jpeg"].value >= 0.9
 
 
 def test_duplicates_that_a_set_has_already_do_not_raise_the_similarity():
     images = scenes()
     doubled = np.concatenate([images, images])
     once, twice = (
-        cleaning.calibrate(Pixels(), labeled(x), Pixels().predict_on_batch(x), sample=80).similarity
+        cleaning.calibrate(Pixels(), labeled(x), Pixels().predict_on_batch(x), sample=80, verify=False).similarity
         for x in (images, doubled)
     )
     assert twice < once + 0.05
@@ -123,6 +163,64 @@ def test_a_wrong_label_and_an_outlier_are_listed():
     assert "7" in [finding.name for finding in findings.listed if finding.kind == "outlier"]
 
 
+def test_an_outlier_is_far_from_its_neighbors_for_its_class():
+    """A gap of 8 in a class of gaps of 1 is listed, in a class of gaps of 8 it is not; small classes have one limit."""
+    distances = np.concatenate([np.linspace(0.9, 1.1, 10), [8], np.linspace(7.2, 8.8, 10), [1, 8]])
+    labels = np.array(["tight"] * 11 + ["wide"] * 10 + ["small"] * 2)
+    limits = _limits(distances, labels)
+    assert np.flatnonzero(distances > limits).tolist() == [10]
+    tight = distances[:11]
+    assert limits[0] == pytest.approx(np.median(tight) + 5 * 1.4826 * np.median(abs(tight - np.median(tight))))
+    assert limits[-1] == pytest.approx(
+        np.median(distances) + 5 * 1.4826 * np.median(abs(distances - np.median(distances)))
+    )
+
+
+def test_an_interrupted_run_resumes_with_the_findings_of_an_uninterrupted_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfdml.embedding.in_memory._BATCHES_PER_BLOCK", 1)
+    images = scenes(32)
+    sets = {
+        "train": labeled(images[:20], np.arange(20) % 4),
+        "test": labeled(np.concatenate([images[20:], images[:2]])),
+    }
+    options = {"similarity": 0.99, "batch_size": 4}
+    with pytest.raises(KeyboardInterrupt):
+        cleaning.clean(Interrupted(8), sets, cache=tmp_path / "cache", **options)
+    resumed = Interrupted(-1)
+    findings = cleaning.clean(resumed, sets, cache=tmp_path / "cache", **options)
+    assert findings == cleaning.clean(Pixels(), sets, **options)
+    assert resumed.batches == 2
+    again = Interrupted(-1)
+    assert cleaning.clean(again, sets, cache=tmp_path / "cache", **options) == findings
+    assert again.batches == 0
+    remove_cache(tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_embeddings_of_another_model_or_of_other_images_are_made_again(tmp_path):
+    data, options = labeled(scenes(8)), {"similarity": 0.99, "cache": tmp_path}
+    cleaning.clean(Pixels(), data, **options)
+    other = Interrupted(-1)
+    other.fingerprint = "other"
+    with pytest.warns(UserWarning, match="another model. Its embeddings are made again"):
+        cleaning.clean(other, data, **options)
+    assert other.batches == 1
+    with pytest.warns(UserWarning, match="another set and another model. Its embeddings are made again"):
+        findings = cleaning.clean(Pixels(), labeled(scenes(9)), **options)
+    assert findings.images == 9
+    (tmp_path / "0" / "000000000.npz").write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cleaning.clean(Pixels(), labeled(scenes(9)), **options) == findings
+
+
+def test_a_folder_of_something_else_is_no_cache_and_stays(tmp_path):
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "1.npz").write_bytes(b"of a user")
+    with pytest.raises(FileExistsError, match="a folder of something else"):
+        cleaning.clean(Pixels(), labeled(scenes(8)), similarity=0.99, cache=tmp_path)
+    assert (tmp_path / "0" / "1.npz").read_bytes() == b"of a user"
+
+
 def test_a_set_without_images_one_image_and_wrong_options_are_refused():
     for data, message in (({}, "no sets"), (labeled(scenes(1)), "1 image that can be read, expected at least two")):
         with pytest.raises(ValueError, match=message):
@@ -151,9 +249,11 @@ def photos(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_table_and_a_page_and_deletes_nothing(photos, capsys):
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
-    assert cli.main(["clean", "photos", "--out", "out", "--similarity", "0.99"]) == 1
+    assert cli.main(["clean", "photos", "--out", "out/", "--similarity", "0.99"]) == 1
+    assert sorted(path.name for path in photos.iterdir()) == ["out", "photos"]
     printed = capsys.readouterr().out
     assert "1 leaks between sets" in printed
     with open("out/findings.csv", newline="") as file:

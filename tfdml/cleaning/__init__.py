@@ -3,13 +3,16 @@
 from tfdml.cleaning.calibration import Calibration, Recall, calibrate
 from tfdml.cleaning.clean import clean
 from tfdml.cleaning.copies import COPIES
+from tfdml.cleaning.copy_scores import CopyScores, score_copies
 from tfdml.cleaning.findings import Finding, Findings, write_report
-from tfdml.cleaning.network import copy_network
+from tfdml.cleaning.network import Centered, copy_network
 from tfdml.cleaning.registration import Registration, Thumbnail, register, thumbnail
 
 __all__ = [
     "COPIES",
     "Calibration",
+    "Centered",
+    "CopyScores",
     "Finding",
     "Findings",
     "Recall",
@@ -19,6 +22,7 @@ __all__ = [
     "clean",
     "copy_network",
     "register",
+    "score_copies",
     "thumbnail",
     "write_report",
 ]

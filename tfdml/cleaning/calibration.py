@@ -6,17 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml import embedding
-from tfdml._core.checks import require, require_fraction, require_seed, require_whole
+from tfdml._core.checks import require_fraction
 from tfdml.cleaning.copies import COPIES, Copy
-from tfdml.cleaning.registration import thumbnail
-from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
+from tfdml.cleaning.copy_scores import score_copies
+from tfdml.cleaning.verification import Thumbnails, verified
 from tfdml.datasets import LabeledSet
 from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
 
-_CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
 _ALIKE, _ALIKE_VERIFIED = 0.5, 0.1  # quantile of the scores of copies from which images are duplicates already
 _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 
@@ -65,11 +63,9 @@ def calibrate(
 ) -> Calibration:
     """Make copies of a sample of the images, and choose from which score on two images are near-duplicates.
 
-    Each copy is compared with all embeddings. With `verify`, its ten nearest neighbors of at least the similarity that
-    99% of the copies have are candidates, and their score is that of the registration of their pixels; otherwise it is
-    the cosine similarity. The pair of a copy and its original is right, every other one is wrong, but for images that
-    are as similar to the original as the median copy, or register as 90% of the copies do: they are taken for
-    duplicates that the set has already, and are not counted.
+    The scores are those of `score_copies`. The pair of a copy and its original is right, every other one is wrong, but
+    for images that are as similar to the original as the median copy, or register as 90% of the copies do: they are
+    taken for duplicates that the set has already, and are not counted.
 
     A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
     refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
@@ -78,7 +74,7 @@ def calibrate(
     Args:
         model: model of the embeddings.
         data: images `(height, width, 3)` uint8, or files with a `load` such as `tfdml.datasets.Preprocessing`.
-        embeddings: `(n, dim)` of `data`, centered as those of `model` are by `tfdml.cleaning.clean`, or not.
+        embeddings: `(n, dim)` of `data`, centered as those of `model` are by `Centered`, or not.
         precision: in (0, 1].
         kinds: functions of pixels and a generator by name.
         sample: number of images that are copied.
@@ -93,61 +89,43 @@ def calibrate(
         ValueError: fewer than two images, or an option out of range.
     """
     require_fraction(precision=precision)
-    require_whole("sample", sample, 2)
-    require_seed(seed)
-    require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
-    rng = np.random.default_rng(seed)
-    rows, unit = np.sort(rng.permutation(len(data))[:sample]), l2_normalize(np.asarray(embeddings, np.float32))
-    subset, products, thumbnails = data.take(rows), {}, {}
-    for name, copy in kinds.items():
-        pixels, copies = _copies(subset, copy, np.random.default_rng([seed, *name.encode()]))
-        products[name] = l2_normalize(embedding.embed(model, copies, batch_size=batch_size)) @ unit.T
-        thumbnails[name] = list(map(thumbnail, pixels)) if verify else []
-    if not verify:
-        return _calibrated(products, unit[rows] @ unit.T, rows, precision)
-    floor = float(np.quantile([each[np.arange(len(rows)), rows] for each in products.values()], 1 - _CANDIDATE_RECALL))
-    originals = Thumbnails([data])
-    scores = {name: _registered(each, floor, thumbnails[name], originals) for name, each in products.items()}
-    return _calibrated(scores, _between_originals(scores, rows, originals), rows, precision, floor)
+    scores = score_copies(
+        model, data, embeddings, kinds=kinds, sample=sample, verify=verify, seed=seed, batch_size=batch_size
+    )
+    if verify:
+        between = _between_originals(scores, Thumbnails([data]))
+    else:
+        unit = l2_normalize(np.asarray(embeddings, np.float32))
+        between = unit[scores.rows] @ unit.T
+    return _calibrated(scores, between, precision)
 
 
-def _registered(products, floor, copies, originals):
-    """Scores of the candidates of copies, `(copies, n)`; -1 for other images."""
-    scores = np.full(products.shape, -1.0)
-    count = min(CANDIDATES, products.shape[1])
-    columns = np.argpartition(-products, count - 1, axis=1)[:, :count]
-    copy, column = np.nonzero(np.take_along_axis(products, columns, axis=1) >= floor)
-    pairs = np.stack([copy, columns[copy, column]], axis=1)
-    scores[tuple(pairs.T)] = verified(pairs, copies, originals)
-    return scores
-
-
-def _between_originals(scores, rows, originals):
+def _between_originals(scores, images):
     """Scores between originals where an image registers with a copy of another one as 90% of the copies do."""
-    highest = np.max(list(scores.values()), axis=0)
-    is_like = highest >= np.quantile([each[np.arange(len(rows)), rows] for each in scores.values()], _ALIKE_VERIFIED)
-    is_like[np.arange(len(rows)), rows] = False
+    highest = np.max(list(scores.by_kind.values()), axis=0)
+    is_like = highest >= np.quantile(list(scores.right().values()), _ALIKE_VERIFIED)
+    is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
-    between[is_like] = verified(np.stack([rows[pairs[:, 0]], pairs[:, 1]], axis=1), originals, originals)
+    between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
     return between
 
 
-def _calibrated(scores, between, rows, precision, floor=None):
-    """The `Calibration` of scores of copies and images, and of scores between originals and images."""
-    true = {name: each[np.arange(len(rows)), rows] for name, each in scores.items()}
-    positive = np.concatenate(list(true.values()))
-    is_other = ~(between >= np.quantile(positive, _ALIKE if floor is None else _ALIKE_VERIFIED))
+def _calibrated(scores, between, precision):
+    """The `Calibration` of scores of copies, and of scores between originals and images."""
+    is_verified, rows = scores.floor is not None, scores.rows
+    right = np.concatenate(list(scores.right().values()))
+    is_other = ~(between >= np.quantile(right, _ALIKE_VERIFIED if is_verified else _ALIKE))
     is_other[np.arange(len(rows)), rows] = False
-    negative = np.concatenate([each[is_other] for each in scores.values()])
-    threshold = _least_similarity(positive, negative, precision)
-    if floor is not None:
-        threshold = _halfway(positive, negative, threshold)
+    wrong = np.concatenate([each[is_other] for each in scores.by_kind.values()])
+    threshold = _least_similarity(right, wrong, precision)
+    if is_verified:
+        threshold = _halfway(right, wrong, threshold)
     return Calibration(
-        similarity=threshold if floor is None else floor,
-        precision=_precision(positive, negative, threshold),
-        recall={name: _recall(values >= threshold) for name, values in true.items()},
+        similarity=scores.floor if is_verified else threshold,
+        precision=_precision(right, wrong, threshold),
+        recall={name: _recall(values >= threshold) for name, values in scores.right().items()},
         images=len(rows),
-        registration=None if floor is None else threshold,
+        registration=threshold if is_verified else None,
     )
 
 
@@ -177,10 +155,3 @@ def _precision(positive, negative, similarity):
 def _recall(is_copy):
     count = int(is_copy.sum())
     return Recall(count / len(is_copy), *binomial_interval(count, len(is_copy)))
-
-
-def _copies(data, copy, rng):
-    """Copies of all images, and the same of the shape that the model takes."""
-    pairs = [pixels_of(data, row) for row in range(len(data))]
-    copies = [np.ascontiguousarray(copy(pixels, rng)) for pixels, _ in pairs]
-    return copies, np.stack([np.asarray(load(each)) for each, (_, load) in zip(copies, pairs, strict=True)])

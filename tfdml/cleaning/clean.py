@@ -1,21 +1,26 @@
 """Near-duplicates, leaks, label suspects and outliers of a set, or of its parts."""
 
+import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from tfdml._core.checks import require, require_whole
 from tfdml.cleaning.calibration import calibrate
 from tfdml.cleaning.findings import Finding, Findings
+from tfdml.cleaning.network import Centered
 from tfdml.cleaning.verification import Thumbnails, candidates, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
+from tfdml.embedding.to_disk import embed_cached, remove_cached
 from tfdml.search import Exact, pair_groups, similar_pairs
 from tfdml.search.duplicates.pairs import SimilarPairs
-from tfdml.typing import Embedder
+from tfdml.typing import Embedder, FilePath
 
 _AGREEING = 3  # neighbors of a label suspect
 _DEVIATIONS = 5  # of an outlier from the median, in robust standard deviations
+_LEAST_CLASS = 10  # images of a class that has its own median
 _TO_STANDARD = 1.4826  # from the median absolute deviation of a normal distribution
 
 
@@ -31,6 +36,7 @@ def clean(
     approximate: bool | None = None,
     seed: int = 0,
     batch_size: int = 64,
+    cache: FilePath | None = None,
 ) -> Findings:
     """List what to look at before a set is used; nothing is changed or deleted.
 
@@ -38,10 +44,11 @@ def clean(
     * A duplicate is an image of a group of near-duplicates in one set, beside the first image of the group.
     * A label suspect is an image whose three nearest neighbors all have one other label.
     * An outlier is an image whose mean distance to its neighbors is more than five robust standard deviations above
-      the median.
+      the median of its class, or, where that has fewer than ten images, of all images.
     * Images that cannot be read are listed, too.
 
-    Embeddings are centered on their mean. All sets are read and embedded in memory. Near-duplicates are chosen among
+    Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
+    the others. All embeddings are in memory. Near-duplicates are chosen among
     the nearest neighbors by a registration of their pixels (`register`), whose images are read once more, or, with a
     similarity or without `verify`, by the cosine similarity alone.
 
@@ -58,6 +65,9 @@ def clean(
             None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
+        cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
+            interruption. It stays. Embeddings of other files, another model or batch size are replaced, with a
+            warning, as are damaged ones.
 
     Returns:
         `Findings`, leaks first.
@@ -68,7 +78,7 @@ def clean(
     require_whole("neighbors", neighbors, 1)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}
     require(len(sets) > 0, "no sets", "a labeled set, or labeled sets by name")
-    images = _Images(model, sets, batch_size)
+    images = _Images(model, sets, batch_size, cache)
     calibration = None
     if similarity is None:
         calibration = calibrate(
@@ -82,7 +92,10 @@ def clean(
     else:
         approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
         pairs = _similar_pairs(images, similarity, approximate, seed)
-    findings = [*(_copies(images, pairs) if pairs else ()), *_labels_and_outliers(images, pairs, neighbors)]
+    findings = list(_copies(images, pairs)) if pairs else []
+    rows = np.unique(pair_groups(pairs.rows if pairs else np.empty((0, 2)), len(images.vectors)))
+    if len(rows) > 1:  # one image of each group of near-duplicates
+        findings += [*_labels(images, rows), *_outliers(images, rows, neighbors)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
     findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
     recall = None if pairs is None else pairs.recall
@@ -101,24 +114,15 @@ def _verified_pairs(images, floor, registration):
     return SimilarPairs(pairs[scores >= registration], scores[scores >= registration].astype(np.float32), None)
 
 
-class _Centered:
-    """A model whose embeddings are centered."""
-
-    def __init__(self, model, mean):
-        self._model, self._mean = model, mean
-
-    def predict_on_batch(self, examples):
-        return np.asarray(self._model.predict_on_batch(examples), np.float32) - self._mean
-
-
 class _Images:
     """The images of all sets that can be read, one after the other, with centered embeddings."""
 
-    def __init__(self, model, sets, batch_size):
+    def __init__(self, model, sets, batch_size, cache):
         vectors, self.names, self.splits, self.labels, self.unreadable, subsets = [], [], [], [], [], []
-        for split, data in sets.items():
+        for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
-            embeddings, rows, skipped = embed_loadable(model, data, batch_size)
+            folder = None if cache is None else Path(cache) / str(number)
+            embeddings, rows, skipped = _embedded(model, data, batch_size, folder)
             vectors.append(embeddings)
             subsets.append(data.take(rows))
             self.names += [str(row if data.paths is None else data.paths[row]) for row in rows.tolist()]
@@ -128,8 +132,8 @@ class _Images:
             self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for name, reason in reasons]
         vectors = np.concatenate(vectors)
         require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
-        self.model = _Centered(model, vectors.mean(axis=0))
-        self.vectors = vectors - vectors.mean(axis=0)
+        self.center = vectors.mean(axis=0)
+        self.model, self.vectors = Centered(model, self.center), vectors - self.center
         self.thumbnails = Thumbnails(subsets)
         self.largest = max(subsets, key=len)
         start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])
@@ -143,6 +147,21 @@ class _Images:
         if other is None:
             return finding
         return finding._replace(other=self.names[other], other_split=self.splits[other], other_label=self.labels[other])
+
+
+def _embedded(model, data, batch_size, folder):
+    """Embeddings, rows and problems of a set, by way of a folder or in memory."""
+    if folder is None:
+        return embed_loadable(model, data, batch_size)
+    return embed_cached(model, data, folder, batch_size)
+
+
+def remove_cache(cache: FilePath) -> None:
+    """Remove the embeddings that `clean` wrote to a folder, and the folder if nothing else is in it."""
+    for folder in Path(cache).expanduser().glob("[0-9]*"):
+        remove_cached(folder)
+    with contextlib.suppress(OSError):  # a user's file is in it
+        Path(cache).expanduser().rmdir()
 
 
 def _copies(images, pairs):
@@ -160,26 +179,47 @@ def _copies(images, pairs):
         yield images.finding("leak" if is_leak else "duplicate", row, first, pairs.similarity[pair], suggestion)
 
 
-def _labels_and_outliers(images, pairs, neighbors):
-    """Label suspects and outliers among one image of each group of near-duplicates."""
-    groups = pair_groups(pairs.rows if pairs else np.empty((0, 2)), len(images.vectors))
-    rows = np.unique(groups)
-    count = min(max(neighbors, _AGREEING), len(rows) - 1)
-    if count < 1:
-        return
-    found, cosines = Exact(images.vectors[rows]).search(images.vectors[rows], count + 1)
-    nearest, cosines = _without_self(rows[found], cosines, rows)
-    for i in np.argsort(-cosines[:, 0], kind="stable"):
-        labels = {images.labels[other] for other in nearest[i, :_AGREEING]}
-        if count >= _AGREEING and len(labels) == 1 and images.labels[rows[i]] not in labels:
+def _labels(images, rows):
+    """Images whose nearest neighbors all have one other label, the most certain first."""
+    nearest, cosines = _neighbors(images.vectors[rows], rows, _AGREEING)
+    for i in np.argsort(-cosines[:, 0], kind="stable") if cosines.shape[1] == _AGREEING else ():
+        labels = {images.labels[other] for other in nearest[i]}
+        if len(labels) == 1 and images.labels[rows[i]] not in labels:
             suggestion = f"check the label; its neighbors have {labels.pop()!r}"
-            yield images.finding("label", rows[i], nearest[i, 0], cosines[i, :_AGREEING].mean(), suggestion)
-    distances = 1 - cosines[:, :neighbors].mean(axis=1)
-    middle = np.median(distances)
-    limit = middle + _DEVIATIONS * _TO_STANDARD * np.median(np.abs(distances - middle))
+            yield images.finding("label", rows[i], nearest[i, 0], cosines[i].mean(), suggestion)
+
+
+def _outliers(images, rows, neighbors):
+    """Images that are far from their neighbors for their class, the farthest first."""
+    nearest, cosines = _neighbors(images.vectors[rows] + images.center, rows, neighbors)
+    distances = 1 - cosines.mean(axis=1)
+    limits = _limits(distances, np.array(images.labels)[rows])
     for i in np.argsort(-distances, kind="stable"):
-        if distances[i] > limit:
+        if distances[i] > limits[i]:
             yield images.finding("outlier", rows[i], nearest[i, 0], distances[i], "check that it belongs to the set")
+
+
+def _limits(distances, labels):
+    """The limit of each image: that of its class, or, in a small class, of all."""
+    limits = np.full(len(distances), _limit(distances))
+    for label in np.unique(labels):
+        is_member = labels == label
+        if is_member.sum() >= _LEAST_CLASS:
+            limits[is_member] = _limit(distances[is_member])
+    return limits
+
+
+def _limit(distances):
+    """The median and five robust standard deviations."""
+    middle = np.median(distances)
+    return middle + _DEVIATIONS * _TO_STANDARD * np.median(np.abs(distances - middle))
+
+
+def _neighbors(vectors, rows, count):
+    """The nearest neighbors of each vector, at most `count`, as rows, and their cosines."""
+    count = min(count, len(rows) - 1)
+    columns, cosines = Exact(vectors).search(vectors, count + 1)
+    return _without_self(rows[columns], cosines, rows)
 
 
 def _without_self(nearest, cosines, rows):

@@ -1,8 +1,12 @@
-"""The network that recognizes copies."""
+"""The network that recognizes copies, and models with centered embeddings."""
+
+from typing import Any
 
 import keras
+import numpy as np
 
 from tfdml import networks
+from tfdml.typing import Embedder
 
 
 def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Model:
@@ -24,3 +28,19 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
     maps = network.get_layer("blocks.10.add").output
     quarters = keras.layers.AveragePooling2D(maps.shape[1] // 2)(maps)
     return keras.Model(network.input, keras.layers.Flatten()(quarters), name="copy_network")
+
+
+class Centered:
+    """A model from whose embeddings a center is subtracted, as `tfdml.cleaning.clean` does.
+
+    Args:
+        model: an embedding model.
+        center: `(dim,)`, such as the mean of the embeddings of a set.
+    """
+
+    def __init__(self, model: Embedder, center: np.ndarray) -> None:
+        self._model, self._center = model, center
+
+    def predict_on_batch(self, examples: Any) -> np.ndarray:
+        """`(batch, dim)` centered embeddings of a batch."""
+        return np.asarray(self._model.predict_on_batch(examples), np.float32) - self._center

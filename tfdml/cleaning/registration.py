@@ -10,9 +10,11 @@ _SCALES = np.geomspace(0.5, 1, 8)
 _STEPS = (0.03, 0.015)  # of the scales around the best one
 _AROUND = np.array([(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)])
 _LEAST = 0.25  # scale of an image of another aspect
-_EVEN = 1e-4  # variance in squared gray levels below which nothing agrees
-_BLOCKS = 4  # per side of the overlap
-_BLUR = 3.0  # pixels, standard deviation of what is subtracted
+_EVEN = 1e-4  # variance of details below which nothing agrees
+_BLOCKS = 5  # per side of the overlap
+_VOTING = 0.1  # variance of the details of a block, in either image, from which it votes
+_BLUR = 3.0  # pixels, standard deviation of what is subtracted, and of the contrast by which details are divided
+_NOISE = 2.0  # gray levels of contrast that are taken for noise
 _PROMISING = 0.4  # correlation from which scales are refined
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
@@ -43,7 +45,7 @@ class Registration(NamedTuple):
     """Where one image lies in another.
 
     Attributes:
-        score: in [-1, 1]: the median of the correlations of blocks of the overlap.
+        score: in [-1, 1]: the median of the correlations of the blocks of the overlap that have details.
         swapped: whether the first image lies in the second one; else the second in the first.
         top, left, height, width: of the inner image, in shares of the sides of the outer one.
     """
@@ -68,13 +70,17 @@ def register(a: Thumbnail, b: Thumbnail) -> Registration:
     """The place of one image in the other at which their details agree best.
 
     Each image, at 8 scales from 0.5 to 1, is slid over the other one. Its aspect is that of its pixels, or, at the full
-    size, that of the other image. Both are high-passed, so that even or shaded areas do not agree.
+    size, that of the other image. Both are high-passed and divided by their local contrast: neither shaded areas nor a
+    few bright dots decide.
 
     Args:
         a, b: of `thumbnail`.
 
     Returns:
         `Registration`; score 0 for images without contrast.
+
+    Source: the contrast is that of Jarrett, Kavukcuoglu, Ranzato, LeCun, What is the Best Multi-Stage Architecture for
+    Object Recognition?, ICCV 2009, section 2, with a constant for the noise.
     """
     matches = [_whole_match(outer, inner) for outer, inner in ((a, b), (b, a))]
     is_swapped = matches[0].value < matches[1].value
@@ -103,22 +109,33 @@ def correlation(image: np.ndarray, template: np.ndarray) -> np.ndarray:
 
 
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
-    """Median correlation of 4 x 4 blocks of two images, weighted by contrast: a covered block does not decide."""
-    cells = [_cells(np.asarray(image, np.float64)) for image in (window, template)]
-    pairs = [(u - u.mean(), v - v.mean()) for u, v in zip(*cells, strict=True)]
-    weights = np.array([_norm((u**2).sum(), u.size) * _norm((v**2).sum(), v.size) for u, v in pairs])
-    values = np.array([(u * v).sum() for u, v in pairs]) / np.maximum(weights, 1e-9)
-    return _weighted_median(values, np.sqrt(weights))
+    """Median correlation of the 5 x 5 blocks of two images that have details in either one.
+
+    Blocks have the same weight: one that is covered, or holds the only bright dot, does not decide.
+
+    Args:
+        window, template: details of the same shape, divided by their contrast.
+
+    Returns:
+        In [-1, 1]; 0 without details.
+    """
+    values = [_block_correlation(*pair) for pair in zip(_cells(window), _cells(template), strict=True)]
+    votes = [value for value in values if value is not None]
+    return float(np.median(votes)) if votes else 0.0
 
 
-def _weighted_median(values, weights):
-    order = np.argsort(values)
-    sums = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(sums, sums[-1] / 2)]) if sums[-1] > 0 else 0.0
+def _block_correlation(u, v):
+    """Correlation of two blocks, 0 where one of them is even; None where neither has details."""
+    u, v = u - u.mean(), v - v.mean()
+    energy, other = np.square(u).sum(), np.square(v).sum()
+    if max(energy, other) <= _VOTING * u.size:
+        return None
+    return (u * v).sum() / np.sqrt(energy * other) if min(energy, other) > _EVEN * u.size else 0.0
 
 
 def _cells(image):
-    return [cell for row in np.array_split(image, _BLOCKS) for cell in np.array_split(row, _BLOCKS, axis=1)]
+    rows = np.array_split(np.asarray(image, np.float64), _BLOCKS)
+    return [cell for row in rows for cell in np.array_split(row, _BLOCKS, axis=1)]
 
 
 class _Searched:
@@ -173,8 +190,10 @@ def _match(searched, inner, scale):
 
 
 def _details(gray):
-    """The image minus its blurred copy."""
-    return gray - _blurrer(gray.shape[0]) @ gray @ _blurrer(gray.shape[1]).T
+    """The image minus its blurred copy, divided by the contrast around each pixel."""
+    rows, columns = _blurrer(gray.shape[0]), _blurrer(gray.shape[1]).T
+    details = gray - rows @ gray @ columns
+    return details / np.sqrt(rows @ np.square(details) @ columns + _NOISE**2)
 
 
 def _integral(image):

@@ -8,6 +8,7 @@ import numpy as np
 from tfdml import cleaning, datasets
 from tfdml._core.atomic import require_replaceable
 from tfdml._core.checks import require
+from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
 from tfdml.cli.options import MODEL, declare_preprocessing, positive_number
@@ -36,7 +37,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List near-duplicates, leaks, label suspects and outliers; nothing is deleted."""
+    """List near-duplicates, leaks, label suspects and outliers; nothing is deleted. OUT.unfinished has embeddings."""
     with inputs.as_usage_error(f"--out {options.out}"):
         for folder in options.folders:
             require_outside(options.out, folder)
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     model, preprocessing = _open_model(options)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         sets = {str(folder): _read(folder, preprocessing) for folder in listed}
+    cache = f"{Path(options.out)}.unfinished"
     findings = cleaning.clean(
         model,
         sets,
@@ -53,8 +55,10 @@ def run(options: argparse.Namespace) -> int:
         precision=options.precision,
         verify=not options.no_verify,
         batch_size=options.batch_size,
+        cache=cache,
     )
     cleaning.write_report(findings, options.out)
+    remove_cache(cache)
     counts = [finding._asdict() for finding in findings.listed]
     record = {"out": options.out, "similarity": findings.similarity, "images": findings.images, "findings": counts}
     print_result(options, record, [*table_lines(findings), f"{options.out}/report.html shows them"])

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,21 +55,74 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
         ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
             unfinished folder of another set, model or batch size.
     """
-    target, size = embedding_files.as_target(path), rows_per_block(batch_size)
+    target = embedding_files.as_target(path)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
     folder = target.with_name(f"{target.name}.unfinished")
     chunks = _Chunks(folder)
     run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
     _begin(chunks, run)
-    for embeddings, rows in embed_blocks(model, data, batch_size, start=chunks.rows_done(size)):
-        chunks.write(embeddings, rows, number=int(rows[0]) // size)
-    rows = chunks.rows()
+    rows = _filled(chunks, model, data, batch_size)
     skipped = problems(data, rows)
     listed = None if target.suffix == ".parquet" else embedding_files.listed_files
     with atomic_write(target, listed) as new:
         embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped)
     chunks.remove()
     return skipped
+
+
+def embed_cached(
+    model: Embedder, data: Examples, folder: FilePath, batch_size: int
+) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
+    """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder, which stay.
+
+    An interrupted call resumes after the last chunk, and a later call embeds nothing. Chunks of another set, model or
+    batch size, or damaged ones, are replaced, with a warning.
+
+    Args:
+        model, data, batch_size: as for `write_embeddings`.
+        folder: a new folder, or one of chunks.
+
+    Returns:
+        Embeddings `(n, dim)` float32, rows `(n,)` int64, and `(row, name, reason)` of the other examples.
+
+    Raises:
+        FileExistsError: a folder with other files, which stay.
+        OSError, ValueError: see `write_embeddings`.
+    """
+    chunks = _Chunks(Path(folder).expanduser())
+    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    _require_cache(chunks.folder, run)
+    try:
+        _begin(chunks, run)
+        chunks.rows()
+    except ValueError as error:
+        warnings.warn(f"{str(error).partition(', expected')[0]}. Its embeddings are made again.", stacklevel=2)
+        chunks.remove()
+        _begin(chunks, run)
+    rows = _filled(chunks, model, data, batch_size)
+    skipped = problems(data, rows)
+    return np.concatenate([embeddings for embeddings, _ in chunks]), rows, skipped
+
+
+def _require_cache(folder, run):
+    """Raise a FileExistsError if a folder is not one of chunks."""
+    file = folder / _RUN
+    if folder.exists() and not (file.is_file() and set(read_json(file)) == set(run)):
+        received = f"Received cache={str(folder)!r}, a folder of something else"
+        raise FileExistsError(f"{received}, expected a new folder or one of earlier embeddings. Choose another one.")
+
+
+def remove_cached(folder: FilePath) -> None:
+    """Remove the chunks of `embed_cached` from a folder, and the folder if nothing else is in it."""
+    _Chunks(Path(folder).expanduser()).remove()
+
+
+def _filled(chunks, model, data, batch_size):
+    """Embed what is missing in the chunks; returns the rows of all."""
+    size = rows_per_block(batch_size)
+    for embeddings, rows in embed_blocks(model, data, batch_size, start=chunks.rows_done(size)):
+        chunks.write(embeddings, rows, number=int(rows[0]) // size)
+    return chunks.rows()
 
 
 @dataclass(frozen=True, eq=False)
