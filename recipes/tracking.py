@@ -23,6 +23,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from keras import ops
 
 import tfdml
 
@@ -30,10 +31,10 @@ KEYS = ["success_area", "precision@20", "ao", "sr@0.5", "sr@0.75"]
 DEFAULTS = {"scale_step": 1.025, "scale_damping": 0.35, "window_influence": 0.176}
 CHOSEN = {
     "network": {**DEFAULTS, "window_influence": 0.35},
-    "template": {"share": 0.5, **DEFAULTS, "window_influence": 0.35},
+    "template": {"share": 0.4, **DEFAULTS, "window_influence": 0.35},
 }
 GRID = [{}, {"scale_step": 1.05}, {"scale_step": 1.05, "scale_damping": 0.7}, {"window_influence": 0.35}]
-SHARES = (1.0, 0.75, 0.6, 0.5, 0.4)
+SHARES = (1.0, 0.75, 0.6, 0.5, 0.4, 0.3)
 
 
 def main():
@@ -87,9 +88,11 @@ def arguments():
     parser.add_argument("--dataset", choices=["got10k", "otb"], default="got10k")
     parser.add_argument("--output", type=Path, default=Path("runs/tracking"))
     parser.add_argument("--quick", action="store_true", help="a narrow network, one seed, 4 steps; few embedded clips")
+    parser.add_argument("--loss", choices=LOSSES, help="softmax; with --data logistic, that of the paper")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     options.seeds = [5] if options.choose else list(range(options.seeds))
+    options.loss = options.loss or ("logistic" if options.data else "softmax")
     options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 900)
     if options.quick:
         options.stride, options.width, options.steps = 4, 0.05, 4
@@ -110,16 +113,27 @@ def clips_of(options):
     return train, validation, tfdml.datasets.otb(options.data / "OTB")
 
 
+def softmax_loss(labels, scores):
+    """Cross-entropy of all positions of a map: minus the logarithm of the share of the positives in the softmax."""
+    positives = ops.where(labels > 0, scores, -1e9)
+    return ops.logsumexp(scores, axis=(1, 2)) - ops.logsumexp(positives, axis=(1, 2))
+
+
+LOSSES = {"softmax": softmax_loss, "logistic": tfdml.losses.PairLogisticLoss()}
+
+
 def trained(train, seed, options):
     """The siamese network after training on pairs of frames."""
     keras.utils.set_random_seed(seed)
     network = tfdml.networks.siam_fc(stride=options.stride, width=options.width)
     warmup = max(1, options.steps // 10)
     rate = keras.optimizers.schedules.CosineDecay(0.0, options.steps - warmup, warmup_target=2e-3, warmup_steps=warmup)
-    network.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.PairLogisticLoss())
-    sampler = tfdml.tracking.ClipSampler(batch_size=8, seed=seed)
-    print(f"Training: seed {seed}", flush=True)
-    network.fit(sampler.batches(train, stride=options.stride), steps_per_epoch=options.steps, shuffle=False, verbose=2)
+    network.compile(keras.optimizers.Adam(rate), loss=LOSSES[options.loss])
+    batches = tfdml.tracking.ClipSampler(batch_size=8, seed=seed).batches(train, stride=options.stride)
+    if options.loss == "softmax":  # without the weights of positions
+        batches = batches.map(lambda images, labels, weights: (images, labels))
+    print(f"Training: {options.loss} loss, seed {seed}", flush=True)
+    network.fit(batches, steps_per_epoch=options.steps, shuffle=False, verbose=2)
     return network
 
 
@@ -127,9 +141,8 @@ def template_grid(options):
     """Settings of template matching."""
     if not options.choose:
         return [CHOSEN["template"]]
-    return [{"share": share, **DEFAULTS} for share in SHARES] + [
-        {"share": 0.5, **DEFAULTS, **other} for other in GRID[1:]
-    ]
+    others = [CHOSEN["template"] | DEFAULTS | other for other in GRID[1:]]
+    return [{"share": share, **DEFAULTS} for share in SHARES] + others
 
 
 def followed(tracker, clips, options):
