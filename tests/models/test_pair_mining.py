@@ -123,6 +123,18 @@ def test_the_weights_of_a_miner_weight_the_pairs():
     assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_pair_that_a_miner_keeps_for_one_of_its_two_anchors_is_kept():
+    def for_the_later_row(pairs):
+        rows = np.arange(8)
+        earlier = rows[:, None] < rows
+        return pairs.drop(positive=earlier, negative=earlier)
+
+    model = pair_model()
+    everything = trainer(model, pairs_per_batch=8).evaluate(X, LABELS, batch_size=8, verbose=0)
+    mining = trainer(model, miner=for_the_later_row, pairs_per_batch=8)
+    assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(everything, rel=1e-6) != 0
+
+
 def test_a_batch_without_pairs_has_loss_0_and_a_diverged_branch_a_loss_that_is_nan():
     mining = trainer(pair_model(), pairs_per_batch=4, positive_fraction=1.0)
     assert mining.evaluate(X[:3], np.arange(3), batch_size=3, verbose=0) == 0
