@@ -9,7 +9,7 @@ from keras import ops
 
 from tfdml._core.checks import require, require_fraction, require_miner_or_none, require_whole
 from tfdml._core.serialization import serializable
-from tfdml.layers.base import unchanged
+from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.pair_model import PairModel
 from tfdml.pairs import all_pairs, euclidean, normalized
@@ -79,8 +79,8 @@ class PairMining(EmbeddingModel):
             first, second, weights, match = self._mined(all_pairs(y, embeddings))
         scores = self._scores(ops.take(y_pred, first, axis=0), ops.take(y_pred, second, axis=0), training)
         loss = super().compute_loss(x, match, scores, weights, training)
-        if training and hasattr(self.miner, "update"):
-            self.miner.update(y, embeddings)
+        for miner in self._miner_layers() if training else []:
+            miner.update(y, embeddings)
         return loss
 
     def get_config(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class PairMining(EmbeddingModel):
         return ops.squeeze(ops.cast(decision(pair, training=training), "float32"), axis=-1)
 
     def _miner_layers(self):
-        return [self.miner] if isinstance(self.miner, keras.Layer) else []
+        return [self.miner] if isinstance(self.miner, LossLayer) else []
 
 
 def _require_one_branch(model):
