@@ -1,10 +1,10 @@
-"""The networks of recipes/patches.py with several seeds: a descriptor, a 2-channel network, dense stereo.
+"""The networks of recipes/patches.py and recipes/stereo.py with several seeds: descriptor, 2-channel, dense stereo.
 
     python -m studies.patches                # the seeds that are missing, then the tables and the picture of the page
     python -m studies.patches --only-table   # the tables of the page, from the kept rows
     python -m studies.patches --quick        # smoke test, in runs/quick
 
-Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipe.
+Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipes.
 """
 
 import argparse
@@ -23,7 +23,6 @@ ROWS, STEREO = (pages.RESULTS / f"patches{name}.csv" for name in ("", "_stereo")
 PICTURE = pages.IMAGES / "stereo.png"
 PAGE = pages.ROOT / "docs" / "patches.md"
 SOURCE = "studies/patches"
-RECIPE = pages.ROOT / "recipes" / "patches.py"
 NAMES = ("descriptor", "2-channel")
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -39,9 +38,9 @@ class Setting:
     quick: bool = False
 
 
-def recipe():
-    """The functions of the recipe."""
-    return SimpleNamespace(**runpy.run_path(str(RECIPE)))
+def recipe(name):
+    """The functions of a recipe."""
+    return SimpleNamespace(**runpy.run_path(str(pages.ROOT / "recipes" / f"{name}.py")))
 
 
 def complete(path, missing, row_of):
@@ -54,13 +53,13 @@ def complete(path, missing, row_of):
 
 def train_networks(at):
     """The rows of the networks of pairs: FPR95 on the validation and on the test photographs."""
-    story = recipe()
+    story = recipe("patches")
     train, test, pairs = story.photo_patches(at.quick)
     _, validation, few_pairs = story.photo_patches(at.quick, "validation", 3_000)
 
     def row_of(name, seed):
         steps = 2 if at.quick else story.STEPS[name]
-        model, seconds = story.trained(name, train, seed, steps)
+        model, seconds = story.trained(name, train, seed, steps, quick=at.quick)
         rates = {
             "validation fpr95": story.rates(model, validation, few_pairs),
             "fpr95": story.rates(model, test, pairs),
@@ -75,14 +74,14 @@ def train_networks(at):
 
 def train_stereo(at):
     """The rows of the stereo pair: cross-correlation at each window, and the network with each seed."""
-    story = recipe()
+    story = recipe("stereo")
     pair, (left, right) = images()
     maps = {window: tfdml.datasets.match_windows(left, right, window=window) for window in story.WINDOWS}
     errors = {window: tfdml.datasets.dense_stereo_errors(pair, disparities) for window, disparities in maps.items()}
     best = min(errors, key=lambda window: errors[window].bad.mean())
 
     def row_of(method, seed):
-        steps = 0 if seed == "none" else 4 if at.quick else story.STEPS["stereo"]
+        steps = 0 if seed == "none" else 4 if at.quick else story.STEPS
         network, seconds = story.stereo_network(int(seed), steps) if steps else (None, 0.0)
         disparities = maps[method] if network is None else matched(network, left, right)
         if network is not None and seed == 0:

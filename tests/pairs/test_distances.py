@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, compiled, fast, float64, gradient, gradient_of, numbers
-from tfdml import pairs
+from tfdml import losses, pairs
 
 pytestmark = pytest.mark.backends
 
@@ -50,6 +50,29 @@ def test_an_anchor_without_a_signal_has_distance_zero_and_gradient_zero(x):
     slope = gradient(lambda v: pairs.snr(pairs.pairs_with(LABELS, v, LABELS, x)), x)
     np.testing.assert_array_equal(slope[1:3], np.zeros((2, 4)))
     assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("way", [fast, compiled], ids=["eager", "xla"])
+def test_hardest_in_batch_compares_with_the_nearest_negative_of_either_example(x, way):
+    y = x.astype("float64")
+    a, p = y[::2], y[1::2]
+    expected = []
+    for i in range(3):
+        others = [j for j in range(3) if j != i]
+        negative = min(min(np.linalg.norm(a[i] - p[j]), np.linalg.norm(a[j] - p[i])) for j in others)
+        expected.append(max(0.0, 1.0 + np.linalg.norm(a[i] - p[i]) - negative))
+    loss = losses.BatchHardTripletLoss(
+        margin=1.0, pairing=pairs.even_against_odd, distance=pairs.two_way_euclidean, reduction=None
+    )
+    labels = keras.ops.convert_to_tensor([4, 4, 1, 1, 2, 2])
+    np.testing.assert_allclose(numbers(way(lambda labels, x: loss(labels, x))(labels, x)), expected, rtol=1e-5)
+    copy = keras.losses.deserialize(keras.losses.serialize(loss))
+    np.testing.assert_allclose(numbers(copy(labels, x)), expected, rtol=1e-5)
+
+
+def test_other_numbers_of_references_than_anchors_have_no_second_way(x):
+    with pytest.raises(ValueError, match=r"distances of shape \(2, 6\), expected as many references as anchors"):
+        pairs.two_way_euclidean(pairs.pairs_with(LABELS[:2], x[:2], LABELS, x))
 
 
 @pytest.mark.parametrize("dim", [2, 300, 5000])

@@ -7,6 +7,7 @@ from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
 from tfdml.models.learning_rates import layerwise_decay
+from tfdml.models.pair_mining import PairMining
 from tfdml.models.pair_model import PairModel
 from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
@@ -20,6 +21,7 @@ __all__ = [
     "EmbeddingModel",
     "Embeddings",
     "GeM",
+    "PairMining",
     "PairModel",
     "TwoTowers",
     "attention_branches",

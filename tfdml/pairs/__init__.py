@@ -15,6 +15,7 @@ from tfdml.pairs.distances import (
     normalized,
     snr,
     squared,
+    two_way_euclidean,
 )
 from tfdml.pairs.pairings import (
     all_pairs,
@@ -46,6 +47,7 @@ __all__ = [
     "triplet_rows",
     "two_towers",
     "two_views",
+    "two_way_euclidean",
 ]
 
 

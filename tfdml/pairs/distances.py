@@ -59,6 +59,35 @@ def euclidean(pairs: Pairs) -> Tensor:
     return ops.sqrt(ops.maximum(_squared(pairs), 1e-36))
 
 
+@serializable
+def two_way_euclidean(pairs: Pairs) -> Tensor:
+    """min(d_ij, d_ji): the distance of anchor i and reference j, or of anchor j and reference i if it is smaller.
+
+    Row i of anchors and references is a pair of one class, as in `even_against_odd`. The nearest negative is then the
+    nearest to either of the two, which is hardest-in-batch mining:
+
+        loss = tfdml.losses.BatchHardTripletLoss(
+            margin=1.0, pairing=tfdml.pairs.even_against_odd, distance=tfdml.pairs.two_way_euclidean
+        )
+
+    Args:
+        pairs: `Pairs` with the same number of anchors and references, which all anchors share.
+
+    Returns:
+        `(anchors, references)`, symmetric.
+
+    Raises:
+        ValueError: another number of references than anchors.
+
+    Source: Mishchuk, Mishkin, Radenovic, Matas, Working Hard to Know Your Neighbor's Margins: Local Descriptor Learning
+    Loss, NeurIPS 2017 (HardNet), eq. 1 and 2.
+    """
+    d = euclidean(pairs)
+    expected = "as many references as anchors, in pairs. Use pairing=tfdml.pairs.even_against_odd"
+    require(d.shape[0] == d.shape[1], f"distances of shape {tuple(d.shape)}", expected)
+    return ops.minimum(d, ops.transpose(d))
+
+
 def _squared(pairs):
     """Squared distances, 0 between duplicates, of vectors relative to a point near the mean reference.
 
