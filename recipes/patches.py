@@ -4,8 +4,8 @@ Claim: on validation photographs, a descriptor that was trained for 98 core seco
 network after 72 core seconds 46.4% (test photographs: 17.9% for the descriptor). One seed, two busy cores.
 
     python recipes/patches.py                        # photo patches, seed 0
-    python recipes/patches.py --loss hardest         # the descriptor of hardest-in-batch triplets, or contrastive
-    python recipes/patches.py --hard-pairs           # the other networks learn from pairs that the descriptor confuses
+    python recipes/patches.py --loss hardest         # a descriptor of hardest-in-batch triplets, or contrastive
+    python recipes/patches.py --hard-pairs           # the other networks learn from pairs that it confuses
     python recipes/patches.py --networks 2ch siam    # networks of the paper, too, at the same number of pairs
     python recipes/patches.py --data ROOT --train liberty --test notredame   # PhotoTourism, from its original files
     python recipes/patches.py --quick                # smoke test
@@ -53,7 +53,7 @@ def main():
         print(f"{name:14} FPR95 {100 * results[name]['fpr95']:.1f}%, trained in {seconds:.0f} s", flush=True)
         if name == "descriptor":
             some = test.take(np.arange(min(len(test), 2_000)))
-            figure = tfdml.visualize.retrieval_grid(tfdml.models.embed(model, some), some, queries=6, k=8)
+            figure = tfdml.visualize.retrieval_grid(tfdml.models.embed(model, some), some, k=8)
             figure.savefig(options.output / "patches.png", dpi=90)
             miner = model if options.hard_pairs else None
     about = {"protocol": test.protocol, "pairs": len(pairs), "seed": options.seed, **tfdml.environment("scikit-image")}
