@@ -34,6 +34,7 @@ CHOSEN = {
     "template": {"share": 0.4, **DEFAULTS, "window_influence": 0.35},
 }
 GRID = [{}, {"scale_step": 1.05}, {"scale_step": 1.05, "scale_damping": 0.7}, {"window_influence": 0.35}]
+DRAWS = 6  # of 240 training clips
 SHARES = (1.0, 0.75, 0.6, 0.5, 0.4, 0.3)
 
 
@@ -93,7 +94,7 @@ def arguments():
     options = parser.parse_args()
     options.seeds = [5] if options.choose else list(range(options.seeds))
     options.loss = options.loss or ("logistic" if options.data else "softmax")
-    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 900)
+    options.stride, options.width, options.steps = (8, 1.0, 50_000) if options.data else (4, 0.25, 1_000)
     if options.quick:
         options.stride, options.width, options.steps = 4, 0.05, 4
     return options
@@ -105,6 +106,8 @@ def clips_of(options):
         train, validation, test = tfdml.datasets.clips(frames=10 if options.quick else 40)
         if options.quick:
             return train[:3], validation[:3], test[:3]
+        for draw in range(1, DRAWS):  # other clips of the same photographs
+            train += tfdml.datasets.clips(splits=("train",), seed=draw)[0]
         return train, tfdml.datasets.clips(splits=("validation",), frames=20)[0], test
     train = tfdml.datasets.got10k(options.data / "GOT-10k", "train")
     validation = tfdml.datasets.got10k(options.data / "GOT-10k", "val")
@@ -119,6 +122,11 @@ def softmax_loss(labels, scores):
     return ops.logsumexp(scores, axis=(1, 2)) - ops.logsumexp(positives, axis=(1, 2))
 
 
+def turned(images, seed):
+    """Exemplar and search image of each row in the same one of eight flips and quarter turns."""
+    return tuple(tfdml.datasets.turned_classes(image, seed, examples_per_class=1) for image in images)
+
+
 LOSSES = {"softmax": softmax_loss, "logistic": tfdml.losses.PairLogisticLoss()}
 
 
@@ -130,6 +138,8 @@ def trained(train, seed, options):
     rate = keras.optimizers.schedules.CosineDecay(0.0, options.steps - warmup, warmup_target=2e-3, warmup_steps=warmup)
     network.compile(keras.optimizers.Adam(rate), loss=LOSSES[options.loss])
     batches = tfdml.tracking.ClipSampler(batch_size=8, seed=seed).batches(train, stride=options.stride)
+    if options.data is None:
+        batches = batches.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step)), *batch[1:]))
     if options.loss == "softmax":  # without the weights of positions
         batches = batches.map(lambda images, labels, weights: (images, labels))
     print(f"Training: {options.loss} loss, seed {seed}", flush=True)
