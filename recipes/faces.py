@@ -1,16 +1,18 @@
 """Face verification from data to a number: one network, ten folds, thresholds, and a look at the pairs that are wrong.
 
-Claim: none yet on trained networks; without training for verification, a network that was trained for search decides
-98.28% of 6,000 pairs of unseen characters (standard error over ten folds 0.29), and pixels 76.57%.
+Claim: two networks, tuned for verification in two minutes of processor time, decide 98.58% of 6,000 pairs of unseen
+characters (five seeds, 98.43 to 98.67; standard error over ten folds 0.17), with scores relative to neighborhoods. The
+same networks untouched decide 98.28%, relative to neighborhoods 98.55%, and pixels 76.57%.
 
-    python recipes/faces.py                 # glyphs in place of faces
+    python recipes/faces.py                 # glyphs in place of faces, two seeds
+    python recipes/faces.py --seeds 5       # the numbers of the page
     python recipes/faces.py --choose        # the learning rate, on validation classes, with one seed
     python recipes/faces.py --quick         # smoke test, under a minute
     python recipes/faces.py --data ROOT     # CASIA-WebFace and LFW, from ROOT/CASIA-WebFace and ROOT/LFW; needs a GPU
 
 The loss is that of Wu et al., Sampling Matters in Deep Embedding Learning: margin loss with a learned boundary and
-distance-weighted negatives, batches of 40 classes with 5 images each. On glyphs it tunes a network that was trained for
-search (`glyphs-nt-xent` of the zoo), and 6,000 pairs of test classes in ten folds without a common class are decided.
+distance-weighted negatives, batches of 40 classes with 5 images each. On glyphs it tunes two networks of the zoo that
+were trained for search, and 6,000 pairs of test classes in ten folds without a common class are decided.
 On faces it trains the narrow ResNet of the paper from random weights, on faces aligned by five points; all 6,000 pairs
 of LFW are decided. No full run on faces is published here.
 """
@@ -85,7 +87,7 @@ def arguments():
     parser.add_argument("--data", type=Path, help="folder with CASIA-WebFace and LFW; glyphs if not given")
     parser.add_argument("--output", type=Path, default=Path("runs/faces"))
     parser.add_argument("--quick", action="store_true", help="few classes or a tiny network, one seed, 3 steps")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
     if options.choose and options.data:
         parser.error("--choose is for glyphs: choose the rate of faces on View 1 of LFW")

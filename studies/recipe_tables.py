@@ -3,7 +3,7 @@
 python recipes/product_search.py --output benchmarks/results/product_search
 python recipes/localization.py --output benchmarks/results/localization
 python recipes/reranking.py --output benchmarks/results/reranking
-python recipes/faces.py --output benchmarks/results/faces
+python recipes/faces.py --seeds 5 --output benchmarks/results/faces
 python -m studies.recipe_tables
 """
 
