@@ -30,7 +30,7 @@ import tfdml
 KEYS = ["success_area", "precision@20", "ao", "sr@0.5", "sr@0.75"]
 DEFAULTS = {"scale_step": 1.025, "scale_damping": 0.35, "window_influence": 0.176}
 CHOSEN = {
-    "network": {**DEFAULTS, "window_influence": 0.35},
+    "network": DEFAULTS,
     "template": {"share": 0.4, **DEFAULTS, "window_influence": 0.35},
 }
 GRID = [{}, {"scale_step": 1.05}, {"scale_step": 1.05, "scale_damping": 0.7}, {"window_influence": 0.35}]

@@ -20,9 +20,12 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
     ("rest", "others"),
     [
         ("retrieval", ["losses", "training", "pages"]),
-        ("more-retrieval", ["more-losses", "more-training", "more-models", "more-runs", "more-pages", "more-recipes"]),
+        (
+            "more-retrieval",
+            ["more-losses", "more-training", "more-models", "more-runs", "more-pages", "more-recipes", "more-studies"],
+        ),
         ("more-losses", ["more-compiled"]),
-        ("more-jax-rooms", ["jax"]),
+        ("more-jax-rooms", ["jax", "more-jax-models"]),
     ],
 )
 def test_what_a_part_ignores_is_in_another_part(rest, others):
