@@ -1,7 +1,7 @@
 """The tables of the page of tracking, from the results of its recipe.
 
 python recipes/tracking.py --choose --output runs/tracking_choose
-python recipes/tracking.py --output runs/tracking
+python recipes/tracking.py --seeds 5 --output runs/tracking
 python -m studies.tracking                 # keeps the results that are there, and writes tables and picture
 python -m studies.tracking --only-table    # the tables, from the kept results
 """
@@ -12,6 +12,7 @@ import re
 import shutil
 
 import numpy as np
+from PIL import Image, ImageSequence
 
 from studies import pages
 
@@ -35,7 +36,7 @@ def main():
         runs = pages.ROOT / "runs"
         keep(runs / "tracking_choose" / "results.json", FOLDER / "validation.json")
         keep(runs / "tracking" / "results.json", FOLDER / "test.json")
-        keep(runs / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
+        reduced(runs / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
     PAGE.write_text(filled())
 
 
@@ -44,6 +45,16 @@ def keep(source, target):
     if source.exists():
         target.parent.mkdir(exist_ok=True)
         shutil.copy(source, target)
+
+
+def reduced(source, target, colors=32):
+    """Every second frame of an animation in few colors, if it is there: a third of the bytes."""
+    if not source.exists():
+        return
+    with Image.open(source) as image:
+        frames = [frame.convert("RGB").quantize(colors) for frame in list(ImageSequence.all_frames(image))[::2]]
+        duration = 2 * image.info["duration"]
+    frames[0].save(target, save_all=True, append_images=frames[1:], duration=duration, loop=0, optimize=True)
 
 
 def filled():
