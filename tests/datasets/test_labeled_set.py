@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
-from tfdml.datasets import Clip, LabeledSet, PairList, Preprocessing, glyphs
+from tfdml.datasets import Clip, LabeledSet, PairList, Preprocessing
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
 NAMES = ("ant", "bee", "cat")
@@ -207,6 +207,4 @@ def test_sets_clips_and_pairs_are_printed_in_one_line():
     assert repr(clip) == "<Clip 'walk': 10 frames>"
     pairs = PairList(None, np.arange(4), np.arange(4), np.array([True, False, True, True]), np.array([0, 0, 1, 1]))
     assert repr(pairs) == "<PairList: 4 pairs in 2 folds, 3 of which match>"
-    train, _ = glyphs()
-    assert repr(train).startswith("<Glyphs: ")
-    assert len(repr(train)) < 100
+    assert {kind.__repr__ for kind in LabeledSet.__subclasses__()} == {LabeledSet.__repr__}
