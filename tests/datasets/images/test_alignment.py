@@ -134,6 +134,7 @@ class Records:
         return self.files[row]
 
 
+@pytest.mark.slow
 def test_files_and_records_give_the_pixels_of_the_array(astronaut, tmp_path):
     file = tf.io.encode_png(astronaut).numpy()
     (tmp_path / "face.png").write_bytes(file)

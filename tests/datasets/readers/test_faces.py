@@ -184,6 +184,7 @@ def test_the_magic_number_inside_an_image_divides_its_record(records):
     assert (records / "train.rec").read_bytes().count(MAGIC) == 6 + 2
 
 
+@pytest.mark.slow
 def test_records_are_decoded_when_they_are_read(records):
     found = casia_webface(records, load=Preprocessing(size=4))
     images, labels = next(iter(found.batches(3)))

@@ -76,6 +76,7 @@ def test_ink_is_high_and_turns_are_counterclockwise(root):
         EpisodeSampler(ways=60, shots=1, queries=1).batches(test)
 
 
+@pytest.mark.slow
 def test_validation_characters_come_out_of_the_training_list(root):
     train, validation, test = omniglot(root, validation=True, rotations=False, ways=20, shots=5)
     assert train.class_names == ("Latin/character01/rot000", "Angelic/character02/rot000")
