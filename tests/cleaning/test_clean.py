@@ -280,3 +280,11 @@ def test_folders_that_cannot_be_cleaned_are_refused(words, message, photos, caps
     (photos / "empty").mkdir()
     assert cli.main(["clean", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_removing_a_cache_leaves_the_folders_of_others(tmp_path):
+    photos = tmp_path / "cache" / "2024"
+    photos.mkdir(parents=True)
+    (photos / "0.npz").write_bytes(b"mine")
+    remove_cache(tmp_path / "cache")
+    assert (photos / "0.npz").read_bytes() == b"mine"

@@ -113,8 +113,13 @@ def _require_cache(folder, run):
 
 
 def remove_cached(folder: FilePath) -> None:
-    """Remove the chunks of `embed_cached` from a folder, and the folder if nothing else is in it."""
-    _Chunks(Path(folder).expanduser()).remove()
+    """Remove the chunks of `embed_cached` from a folder, and the folder if nothing else is in it.
+
+    A folder that `embed_cached` did not write stays as it is.
+    """
+    chunks = _Chunks(Path(folder).expanduser())
+    if (chunks.folder / _RUN).is_file():
+        chunks.remove()
 
 
 def _filled(chunks, model, data, batch_size):
