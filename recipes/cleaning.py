@@ -101,7 +101,7 @@ def run(network, seed, most, output):
         threshold = calibration.registration or calibration.similarity
         measures[way] = measured(scores, threshold) | {"images": len(test)}
         if way == "verified":
-            confirmed = [row for each in scores.wrong().values() for row in np.argwhere(each >= threshold)[:, 0]]
+            confirmed = [row for each in scores.mismatched().values() for row in np.argwhere(each >= threshold)[:, 0]]
             wrong = collections.Counter(test.class_names[test.labels[scores.rows[row]]] for row in confirmed)
             if seed < 2:
                 draw(scores, threshold, test, output / "pairs.png")
@@ -139,9 +139,10 @@ def embedded(model, data):
 
 def measured(scores, threshold):
     """Precision and recall at a threshold, in all and by kind of copy."""
-    recall = {name: float((each >= threshold).mean()) for name, each in scores.right().items()}
+    recall = {name: float((each >= threshold).mean()) for name, each in scores.matched().items()}
     right, wrong = (
-        sum(int((each >= threshold).sum()) for each in by_kind.values()) for by_kind in (scores.right(), scores.wrong())
+        sum(int((each >= threshold).sum()) for each in by_kind.values())
+        for by_kind in (scores.matched(), scores.mismatched())
     )
     total = {"precision": right / max(right + wrong, 1), "recall": float(np.mean(list(recall.values())))}
     return {"threshold": float(threshold), **total, **recall}

@@ -93,8 +93,8 @@ def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand():
         mirror = images[row][:, ::-1].reshape(-1) - 100.0
         cosines = [mirror @ v / np.linalg.norm(mirror) / np.linalg.norm(v) for v in vectors]
         np.testing.assert_allclose(scores.by_kind["mirror"][copy], cosines, atol=1e-5)
-        assert scores.right()["mirror"][copy] == pytest.approx(cosines[row], abs=1e-5)
-        np.testing.assert_allclose(scores.wrong()["mirror"][copy], np.delete(cosines, row), atol=1e-5)
+        assert scores.matched()["mirror"][copy] == pytest.approx(cosines[row], abs=1e-5)
+        np.testing.assert_allclose(scores.mismatched()["mirror"][copy], np.delete(cosines, row), atol=1e-5)
 
 
 def test_images_below_the_floor_are_not_verified():

@@ -103,7 +103,7 @@ def calibrate(
 def _between_originals(scores, images):
     """Scores between originals where an image registers with a copy of another one as 90% of the copies do."""
     highest = np.max(list(scores.by_kind.values()), axis=0)
-    is_like = highest >= np.quantile(list(scores.right().values()), _ALIKE_VERIFIED)
+    is_like = highest >= np.quantile(list(scores.matched().values()), _ALIKE_VERIFIED)
     is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
     between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
@@ -113,17 +113,17 @@ def _between_originals(scores, images):
 def _calibrated(scores, between, precision):
     """The `Calibration` of scores of copies, and of scores between originals and images."""
     is_verified, rows = scores.floor is not None, scores.rows
-    right = np.concatenate(list(scores.right().values()))
-    is_other = ~(between >= np.quantile(right, _ALIKE_VERIFIED if is_verified else _ALIKE))
+    matched = np.concatenate(list(scores.matched().values()))
+    is_other = ~(between >= np.quantile(matched, _ALIKE_VERIFIED if is_verified else _ALIKE))
     is_other[np.arange(len(rows)), rows] = False
-    wrong = np.concatenate([each[is_other] for each in scores.by_kind.values()])
-    threshold = _least_similarity(right, wrong, precision)
+    mismatched = np.concatenate([each[is_other] for each in scores.by_kind.values()])
+    threshold = _least_similarity(matched, mismatched, precision)
     if is_verified:
-        threshold = _halfway(right, wrong, threshold)
+        threshold = _halfway(matched, mismatched, threshold)
     return Calibration(
         similarity=scores.floor if is_verified else threshold,
-        precision=_precision(right, wrong, threshold),
-        recall={name: _recall(values >= threshold) for name, values in scores.right().items()},
+        precision=_precision(matched, mismatched, threshold),
+        recall={name: _recall(values >= threshold) for name, values in scores.matched().items()},
         images=len(rows),
         registration=threshold if is_verified else None,
     )

@@ -33,11 +33,11 @@ class CopyScores(NamedTuple):
     rows: np.ndarray
     floor: float | None
 
-    def right(self) -> dict[str, np.ndarray]:
+    def matched(self) -> dict[str, np.ndarray]:
         """Score of each copy with its original, by kind."""
         return {name: scores[np.arange(len(self.rows)), self.rows] for name, scores in self.by_kind.items()}
 
-    def wrong(self) -> dict[str, np.ndarray]:
+    def mismatched(self) -> dict[str, np.ndarray]:
         """Scores `(copies, n - 1)` of each copy with the other images, by kind."""
         is_other = np.arange(next(iter(self.by_kind.values())).shape[1]) != self.rows[:, None]
         return {name: scores[is_other].reshape(len(self.rows), -1) for name, scores in self.by_kind.items()}
@@ -84,8 +84,8 @@ def score_copies(
     if not verify:
         return CopyScores(products, copies, rows, None)
     if floor is None:
-        right = [each[np.arange(len(rows)), rows] for each in products.values()]
-        floor = float(np.quantile(right, 1 - _CANDIDATE_RECALL))
+        matched = [each[np.arange(len(rows)), rows] for each in products.values()]
+        floor = float(np.quantile(matched, 1 - _CANDIDATE_RECALL))
     images = Thumbnails([data])
     scores = {name: _registered(each, floor, thumbnails[name], images) for name, each in products.items()}
     return CopyScores(scores, copies, rows, floor)
