@@ -233,9 +233,9 @@ class PairLoss(FunctionLoss):
         return [layer for layer in self.layers if layer is not self.pairing]
 
     def _may_be_in_blocks(self):
-        """Whether blocks are wanted, or parts of the loss are known to allow them."""
-        parts = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
-        return self.anchors_per_block is not None or all(map(_is_of_tfdml, parts))
+        """Whether blocks are wanted, or all functions of the loss are those of tfdml, which allow or refuse them."""
+        functions = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
+        return self.anchors_per_block is not None or all(map(_is_of_tfdml, functions))
 
     def _weights_of_anchors(self, comparison, sample_weight):
         """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
@@ -254,7 +254,7 @@ class PairLoss(FunctionLoss):
         return self.pairing(labels, embeddings, **matching)
 
     def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
-        """What `pair` compares; None for a pairing that compares a batch as a whole."""
+        """The comparison that `pair` weights; None for a pairing that compares a batch as a whole."""
         if not hasattr(self.pairing, "comparison"):
             return None
         return self.pairing.comparison(*usable(labels, embeddings), self.match)
@@ -302,8 +302,8 @@ def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> 
     if anchors_per_block is None:
         return None if comparison is None else _size_of_large_batch(comparison)
     received = f"anchors_per_block={anchors_per_block}"
-    expected = "None: this pairing compares a batch as a whole"
-    require(comparison is not None, received, expected)
+    if comparison is None:
+        raise WholeBatchError(f"Received {received}, expected None: this pairing compares a batch as a whole.")
     anchors = comparison.anchors.shape[0]
     expected = "at most the anchors of a batch, or None for blocks where they are needed"
     require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
@@ -318,13 +318,15 @@ def _size_of_large_batch(comparison):
     return max(1, BLOCK_BYTES // (4 * references))
 
 
-def _is_of_tfdml(part):
-    """Whether a function, and the functions that it holds, are those of tfdml, whose values can be in blocks."""
-    if not callable(part):
+def _is_of_tfdml(function):
+    """Whether a function, and the functions that it holds, are those of tfdml; also of settings that are none."""
+    if not callable(function):
         return True
-    module = part.__module__ if inspect.isfunction(part) or inspect.ismethod(part) else type(part).__module__
-    held = part.settings if isinstance(part, FunctionLoss) else vars(part) if isinstance(part, Settings) else {}
-    return module.startswith("tfdml.") and all(map(_is_of_tfdml, held.values()))
+    source = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function)
+    settings = function.settings if isinstance(function, FunctionLoss) else {}
+    held = [*settings.values(), *(vars(function).values() if isinstance(function, Settings) else ())]
+    held += getattr(function, "miners", [])
+    return source.__module__.startswith("tfdml.") and all(map(_is_of_tfdml, held))
 
 
 def _with_shared_options(signature):
