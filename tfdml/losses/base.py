@@ -22,7 +22,7 @@ from tfdml.pairs.pairings import usable
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
 
 # Bytes of one matrix of pairs: larger batches are compared in blocks of this size, unless anchors_per_block says so.
-BLOCK_BYTES = 2**26
+BLOCK_BYTES = 2**25
 
 
 class LossOptions(TypedDict, total=False):
@@ -142,7 +142,7 @@ class PairLoss(FunctionLoss):
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
             those of the whole batch, in memory that grows with its rows and not with its pairs. None for the whole
-            batch, or for blocks of 64 MiB per matrix of pairs if it has more pairs than that, and if the function, the
+            batch, or for blocks of 32 MiB per matrix of pairs if it has more pairs than that, and if the function, the
             pairing and the miners are those of tfdml. A function of your own may be compared in blocks if each of its
             values depends on the pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
         name: name of the loss; None for the name of the function.
