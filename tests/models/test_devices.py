@@ -87,6 +87,24 @@ def test_the_first_process_that_differs_is_named():
         devices.require_equal(["keras 3", "keras 3", "keras 4", "keras 5"], "the same")
 
 
+class Indivisible(keras.layers.Layer):
+    """Stands in for proxies whose rows a layout does not divide."""
+
+    def build(self, *shapes):
+        raise ValueError("axis 0 is partitioned 8 times")
+
+
+def test_a_layout_that_does_not_divide_proxies_is_named_when_the_model_is_compiled(several):
+    with pytest.raises(ValueError, match="axis 0"):
+        devices.build_layer(Indivisible(), (None,), (None, 4))
+    several()
+    message = (
+        r"Received a layout that does not divide the variables of proxies, .* a larger number of classes, .*: axis 0"
+    )
+    with pytest.raises(ValueError, match=message):
+        devices.build_layer(Indivisible(name="proxies"), (None,), (None, 4))
+
+
 class Part(types.SimpleNamespace):
     """Stands in for a shard of a JAX array that this process has."""
 

@@ -53,6 +53,23 @@ def require_equal(texts: list[str], expected: str) -> None:
         raise ValueError(f"Received {received} of {len(texts)}, expected {expected}.")
 
 
+def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:
+    """Build a layer of a loss.
+
+    Raises:
+        ValueError: a layout of `keras.distribution` that cannot divide its variables.
+    """
+    try:
+        layer.build(*shapes)
+    except ValueError as error:
+        if keras.distribution.distribution() is None:
+            raise
+        raise ValueError(
+            f"Received a layout that does not divide the variables of {layer.name}, expected a number of rows that is "
+            f"a multiple of the devices of its axis. Pass a larger number of classes, or change the mesh: {error}."
+        ) from error
+
+
 def require_divisible(x: Any, batch_size: int | None = None, *, validation_split: float = 0.0) -> None:
     """Raise a ValueError for batches whose rows `keras.distribution` cannot divide over its devices.
 

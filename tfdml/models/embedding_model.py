@@ -14,6 +14,7 @@ from tfdml._core.checks import as_unmasked, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.devices import (
+    build_layer,
     in_one_process,
     process,
     require_divisible,
@@ -74,7 +75,8 @@ class EmbeddingModel(keras.Model):
 
         Raises:
             ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
-                that regularize their activities; in training, a batch that is not a multiple of `micro_batch_size`.
+                that regularize their activities; a layout of `keras.distribution` that does not divide the layers of
+                the loss; in training, a batch that is not a multiple of `micro_batch_size`.
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
@@ -88,7 +90,7 @@ class EmbeddingModel(keras.Model):
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         for layer, output in _layers_by_output(self.loss, self):
             if not layer.built:  # before the optimizer is built
-                layer.build((None,), tuple(self.outputs[output].shape))
+                build_layer(layer, (None,), tuple(self.outputs[output].shape))
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
