@@ -116,6 +116,9 @@ def equal(grain_batches, batches, count):
         keras.tree.map_structure(lambda x, y: np.testing.assert_array_equal(x, y, strict=True), ours, theirs)
 
 
+PLACE = dict(start=70, num_shards=2, shard_index=1, num_parts=3, part_index=1)
+
+
 class Source:
     """Records with random access."""
 
@@ -130,7 +133,7 @@ class Source:
     ("data", "options"),
     [
         ({"x": X, "twice": 2 * X}, {}),
-        (X, {"load": lambda x: 2 * x, "augment": augment, "num_parts": 3, "part_index": 1}),
+        (X, {"load": lambda x: 2 * x, "augment": augment, **PLACE}),
         (Source(), {}),
     ],
 )

@@ -4,7 +4,7 @@ import functools
 import mmap
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,13 +12,10 @@ import numpy.typing as npt
 import tensorflow as tf
 from absl import flags
 
-from tfdml._core.checks import INT64, require, require_whole
+from tfdml._core.checks import INT64, require, require_steps, require_whole
 from tfdml._core.optional import optional_import
 from tfdml.datasets import loading
 from tfdml.samplers.draws import augmentation_seeds
-
-if TYPE_CHECKING:
-    from tfdml.samplers.base import Sampler
 
 _THREADS = 2  # of a process, each with a batch of its own
 _BLOCKS_IN_MEMORY = 4  # of drawn steps: threads ask for batches of two blocks at the same time
@@ -36,7 +33,7 @@ class IndexSource:
 
     def __init__(
         self,
-        sampler: "Sampler",
+        sampler: Any,
         labels: npt.ArrayLike,
         *,
         start: int = 0,
@@ -54,6 +51,7 @@ class IndexSource:
         self._part = part_of_batch(sampler.batch_size, num_parts, part_index)
         self._table = sampler.prepare(labels)
         self._block = sampler.block_steps(self._table)
+        require_steps(start, 2 * num_shards, self._block)  # so that the length is above 0
         self._drawn, self._lock = functools.lru_cache(_BLOCKS_IN_MEMORY)(self._draw), threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -117,7 +115,7 @@ class BatchSource:
         rows = self.indices[t]
         if loading.is_source(self.data) or self.load or self.augment:
             examples = [self._example(*one) for one in zip(rows, self._seeds(t), strict=True)]
-            return tf.nest.map_structure(lambda *parts: np.stack(parts), *examples), self.labels[rows]
+            return tf.nest.map_structure(lambda *arrays: np.stack(arrays), *examples), self.labels[rows]
         return tf.nest.map_structure(lambda array: array[rows], self.data), self.labels[rows]
 
     def _example(self, row, seed):
