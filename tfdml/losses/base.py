@@ -326,7 +326,7 @@ def _is_of_tfdml(function):
     settings = function.settings if isinstance(function, FunctionLoss) else {}
     held = [*settings.values(), *(vars(function).values() if isinstance(function, Settings) else ())]
     held += getattr(function, "miners", [])
-    return source.__module__.startswith("tfdml.") and all(map(_is_of_tfdml, held))
+    return (source.__module__ or "").startswith("tfdml.") and all(map(_is_of_tfdml, held))
 
 
 def _with_shared_options(signature):
