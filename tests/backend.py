@@ -3,7 +3,6 @@
 import contextlib
 
 import keras
-import numpy as np
 
 BACKEND = keras.backend.backend()
 
@@ -14,6 +13,8 @@ def gradient_of(function, x):
         import jax
 
         return jax.grad(lambda v: keras.ops.sum(function(v)))(x)
+    if BACKEND == "torch":
+        return gradient_and_values(lambda v: (keras.ops.sum(function(v)), None), x)[1]
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
@@ -24,7 +25,7 @@ def gradient_of(function, x):
 
 def gradient(function, x):
     """d sum(function(x)) / dx as an array."""
-    return np.asarray(gradient_of(function, keras.ops.convert_to_tensor(x)))
+    return numbers(gradient_of(function, keras.ops.convert_to_tensor(x)))
 
 
 def gradient_and_values(function, x):
@@ -33,6 +34,13 @@ def gradient_and_values(function, x):
         import jax
 
         (scalar, values), slope = jax.value_and_grad(function, has_aux=True)(x)
+        return scalar, slope, values
+    if BACKEND == "torch":
+        import torch
+
+        x = x.detach().requires_grad_()
+        scalar, values = function(x)
+        (slope,) = torch.autograd.grad(scalar, [x], allow_unused=True, materialize_grads=True)
         return scalar, slope, values
     import tensorflow as tf
 

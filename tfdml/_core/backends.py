@@ -1,43 +1,101 @@
-"""Operations that Keras lacks on some backends: gradients, sequential loops, gathering across replicas."""
+"""Operations that differ between Keras backends: gradients, sequential loops, devices, gathering across replicas."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 
+if keras.backend.backend() == "torch":
+    import torch
+
+    class _CustomGradient(torch.autograd.Function):
+        """A function `(function, *arguments)` of PyTorch's autograd, with the gradient that `function` returns."""
+
+        @staticmethod
+        def forward(ctx, function, *arguments):
+            values, gradient = function(*arguments)
+            if torch.compiler.is_compiling():  # where a gradient cannot be stored, and common operations are merged
+                ctx.save_for_backward(*arguments)
+                ctx.function = function
+                return tuple(values) if isinstance(values, list) else values
+            ctx.gradient = gradient
+            # The gradient may hold the values, which must not hold the gradient in turn: they would never be freed.
+            return tuple(x.detach() for x in values) if isinstance(values, list) else values.detach()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, *upstream):
+            gradient = ctx.function(*ctx.saved_tensors)[1] if torch.compiler.is_compiling() else ctx.gradient
+            gradients = gradient(*upstream)
+            return None, *(gradients if isinstance(gradients, list | tuple) else [gradients])
+
+
+def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`keras.ops.custom_gradient` with one form of the gradient on every backend.
+
+    Keras calls it as `gradient(*upstream)` on TensorFlow, as `gradient(upstream)` on JAX, and as
+    `gradient(*arguments, upstream=...)` on PyTorch. Here it is `gradient(*upstream)` everywhere. On PyTorch it has no
+    derivative.
+
+    Args:
+        function: `function(*arguments)` returns a tensor or a list of tensors, and the gradient: a function of the
+            upstream gradients that returns one gradient per argument, or None for an argument without gradient.
+
+    Returns:
+        A function of the same arguments that returns the tensor or the tensors.
+    """
+    if keras.backend.backend() == "torch":
+        return functools.wraps(function)(lambda *arguments: _CustomGradient.apply(function, *arguments))
+
+    def with_flat_gradient(*arguments):
+        values, gradient = function(*arguments)
+        return values, lambda *upstream: gradient(*keras.tree.flatten(upstream))
+
+    return keras.ops.custom_gradient(functools.wraps(function)(with_flat_gradient))
+
 
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:
-    """The gradient of sum(weights * function(*arguments)) with respect to each argument.
+    """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used.
 
     Args:
         function: returns a tensor or a list of tensors.
         arguments: float tensors.
-        weights: tensors in the shape of what the function returns.
-
-    Raises:
-        NotImplementedError: a Keras backend other than TensorFlow and JAX.
+        weights: tensors in the structure of what the function returns.
     """
-    if _on("jax"):
+    if keras.backend.backend() == "jax":
         import jax
 
         return list(jax.vjp(function, *arguments)[1](weights))
+    if keras.backend.backend() == "torch":
+        return _torch_vector_jacobian(function, arguments, weights)
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         values = function(*arguments)
-    return tape.gradient(values, arguments, output_gradients=weights, unconnected_gradients="zero")
+    return list(tape.gradient(values, arguments, output_gradients=weights, unconnected_gradients="zero"))
+
+
+def _torch_vector_jacobian(function, arguments, weights):
+    import torch
+
+    with torch.enable_grad():
+        arguments = [x.detach().requires_grad_() for x in arguments]
+        values, weights = keras.tree.flatten(function(*arguments)), keras.tree.flatten(weights)
+        used = [(x, w) for x, w in zip(values, weights, strict=True) if x.requires_grad]
+        if not used:
+            return [torch.zeros_like(x) for x in arguments]
+        values, weights = zip(*used, strict=True)
+        return list(torch.autograd.grad(values, arguments, weights, allow_unused=True, materialize_grads=True))
 
 
 def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
     """`values` after `values = body(step, values)` for each step below `count`, one step after the other.
 
     `keras.ops.fori_loop` computes up to ten steps at the same time in graphs of TensorFlow, with the memory of all.
-
-    Raises:
-        NotImplementedError: as `vector_jacobian`.
     """
-    if _on("jax"):
+    if keras.backend.backend() != "tensorflow":
         return keras.ops.fori_loop(0, count, body, values)
     import tensorflow as tf
 
@@ -47,13 +105,12 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
     return tf.while_loop(lambda number, _: number < count, step, (0, values), parallel_iterations=1)[1]
 
 
-def _on(backend):
-    """Whether Keras runs on JAX or TensorFlow, or the error of other backends."""
-    if keras.backend.backend() not in ("jax", "tensorflow"):
-        raise NotImplementedError(
-            f"Received the Keras backend {keras.backend.backend()!r}, expected tensorflow or jax."
-        )
-    return keras.backend.backend() == backend
+def list_devices() -> list[str]:
+    """The devices of the default type, as "cpu:0", which Keras does not list on PyTorch."""
+    if keras.backend.backend() != "torch":
+        return keras.distribution.list_devices()
+    kind = keras.ops.zeros(()).device.type
+    return [f"{kind.replace('cuda', 'gpu')}:0"]
 
 
 def of_all_replicas(rows: Any) -> Any:

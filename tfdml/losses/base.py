@@ -7,6 +7,7 @@ from typing import Any, Self, TypedDict, get_args
 import keras
 from keras import ops
 
+from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require, require_function_or_none, require_miner_or_none
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import require_owner
@@ -285,7 +286,7 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     return _plus(ops.stop_gradient(zeros), values, anchors)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _plus(zeros, values, anchors):
     """Values plus zeros, each 0 or NaN. The gradients with respect to values and anchors are NaN where zeros are."""
 

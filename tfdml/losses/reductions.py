@@ -4,6 +4,7 @@ import functools
 
 from keras import ops
 
+from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -70,7 +71,7 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
 def _log_sum_exp(axis):
     """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
 
-    @ops.custom_gradient
+    @custom_gradient
     def log_sum_exp(scores, weights):
         scores = ops.where(weights > 0, scores, -float("inf"))
         top = ops.max(scores, axis=axis, keepdims=True)

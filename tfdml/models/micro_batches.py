@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml._core.backends import loop, vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, vector_jacobian
 from tfdml._core.checks import require
 
 
@@ -29,7 +29,7 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
     frozen, state = _not_trained(network)
     call, begin = _pure(network, frozen, state), _tensors(state)
 
-    @ops.custom_gradient
+    @custom_gradient
     def embedded(*weights):
         outputs, states, end = _forward(call, weights, micro_batches, begin, _empty(network, micro_batches))
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml._core.backends import custom_gradient, list_devices
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -113,7 +114,7 @@ def _center(x):
     return _rounded(mean, _power_of_two(spread + _eps(x) * ops.max(ops.abs(mean))))
 
 
-@ops.custom_gradient
+@custom_gradient
 def _squared_within(x):
     """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
     rows = ops.arange(ops.shape(x)[0])
@@ -127,7 +128,7 @@ def _squared_within(x):
     return d2, grad
 
 
-@ops.custom_gradient
+@custom_gradient
 def _squared_between(anchors, references, is_pair):
     """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
     d2 = _refined(_one_product(anchors, references), is_pair, anchors, references)
@@ -250,7 +251,7 @@ def _eps(x):
     return float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _products_within(x):
     """Dot products between the rows. The gradient is one product, (G + G^T) x."""
 
@@ -262,7 +263,7 @@ def _products_within(x):
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if not _only_cpus():
+    if keras.backend.backend() == "torch" or not _only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
@@ -272,7 +273,7 @@ def _plus_transpose(g):
 
 @functools.cache
 def _only_cpus():
-    return all(device.startswith("cpu") for device in keras.distribution.list_devices())
+    return all(device.startswith("cpu") for device in list_devices())
 
 
 def _square_norms(x):
@@ -333,7 +334,7 @@ def _float(x):
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 
-@ops.custom_gradient
+@custom_gradient
 def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     inverse = _inverse_norms(x)
@@ -363,7 +364,7 @@ def _products(anchors, references):
     return _products_between(anchors, references)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _products_between(anchors, references):
     """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
 
@@ -373,7 +374,7 @@ def _products_between(anchors, references):
     return _matmul(anchors, ops.transpose(references)), grad
 
 
-@ops.custom_gradient
+@custom_gradient
 def _cosines_between(anchors, references):
     """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
     inverse = ops.transpose(_inverse_norms(references))
