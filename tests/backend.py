@@ -40,6 +40,8 @@ def gradient_and_values(function, x):
 
         x = x.detach().requires_grad_()
         scalar, values = function(x)
+        if not scalar.requires_grad:
+            return scalar, torch.zeros_like(x), values
         (slope,) = torch.autograd.grad(scalar, [x], allow_unused=True, materialize_grads=True)
         return scalar, slope, values
     import tensorflow as tf
@@ -51,14 +53,25 @@ def gradient_and_values(function, x):
 
 
 def compiled(function):
-    """`function` under XLA."""
+    """`function` under XLA; on PyTorch as it is, since `torch.compile` takes seconds per function."""
     if BACKEND == "jax":
         import jax
 
         return jax.jit(function)
+    if BACKEND == "torch":
+        return function
     import tensorflow as tf
 
     return tf.function(function, jit_compile=True)
+
+
+def traced(function):
+    """`function` as `compiled`, and on PyTorch under `torch.compile`: where no value can be read to raise an error."""
+    if BACKEND == "torch":
+        import torch
+
+        return torch.compile(function, backend="eager")
+    return compiled(function)
 
 
 def fast(function):

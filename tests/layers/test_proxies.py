@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, gradient, numbers
+from tests.backend import BACKEND, compiled, gradient, numbers, traced
 from tests.losses import loops
 from tfdml import layers, losses, models
 
@@ -241,7 +241,7 @@ def test_a_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(
     loss, labels = losses.CosFaceLoss(classes=4), np.array([0, 1, 2, 3, 0, 1, 2, label])
     with pytest.raises(ValueError, match=rf"Received label {label} for the proxies of 4 classes, .* from 0 to 3"):
         loss(labels, X)
-    values = compiled(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
+    values = traced(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
     np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
 
 
@@ -306,7 +306,7 @@ def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_
     with pytest.raises(ValueError, match=f"Received label {label} for the proxies of 30 classes"):
         loss(labels, X)
     if BACKEND == "tensorflow":  # on JAX the state of a seed does not leave a compiled function
-        values = compiled(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
+        values = traced(lambda y, x: loss.call(y, x))(*(keras.ops.convert_to_tensor(part) for part in (labels, X)))
         np.testing.assert_array_equal(np.isnan(numbers(values)), labels == label)
 
 

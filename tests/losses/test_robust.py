@@ -130,7 +130,7 @@ def test_balanced_top_k_takes_as_many_of_each_kind():
     made = pairs.all_pairs(LABELS, batch())
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
     p = numbers(losses.uncertainty.TopKBalanced(10)(base.pair_losses(made), made))
-    np.testing.assert_allclose(numbers(made.positive * p).sum(), 0.5, rtol=1e-5)
+    np.testing.assert_allclose((numbers(made.positive) * p).sum(), 0.5, rtol=1e-5)
     np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
 
 
@@ -173,7 +173,7 @@ def test_weights_of_pairs_multiply_their_costs():
     loss = on_similarities(losses.uncertainty.TopK(1))
     doubled = np.ones(tuple(made.negative.shape), dtype="float32")
     doubled[3, 11] = 2.0
-    values = numbers(loss.on_pairs(made._replace(negative=made.negative * doubled)))
+    values = numbers(loss.on_pairs(made.scale(negative=doubled)))
     assert np.flatnonzero(values).tolist() == [3]
     costs = numbers(loss.base.pair_losses(made))
     np.testing.assert_allclose(values.mean(), 2 * costs[3, 11], rtol=1e-5)

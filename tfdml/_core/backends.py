@@ -105,6 +105,28 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
     return tf.while_loop(lambda number, _: number < count, step, (0, values), parallel_iterations=1)[1]
 
 
+def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
+    """`keras.ops.while_loop`; where PyTorch has shapes and no values, one step in place of an unknown number.
+
+    Args:
+        condition, body: functions of `*values`; `body` returns the next values as a tuple.
+        values: tuple of tensors.
+    """
+    if has_values():
+        return keras.ops.while_loop(condition, body, values)
+    return tuple(body(*values))
+
+
+def has_values() -> bool:
+    """False where a tensor of PyTorch has no value to read: in `torch.compile`, and where Keras infers shapes.
+
+    True on other backends, where the type of such a tensor says so.
+    """
+    if keras.backend.backend() != "torch":
+        return True
+    return not torch.compiler.is_compiling() and keras.ops.zeros(()).device.type != "meta"
+
+
 def list_devices() -> list[str]:
     """The devices of the default type, as "cpu:0", which Keras does not list on PyTorch."""
     if keras.backend.backend() != "torch":

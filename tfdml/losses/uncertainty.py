@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
@@ -234,7 +235,7 @@ class Variance(Settings):
             return ops.any(remains & (p <= 0))
 
         remains = losses > 0
-        _, p = ops.while_loop(has_negative, drop_negative, (remains, weights(remains)))
+        _, p = while_loop(has_negative, drop_negative, (remains, weights(remains)))
         return _shares(p)
 
 

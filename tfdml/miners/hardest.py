@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
 from tfdml._core.checks import require_fraction, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
@@ -35,7 +36,7 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
         return count + 1, ops.where(count < num_wanted, farther, limit)
 
     start = ops.full_like(d[:, :1], -float("inf"))
-    _, limit = ops.while_loop(lambda count, limit: count < most, next_nearest, (ops.zeros_like(most), start))
+    _, limit = while_loop(lambda count, limit: count < most, next_nearest, (ops.zeros_like(most), start))
     # This comparison is False for a NaN distance, so its pair is kept and the loss becomes NaN.
     return pairs.drop(negative=d_an > limit)
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._core.backends import custom_gradient, list_devices
+from tfdml._core.backends import custom_gradient, list_devices, while_loop
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -196,7 +196,7 @@ def _apply_if(condition, function, x):
     def once(condition, x):
         return ops.zeros_like(condition), function(x)
 
-    return ops.while_loop(lambda condition, _: condition, once, (condition, x))[1]
+    return while_loop(lambda condition, _: condition, once, (condition, x))[1]
 
 
 def _with_exact_matrix(d2, near, anchors, references, duplicate):

@@ -13,6 +13,8 @@ where `add` sees the scores under `stop_gradient`.
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
+
 
 def for_each_positive(pairs, body, state):
     """Call `body` for the first positive of every anchor, then for the second of every anchor, and so on.
@@ -39,7 +41,7 @@ def for_each_positive(pairs, body, state):
         return (next_positive(p), *body(ops.minimum(p, num_columns - 1), is_valid, *state))
 
     first = ops.min(positives, axis=1)
-    _, *state = ops.while_loop(lambda p, *state: ops.any(p < num_columns), step, (first, *state))
+    _, *state = while_loop(lambda p, *state: ops.any(p < num_columns), step, (first, *state))
     return [ops.stop_gradient(x) for x in state]
 
 
