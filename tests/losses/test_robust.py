@@ -49,7 +49,9 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
     lower, m = 0.5, 0.4
 
     def weights(s, uncertainty):
-        base = losses.MarginLoss(margin=m, boundary=1 - lower, distance=lambda pairs: 1 - s)
+        base = losses.MarginLoss(
+            margin=m, boundary=1 - lower, distance=lambda pairs: keras.ops.convert_to_tensor(1 - s)
+        )
         made = pairs.all_pairs(LABELS, batch())
         return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 

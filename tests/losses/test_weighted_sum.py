@@ -35,7 +35,9 @@ def test_the_values_are_the_weighted_sums_of_those_of_the_parts():
     weights = np.arange(8, dtype="float32")
     np.testing.assert_allclose(numbers(loss(LABELS, X, weights)), (expected * weights).mean(), rtol=1e-6)
     equal = losses.WeightedSumLoss([triplet, softmax], reduction="sum")
-    np.testing.assert_allclose(numbers(equal(LABELS, X)), (triplet(LABELS, X) + softmax(LABELS, X)) * 8, rtol=1e-5)
+    np.testing.assert_allclose(
+        numbers(equal(LABELS, X)), (numbers(triplet(LABELS, X)) + numbers(softmax(LABELS, X))) * 8, rtol=1e-5
+    )
 
 
 def test_its_layers_are_those_of_its_parts_each_once():

@@ -90,6 +90,19 @@ def _torch_vector_jacobian(function, arguments, weights):
         return list(torch.autograd.grad(values, arguments, weights, allow_unused=True, materialize_grads=True))
 
 
+def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
+    """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
+
+    Args:
+        indices: `(n, axes)` integers, the place of each value.
+        values: `(n,)`.
+        shape: the shape of the result, of `axes` numbers.
+    """
+    if keras.backend.backend() != "torch":
+        return keras.ops.scatter(indices, values, shape)
+    return values.new_zeros(shape).index_put(tuple(indices.long().unbind(1)), values, accumulate=True)
+
+
 def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
     """`values` after `values = body(step, values)` for each step below `count`, one step after the other.
 

@@ -130,8 +130,8 @@ class Proxies(References):
         bounds = np.arange(self.num_sampled_classes + 1) * self.classes // self.num_sampled_classes
         sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last draw, from all classes, is the offset
         u = keras.random.uniform((self.num_sampled_classes + 1,), dtype="float32", seed=self.seed_generator)
-        draws = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
-        return (bounds[:-1].astype("int32") + draws[:-1] + draws[-1]) % self.classes
+        draws = ops.minimum(ops.cast(ops.multiply(u, sizes.astype("float32")), "int32"), (sizes - 1).astype("int32"))
+        return (ops.convert_to_tensor(bounds[:-1], "int32") + draws[:-1] + draws[-1]) % self.classes
 
     @property
     def labels(self) -> np.ndarray:

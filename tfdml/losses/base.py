@@ -264,6 +264,7 @@ def _name_of(function):
 def _require_one_per_anchor(values, pairs, function):
     """Raise the ValueError of a function that does not return one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
+    received = None if received is None else tuple(received)
     is_vector = received is not None and len(received) == 1
     require(
         is_vector and (None in (*received, *expected) or tuple(received) == expected),

@@ -250,7 +250,7 @@ class Maximal(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        return _shares(ops.cast((losses > 0) & (losses == ops.max(losses)), losses.dtype))
+        return _shares(ops.cast((losses > 0) & (losses >= ops.max(losses) * (1.0 - _RELATIVE_TIE)), losses.dtype))
 
 
 def _require_pairs(k, pairs):

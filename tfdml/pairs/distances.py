@@ -18,6 +18,7 @@ from tfdml.pairs.base import Distance, Pairs, Tensor
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
+_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -244,7 +245,7 @@ def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     low, high = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
-    return ops.take(ops.cast(np.ldexp(1.0, np.arange(low, high + 1)), x.dtype), ops.cast(exponent, "int32") - low)
+    return ops.take(ops.cast(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
 
 
 def _eps(x):
