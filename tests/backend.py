@@ -5,6 +5,7 @@ import contextlib
 import keras
 
 BACKEND = keras.backend.backend()
+XLA = BACKEND != "torch"  # for jit_compile=: PyTorch compiles a training step for a minute or more
 
 
 def gradient_of(function, x):

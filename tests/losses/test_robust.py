@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers
+from tests.backend import XLA, compiled, fast, gradient, numbers
 from tests.losses import loops
 from tfdml import losses, miners, models, pairs
 from tfdml.losses.uncertainty import _kth_largest
@@ -159,7 +159,7 @@ def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.3, num_samples=12, seed=0))
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=loss, jit_compile=True)
+    model.compile("sgd", loss=loss, jit_compile=XLA)
     model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")

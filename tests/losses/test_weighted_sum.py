@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tfdml import layers, losses, miners, models, pairs
 
 pytestmark = pytest.mark.backends
@@ -70,7 +70,7 @@ def test_a_plain_model_is_refused():
 
 @pytest.mark.slow
 def test_fit_trains_the_proxies_of_a_part_and_files_keep_them(tmp_path):
-    model = embedding_model(losses.WeightedSumLoss(parts(), weights=[1.0, 0.1]), jit_compile=True)
+    model = embedding_model(losses.WeightedSumLoss(parts(), weights=[1.0, 0.1]), jit_compile=XLA)
     before = numbers(model.loss.layers[0].vectors)
     history = model.fit(X, LABELS, epochs=3, verbose=0)
     vectors = numbers(model.loss.layers[0].vectors)

@@ -117,12 +117,12 @@ class Proxies(References):
         """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
         labels, embeddings = checked(labels, embeddings)
         batch_classes, sampled = self._class_index(labels)[0], self._sample()
-        classes = ops.repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
+        classes = _repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
         rows = self.per_class * classes + ops.arange(ops.shape(classes)[0], dtype="int32") % self.per_class
         is_repeated = ops.concatenate([_repeated(batch_classes), ops.any(sampled[:, None] == batch_classes, axis=1)])
         ids = ops.take(ops.convert_to_tensor(self.labels), rows)
         pairs = pairs_with(labels, embeddings, ids, _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0)))
-        is_repeated = ops.repeat(is_repeated, self.per_class)
+        is_repeated = _repeat(is_repeated, self.per_class)
         return pairs.drop(positive=is_repeated, negative=is_repeated)
 
     def _sample(self):
@@ -188,6 +188,11 @@ def _for_embeddings(embeddings, vectors):
     """Vectors as a tensor: float64 beside embeddings in float64, else float32."""
     is_double = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
     return ops.cast(vectors, "float64" if is_double else "float32")
+
+
+def _repeat(x, times):
+    """Each entry of a vector so many times; `ops.repeat` has no shape without values on PyTorch."""
+    return ops.reshape(ops.tile(x[:, None], (1, times)), (-1,))
 
 
 def _repeated(ids):
