@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, numbers
+from tests.backend import BACKEND, XLA, numbers
 from tfdml import layers, losses, models
 
 pytestmark = pytest.mark.backends
@@ -55,7 +55,7 @@ def assert_same_training(one, other, epochs=3):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"jit_compile": False}, {"jit_compile": True}, {"run_eagerly": True}], ids=str)
+@pytest.mark.parametrize("options", [{"jit_compile": False}, {"jit_compile": XLA}, {"run_eagerly": True}], ids=str)
 def test_the_gradient_is_that_of_one_pass(options):
     assert_same_training(in_one_pass(**REFERENCE), in_one_pass(micro_batch_size=SIZE, **options))
 

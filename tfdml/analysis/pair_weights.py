@@ -131,7 +131,7 @@ def _require_inner_products(loss, function, x, factor):
     values = []
     for embeddings in (x, factor):
         with unchanged(getattr(loss, "layers", [])):  # the same random numbers for both
-            values.append(float(function(ops.convert_to_tensor(embeddings))))
+            values.append(float(ops.convert_to_numpy(function(ops.convert_to_tensor(embeddings)))))
     if not np.allclose(*values, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise ValueError(
             f"Received a loss of {values[0]:.6g} and {values[1]:.6g} for embeddings with the same inner products, "

@@ -203,6 +203,15 @@ class EmbeddingModel(keras.Model):
             stateful.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
         return loss
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all variables, on PyTorch, before a training step adds its own.
+
+        Keras lists parameters by their paths, of which two networks with layers of the same names share some. The
+        gradient of a parameter that is not listed would be that of all steps so far.
+        """
+        for variable in self.variables:
+            variable.value.grad = None
+
     def export(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.export`, without the layers of the loss, with merged LoRA; see `tfdml.export.saved_model`."""
         model = merge_lora(self)

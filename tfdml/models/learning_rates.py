@@ -87,7 +87,11 @@ def _scaled_together(optimizer, multiplier):
 
     def scaled(gradients, variables, learning_rate):
         factors = [multiplier(optimizer._get_variable_index(variable)) for variable in variables]
+        product = getattr(optimizer, "_u_product", None)  # which Nadam changes in every update
+        before = None if product is None else keras.ops.copy(product)
         for factor in {*factors} - {0.0}:
+            if product is not None:
+                product.assign(before)
             steps = [step for step in zip(gradients, variables, factors, strict=True) if step[2] == factor]
             update_together(optimizer, *map(list, list(zip(*steps, strict=True))[:2]), factor * learning_rate)
 
