@@ -1,7 +1,9 @@
 """Operations that differ between Keras backends: gradients, sequential loops, devices, gathering across replicas."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -101,6 +103,25 @@ def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
     if keras.backend.backend() != "torch":
         return keras.ops.scatter(indices, values, shape)
     return values.new_zeros(shape).index_put(tuple(indices.long().unbind(1)), values, accumulate=True)
+
+
+def repeatable_draws() -> Callable[[Any], AbstractContextManager[Any]]:
+    """A function from the number of a step to a context in which that step always draws the same random numbers.
+
+    On PyTorch, where layers without a seed of their own draw from one global generator; elsewhere the context does
+    nothing.
+    """
+    if keras.backend.backend() != "torch":
+        return lambda step: contextlib.nullcontext()
+    seed = int(torch.randint(2**62, ()))
+
+    @contextlib.contextmanager
+    def draws_of(step):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed + int(step))
+            yield
+
+    return draws_of
 
 
 def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:

@@ -122,7 +122,7 @@ class EmbeddingModel(keras.Model):
             return config
         options = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
         options["micro_batch_size"] = self._micro_batch_size
-        return {**config, "jit_compile": self._jit_compile_option, **options}
+        return {**_with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
@@ -342,6 +342,14 @@ def _with_shared_objects(config):
     for item in _objects(config):
         if _described(item) in mark:
             item["shared_object_id"] = mark[_described(item)]
+    return config
+
+
+def _with_public_optimizers(config):
+    """The config of `compile` with the optimizers of `keras.optimizers` in place of the classes of PyTorch alone."""
+    for item in _objects(config):
+        if str(item.get("module")).startswith("keras.src.backend.torch.optimizers"):
+            item.update(module="keras.optimizers", registered_name=None)
     return config
 
 
