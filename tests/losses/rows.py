@@ -23,6 +23,7 @@ OVER_A_BASE = "has no options of pairs: they are those of its base"
 OVER_PROXIES = "takes the number of classes, or, as in its row, another pairing"
 SUPPORT_FIRST = "takes the first rows of a class as its support"
 SYMMETRIC = "takes as many references as anchors"
+WHOLE = "needs the whole batch: it is not computed in blocks of anchors"
 WITHIN = "compares references with each other: the batch is its own references"
 
 COUNTS = {0: 3, 1: 4, 2: 5, 3: 6, 4: 2, 5: 3, 6: 4, 7: 9, 8: 12, 9: 2}
@@ -207,8 +208,8 @@ ROWS = {
         negative_gamma=0.05,
         pseudo_loss=0.1,
     ),
-    "robust, variance": robust(losses.uncertainty.Variance(1.0), loops.variance, BRANCH),
-    "robust, more variance": robust(losses.uncertainty.Variance(20.0), loops.variance, BRANCH, COARSE, rho=20.0),
+    "robust, variance": robust(losses.uncertainty.Variance(1.0), loops.variance, WHOLE, BRANCH),
+    "robust, more variance": robust(losses.uncertainty.Variance(20.0), loops.variance, WHOLE, BRANCH, COARSE, rho=20.0),
     "robust, maximal": robust(losses.uncertainty.Maximal(), loops.maximal, BRANCH),
     "matryoshka": over_base(
         losses.MatryoshkaLoss,
@@ -228,6 +229,7 @@ ROWS = {
     "cascade": over_base(
         losses.CascadeLoss,
         loops.cascade,
+        WHOLE,
         base=losses.ContrastiveLoss(negative_margin=2.0),
         oracle={"cost": partial(loops.contrastive_pair, negative_margin=2.0)},
         dims=(2, 3),
@@ -260,19 +262,19 @@ ROWS = {
     "triplet, mean of active": row(losses.TripletLoss, loops.triplet, BRANCH, distance="cosine", normalize="active"),
     "triplet, soft": row(losses.TripletLoss, loops.triplet, BRANCH, soft=True, distance="euclidean"),
     "triplet, ratio": row(losses.TripletLoss, loops.triplet, BRANCH, ratio=True, margin=1.0),
-    "triplet, swapped": row(losses.TripletLoss, loops.triplet, WITHIN, BRANCH, swap=True, margin=1.0),
+    "triplet, swapped": row(losses.TripletLoss, loops.triplet, WITHIN, WHOLE, BRANCH, swap=True, margin=1.0),
     "triplet, swapped, mean of active": row(
-        losses.TripletLoss, loops.triplet, WITHIN, BRANCH, swap=True, normalize="active"
+        losses.TripletLoss, loops.triplet, WITHIN, WHOLE, BRANCH, swap=True, normalize="active"
     ),
     "triplet, swapped, on signal-to-noise ratios": row(
-        losses.TripletLoss, loops.triplet, WITHIN, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
+        losses.TripletLoss, loops.triplet, WITHIN, WHOLE, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
     ),
     "triplet, hardest negatives, swapped, on signal-to-noise ratios": chosen(
-        miners.hardest_negatives, "hardest", WITHIN, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
+        miners.hardest_negatives, "hardest", WITHIN, WHOLE, BRANCH, COLUMNS, swap=True, margin=1.0, distance="snr"
     ),
     "triplet, hardest negatives": chosen(miners.hardest_negatives, "hardest", BRANCH, distance="euclidean"),
     "triplet, hardest negatives, swapped": chosen(
-        miners.hardest_negatives, "hardest", WITHIN, BRANCH, swap=True, margin=1.0
+        miners.hardest_negatives, "hardest", WITHIN, WHOLE, BRANCH, swap=True, margin=1.0
     ),
     "triplet, semi-hard negatives": chosen(miners.semi_hard_negatives, "semi_hard", BRANCH, margin=1.0),
     "triplet, semi-hard negatives inside a margin": chosen(
@@ -293,7 +295,7 @@ ROWS = {
         losses.BatchHardTripletLoss, loops.batch_hard_triplet, BRANCH, soft=True, distance="cosine"
     ),
     "batch hard, swapped, mean of active": row(
-        losses.BatchHardTripletLoss, loops.batch_hard_triplet, WITHIN, BRANCH, swap=True, normalize="active"
+        losses.BatchHardTripletLoss, loops.batch_hard_triplet, WITHIN, WHOLE, BRANCH, swap=True, normalize="active"
     ),
     "LMNN": row(losses.LMNNLoss, loops.lmnn),
     "LMNN of one neighbor": Row(
@@ -353,14 +355,19 @@ ROWS = {
     "HAP2S, polynomial": row(
         losses.HAP2SLoss, loops.hap2s, BRANCH, margin=0.5, weighting="polynomial", alpha=3.0, distance="euclidean"
     ),
-    "angular": row(losses.AngularLoss, loops.angular, WITHIN),
-    "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, angle_degrees=30.0),
-    "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN),
+    "angular": row(losses.AngularLoss, loops.angular, WITHIN, WHOLE),
+    "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, WHOLE, angle_degrees=30.0),
+    "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN, WHOLE),
     "quadruplet on plain distances": row(
-        losses.QuadrupletLoss, loops.quadruplet, WITHIN, margin=0.5, second_margin=0.2, distance="euclidean"
+        losses.QuadrupletLoss, loops.quadruplet, WITHIN, WHOLE, margin=0.5, second_margin=0.2, distance="euclidean"
     ),
     "PDDM": row(
-        losses.PDDMLoss, loops.pddm, COLUMNS, WITHIN, metric=built(layers.PositionDependentMetric(units=6, seed=0))
+        losses.PDDMLoss,
+        loops.pddm,
+        COLUMNS,
+        WITHIN,
+        WHOLE,
+        metric=built(layers.PositionDependentMetric(units=6, seed=0)),
     ),
     "global": row(losses.GlobalLoss, loops.global_distances),
     "global, wider": row(losses.GlobalLoss, loops.global_distances, margin=0.9, weight=2.0),
@@ -418,9 +425,9 @@ ROWS = {
     ),
     "proxy anchor": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor),
     "proxy anchor, softer": over_proxies(losses.ProxyAnchorLoss, loops.proxy_anchor, margin=0.3, alpha=4.0),
-    "manifold": over_proxies(losses.ManifoldLoss, loops.manifold),
+    "manifold": over_proxies(losses.ManifoldLoss, loops.manifold, WHOLE),
     "manifold with other settings": over_proxies(
-        losses.ManifoldLoss, loops.manifold, alpha=0.5, margin=0.01, context_weight=0.2
+        losses.ManifoldLoss, loops.manifold, WHOLE, alpha=0.5, margin=0.01, context_weight=0.2
     ),
     "intra-pair variance": row(losses.IntraPairVarianceLoss, loops.intra_pair_variance),
     "intra-pair variance, wider": row(
@@ -435,8 +442,10 @@ ROWS = {
         positive_weight=2.0,
         negative_weight=0.5,
     ),
-    "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN),
-    "clustering, greedy": row(losses.ClusteringLoss, loops.clustering, WITHIN, BRANCH, margin=4.0, refinements=0),
+    "clustering": row(losses.ClusteringLoss, loops.clustering, WITHIN, WHOLE),
+    "clustering, greedy": row(
+        losses.ClusteringLoss, loops.clustering, WITHIN, WHOLE, BRANCH, margin=4.0, refinements=0
+    ),
     "coupled clusters": row(losses.CoupledClustersLoss, loops.coupled_clusters),
     "centroid triplet": row(losses.CentroidTripletLoss, loops.centroid_triplet, WITHIN),
     "centroid triplet, hard": row(

@@ -1,4 +1,4 @@
-"""Training on the backend of KERAS_BACKEND, in processes of its own: killed in the second epoch, or resumed and printed."""
+"""Training on another backend, in processes of its own: killed in the second epoch, or resumed and printed."""
 
 import json
 import os

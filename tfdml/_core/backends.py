@@ -65,10 +65,18 @@ def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weig
         arguments: float tensors.
         weights: tensors in the structure of what the function returns.
     """
+    return value_and_vector_jacobian(function, arguments, weights)[1]
+
+
+def value_and_vector_jacobian(
+    function: Callable[..., Any], arguments: Sequence[Any], weights: Any
+) -> tuple[Any, list[Any]]:
+    """What a function returns, and its `vector_jacobian`, from one evaluation."""
     if keras.backend.backend() == "jax":
         import jax
 
-        return list(jax.vjp(function, *arguments)[1](weights))
+        values, pull_back = jax.vjp(function, *arguments)
+        return values, list(pull_back(weights))
     if keras.backend.backend() == "torch":
         return _torch_vector_jacobian(function, arguments, weights)
     import tensorflow as tf
@@ -76,7 +84,8 @@ def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weig
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         values = function(*arguments)
-    return list(tape.gradient(values, arguments, output_gradients=weights, unconnected_gradients="zero"))
+    gradients = tape.gradient(values, arguments, output_gradients=weights, unconnected_gradients="zero")
+    return values, [tf.convert_to_tensor(x) for x in gradients]
 
 
 def _torch_vector_jacobian(function, arguments, weights):
@@ -84,21 +93,23 @@ def _torch_vector_jacobian(function, arguments, weights):
 
     with torch.enable_grad():
         arguments = [x.detach().requires_grad_() for x in arguments]
-        values, weights = keras.tree.flatten(function(*arguments)), keras.tree.flatten(weights)
-        used = [(x, w) for x, w in zip(values, weights, strict=True) if x.requires_grad]
-        if not used:
-            return [torch.zeros_like(x) for x in arguments]
-        values, weights = zip(*used, strict=True)
-        return list(torch.autograd.grad(values, arguments, weights, allow_unused=True, materialize_grads=True))
+        values = function(*arguments)
+        flat = zip(keras.tree.flatten(values), keras.tree.flatten(weights), strict=True)
+        used = [(x, w) for x, w in flat if x.requires_grad]
+        gradients = [torch.zeros_like(x) for x in arguments]
+        if used:
+            outputs, weights = zip(*used, strict=True)
+            gradients = torch.autograd.grad(outputs, arguments, weights, allow_unused=True, materialize_grads=True)
+    return keras.tree.map_structure(lambda x: x.detach(), values), list(gradients)
 
 
 def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
     """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
 
     Args:
-        indices: `(n, axes)` integers, the place of each value.
-        values: `(n,)`.
-        shape: the shape of the result, of `axes` numbers.
+        indices: `(n, axes)` integers, the place of each value or slice.
+        values: `(n, ...)`.
+        shape: the shape of the result.
     """
     if keras.backend.backend() != "torch":
         return keras.ops.scatter(indices, values, shape)

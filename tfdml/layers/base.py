@@ -11,6 +11,7 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Match, Tensor
+from tfdml.pairs.comparison import Comparison
 from tfdml.pairs.pairings import usable
 
 
@@ -30,6 +31,15 @@ class LossLayer(keras.layers.Layer):
     def __init__(self, **options: Any):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})
         self.built = True
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """The result of `call`; as in other Keras layers for tensors, but of `Pairs` without a look into them.
+
+        Keras accepts tensors only, and `Pairs` hold other values in blocks of a batch.
+        """
+        if any(isinstance(argument, Pairs) for argument in arguments):
+            return self.call(*arguments, **options)
+        return super().__call__(*arguments, **options)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss.
@@ -53,7 +63,7 @@ class References(LossLayer):
     """Base class of references that are a pairing of any loss; built for the dimension of the embeddings.
 
     A subclass has `build(labels_shape, embeddings_shape)`, which makes its variable `vectors` `(references, dim)`, and
-    `call(labels, embeddings, match=None)`, which returns `Pairs`.
+    `_comparison(labels, embeddings, match)`, which says what is compared.
 
     Attributes:
         vectors: the variable of the references; None before the layer is built.
@@ -66,6 +76,10 @@ class References(LossLayer):
 
     def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the references."""
+        return self.comparison(labels, embeddings, match).pairs()
+
+    def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
+        """What `__call__` compares: a batch with the references, which are built if they are not yet."""
         labels, embeddings = usable(labels, embeddings)
         if not self.built:
             self.build(np.shape(labels), np.shape(embeddings))
@@ -75,7 +89,7 @@ class References(LossLayer):
             f"embeddings of shape {received} for {type(self).__name__} of dimension {dim}",
             f"embeddings of dimension {dim}: make a new layer for a network of another dimension",
         )
-        return self.call(labels, embeddings, match)
+        return self._comparison(labels, embeddings, match)
 
     def get_build_config(self) -> dict[str, Any] | None:
         """The dimension of the embeddings, or None before the layer is built."""

@@ -9,9 +9,8 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
-from tfdml.pairs import Pairs, pairs_with
-from tfdml.pairs.base import Match, Tensor
-from tfdml.pairs.pairings import checked
+from tfdml.pairs.base import Tensor
+from tfdml.pairs.pairings import checked, compare
 
 
 @serializable
@@ -77,20 +76,19 @@ class Memory(References):
             aggregation="only_first_replica",
         )
 
-    def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against itself, followed by the memory."""
+    def _comparison(self, labels, embeddings, match):
+        """A batch against itself, followed by the memory."""
         labels, embeddings = self._checked(labels, embeddings)
-        rows = ops.arange(ops.shape(labels)[0])
+        columns = ops.arange(ops.shape(labels)[0])
         ready = ops.logical_and(self.filled, ops.greater_equal(self.updates, self.warm_up))
-        remembered = ops.broadcast_to(ready, (ops.shape(labels)[0], self.size))
-        return pairs_with(
-            labels,
-            embeddings,
-            ops.concatenate([labels, ops.convert_to_tensor(self.labels)]),
-            ops.concatenate([embeddings, ops.cast(self.vectors, embeddings.dtype)]),
-            match,
-            allowed=ops.concatenate([rows[:, None] != rows, remembered], axis=1),
-        )
+
+        def allowed(rows):
+            remembered = ops.broadcast_to(ready, (ops.shape(rows)[0], self.size))
+            return ops.concatenate([rows[:, None] != columns, remembered], axis=1)
+
+        reference_labels = ops.concatenate([labels, ops.convert_to_tensor(self.labels)])
+        references = ops.concatenate([embeddings, ops.cast(self.vectors, embeddings.dtype)])
+        return compare(labels, embeddings, reference_labels, references, match)._replace(allowed=allowed)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Remember a batch in place of the oldest rows."""

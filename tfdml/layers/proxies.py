@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from tfdml._core.checks import as_ids, require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import References
-from tfdml.pairs import Pairs, pairs_with
-from tfdml.pairs.base import Match, Tensor, value_of
+from tfdml.pairs.base import value_of
 from tfdml.pairs.class_values import index_of
-from tfdml.pairs.pairings import checked
+from tfdml.pairs.pairings import checked, compare
 
 
 @serializable
@@ -103,27 +102,27 @@ class Proxies(References):
             name="vectors",
         )
 
-    def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against the proxies; with `match`, labels are compared with class ids by it."""
+    def _comparison(self, labels, embeddings, match):
+        """A batch with the proxies; with `match`, labels are compared with class ids by it."""
         embeddings = ops.convert_to_tensor(embeddings)
         if self.num_sampled_classes is not None:
             received = f"num_sampled_classes={self.num_sampled_classes} and a match"
             require(match is None, received, "one of them: a sample holds equal class ids")
-            return self._nan_outside(self._pairs_with_a_sample(labels, embeddings))
-        pairs = pairs_with(labels, embeddings, self.labels, _for_embeddings(embeddings, self.vectors), match)
-        return pairs if match is not None else self._nan_outside(pairs)
+            return self._nan_outside(self._with_a_sample(labels, embeddings))
+        comparison = compare(labels, embeddings, self.labels, _for_embeddings(embeddings, self.vectors), match)
+        return comparison if match is not None else self._nan_outside(comparison)
 
-    def _pairs_with_a_sample(self, labels, embeddings):
-        """The `Pairs` of a batch against the proxies of its own classes and of sampled ones, each class once."""
+    def _with_a_sample(self, labels, embeddings):
+        """A batch with the proxies of its own classes and of sampled ones, each class once."""
         labels, embeddings = checked(labels, embeddings)
         batch_classes, sampled = self._class_index(labels)[0], self._sample()
         classes = _repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
         rows = self.per_class * classes + ops.arange(ops.shape(classes)[0], dtype="int32") % self.per_class
         is_repeated = ops.concatenate([_repeated(batch_classes), ops.any(sampled[:, None] == batch_classes, axis=1)])
         ids = ops.take(ops.convert_to_tensor(self.labels), rows)
-        pairs = pairs_with(labels, embeddings, ids, _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0)))
-        is_repeated = _repeat(is_repeated, self.per_class)
-        return pairs.drop(positive=is_repeated, negative=is_repeated)
+        proxies = _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0))
+        is_new = ops.logical_not(_repeat(is_repeated, self.per_class))[None]
+        return compare(labels, embeddings, ids, proxies)._replace(allowed=lambda _: is_new)
 
     def _sample(self):
         """Indices of different classes: one of each of `num_sampled_classes` ranges, shifted by one random offset."""
@@ -139,12 +138,12 @@ class Proxies(References):
         ids = self.ids.astype("int32") if np.abs(self.ids).max() <= np.iinfo("int32").max else self.ids
         return np.repeat(ids, self.per_class)
 
-    def _nan_outside(self, pairs):
-        """The same pairs, NaN for anchors whose label is outside the classes; outside compiled functions it raises."""
-        labels = pairs.anchor_labels
+    def _nan_outside(self, comparison):
+        """The same comparison, NaN for anchors of other classes; outside compiled functions it raises an error."""
+        labels, anchors = comparison.anchor_labels, comparison.anchors
         _, is_class = self._class_index(labels)
         _raise_for_unknown(value_of(labels), value_of(is_class), self.ids)
-        return pairs._replace(anchors=pairs.anchors + _zero_or_nan(is_class, pairs.anchors.dtype)[:, None])
+        return comparison._replace(anchors=anchors + _zero_or_nan(is_class, anchors.dtype)[:, None])
 
     def _class_index(self, labels):
         """The index of each label in `ids`, int32, and whether it is one of them."""

@@ -1,5 +1,6 @@
 """Base classes of the losses."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, get_args
@@ -7,15 +8,21 @@ from typing import Any, Self, TypedDict, get_args
 import keras
 from keras import ops
 
-from tfdml._core.backends import custom_gradient
-from tfdml._core.checks import require, require_function_or_none, require_miner_or_none
-from tfdml._core.serialization import serializable
+from tfdml._core.backends import custom_gradient, vector_jacobian
+from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
+from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import require_owner
 from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Match, Miner, Tensor
+from tfdml.pairs.blocks import WholeBatchError
+from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.loops import Blocks, values_in_blocks, weighted_sum_in_blocks
 from tfdml.pairs.pairings import usable
 
-PAIR_OPTIONS = ("pairing", "miner", "importance", "match")
+PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
+
+# Bytes of one matrix of pairs: larger batches are compared in blocks of this size, unless anchors_per_block says so.
+BLOCK_BYTES = 2**26
 
 
 class LossOptions(TypedDict, total=False):
@@ -32,6 +39,7 @@ class WeightOptions(LossOptions, total=False):
     miner: Miner | None
     importance: Miner | None
     match: Match | None
+    anchors_per_block: int | None
 
 
 class PairOptions(WeightOptions, total=False):
@@ -132,12 +140,19 @@ class PairLoss(FunctionLoss):
             `sampler.importance(labels)`; None for no correction.
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
+        anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
+            those of the whole batch, in memory that grows with its rows and not with its pairs. None for the whole
+            batch, or for blocks of 64 MiB per matrix of pairs if it has more pairs than that, and if the function, the
+            pairing and the miners are those of tfdml. A function of your own may be compared in blocks if each of its
+            values depends on the pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
         name: name of the loss; None for the name of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.
 
     Raises:
         TypeError: an option that neither the loss nor its function has.
+        ValueError: an option of another type or out of range; when called, blocks that are larger than the batch, or
+            for a pairing or a function that needs the whole batch.
     """
 
     def __init_subclass__(cls, **options):
@@ -152,6 +167,7 @@ class PairLoss(FunctionLoss):
         miner: Miner | None = None,
         importance: Miner | None = None,
         match: Match | None = None,
+        anchors_per_block: int | None = None,
         name: str | None = None,
         reduction: str | None = "sum_over_batch_size",
         dtype: Any = None,
@@ -164,6 +180,9 @@ class PairLoss(FunctionLoss):
         require_miner_or_none("miner", miner)
         require_miner_or_none("importance", importance)
         require_function_or_none("match", match)
+        if anchors_per_block is not None:
+            require_whole("anchors_per_block", anchors_per_block, 1)
+        self.anchors_per_block = anchors_per_block
         self.pairing = pairing
         self.miner = miner
         self.importance = importance
@@ -172,11 +191,57 @@ class PairLoss(FunctionLoss):
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
         require_owner(self)
-        return super().__call__(y_true, y_pred, sample_weight)
+        if self.reduction in (None, "none"):
+            return super().__call__(y_true, y_pred, sample_weight)
+
+        def in_blocks(blocks):
+            total = weighted_sum_in_blocks(blocks, self._weights_of_anchors(blocks.comparison, sample_weight))
+            return ops.cast(total, self.dtype)
+
+        whole = functools.partial(super().__call__, y_true, y_pred, sample_weight)
+        return self._in_blocks_or_whole(y_true, y_pred, in_blocks, whole)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One value per anchor, `(anchors,)`, of labels and embeddings."""
-        return self.on_pairs(self.pair(y_true, y_pred))
+        whole = functools.partial(self._of_whole_batch, y_true, y_pred)
+        return self._in_blocks_or_whole(y_true, y_pred, values_in_blocks, whole)
+
+    def _of_whole_batch(self, labels, embeddings):
+        return self.on_pairs(self.pair(labels, embeddings))
+
+    def _in_blocks_or_whole(self, labels, embeddings, in_blocks, whole):
+        """The result of one of two functions: of the blocks of a batch, or of a batch that is compared as a whole."""
+        comparison = self.comparison(labels, embeddings)
+        size = block_size(self.anchors_per_block, comparison) if self._may_be_in_blocks() else None
+        if size is None:
+            return whole()
+        try:
+            results = [in_blocks(blocks) for blocks in self.blocks(comparison, size)]
+            return sum(results) / len(results)
+        except WholeBatchError:
+            if self.anchors_per_block is not None:
+                raise
+            return whole()
+
+    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
+        """The functions in blocks of anchors whose mean this loss is; one for most losses."""
+        return [Blocks(self.on_pairs, comparison, size, self.layers_of_function)]
+
+    @property
+    def layers_of_function(self) -> list[keras.Layer]:
+        """The layers that are read after pairing: all but the pairing."""
+        return [layer for layer in self.layers if layer is not self.pairing]
+
+    def _may_be_in_blocks(self):
+        """Whether blocks are wanted, or parts of the loss are known to allow them."""
+        parts = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
+        return self.anchors_per_block is not None or all(map(_is_of_tfdml, parts))
+
+    def _weights_of_anchors(self, comparison, sample_weight):
+        """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
+        zeros = ops.zeros((comparison.num_anchors,), dtype=self.dtype)
+        (weights,) = vector_jacobian(lambda x: self.reduce(x, sample_weight), [zeros], ops.ones((), dtype=self.dtype))
+        return weights
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
         """The `Pairs` of a batch, before any reweighting.
@@ -187,6 +252,12 @@ class PairLoss(FunctionLoss):
         labels, embeddings = usable(labels, embeddings)
         matching = {} if self.match is None else {"match": self.match}
         return self.pairing(labels, embeddings, **matching)
+
+    def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
+        """What `pair` compares; None for a pairing that compares a batch as a whole."""
+        if not hasattr(self.pairing, "comparison"):
+            return None
+        return self.pairing.comparison(*usable(labels, embeddings), self.match)
 
     def reweight(self, pairs: Pairs) -> Pairs:
         """The pairs after the miner and then the importance weights."""
@@ -220,6 +291,40 @@ class PairLoss(FunctionLoss):
         if "function" in inspect.signature(type(self)).parameters:
             options["function"] = self.function
         return {**_serialized(options), **super().get_config()}
+
+
+def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
+    """Number of anchors that are compared at a time; None for a batch that is compared as a whole.
+
+    Raises:
+        ValueError: blocks for a pairing that has none, or larger than the batch.
+    """
+    if anchors_per_block is None:
+        return None if comparison is None else _size_of_large_batch(comparison)
+    received = f"anchors_per_block={anchors_per_block}"
+    expected = "None: this pairing compares a batch as a whole"
+    require(comparison is not None, received, expected)
+    anchors = comparison.anchors.shape[0]
+    expected = "at most the anchors of a batch, or None for blocks where they are needed"
+    require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
+    return anchors_per_block
+
+
+def _size_of_large_batch(comparison):
+    """Number of anchors whose pairs take `BLOCK_BYTES`; None for a batch with fewer, or of unknown size."""
+    anchors, references = comparison.anchors.shape[0], comparison.reference_embeddings.shape[0]
+    if None in (anchors, references) or 4 * anchors * references <= BLOCK_BYTES:
+        return None
+    return max(1, BLOCK_BYTES // (4 * references))
+
+
+def _is_of_tfdml(part):
+    """Whether a function, and the functions that it holds, are those of tfdml, whose values can be in blocks."""
+    if not callable(part):
+        return True
+    module = part.__module__ if inspect.isfunction(part) or inspect.ismethod(part) else type(part).__module__
+    held = part.settings if isinstance(part, FunctionLoss) else vars(part) if isinstance(part, Settings) else {}
+    return module.startswith("tfdml.") and all(map(_is_of_tfdml, held.values()))
 
 
 def _with_shared_options(signature):

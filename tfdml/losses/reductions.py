@@ -1,6 +1,7 @@
 """Sums and means over the pairs of each anchor, and checks of pairs that losses share."""
 
 import functools
+from collections.abc import Sequence
 
 from keras import ops
 
@@ -8,6 +9,7 @@ from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_log_add_exp, batch_max, batch_sum, is_batch_with_itself, num_anchors_of_batch
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
@@ -29,18 +31,43 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
     return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
 
 
-def batch_mean_per_anchor(sums: Tensor, number: Tensor) -> Tensor:
-    """Per-anchor values whose mean over anchors is `sum(sums) / number`, the mean over the terms of the batch.
+def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
+    """Per-anchor values whose mean over anchors is `sum(sums) / sum(number)`, the mean over the terms of the batch.
 
     Args:
         sums: `(anchors,)` sums over the terms of each anchor.
-        number: scalar, the number of terms in the batch.
+        number: `(anchors,)`, the number of terms of each.
+        pairs: `Pairs` of these anchors, of a whole batch or of a block.
 
     Returns:
-        `(anchors,)`, 0 where `number` is 0.
+        `(anchors,)`, 0 in a batch without terms.
     """
-    anchors = ops.cast(ops.shape(sums)[0], sums.dtype)
-    return sums * (anchors / ops.maximum(ops.cast(number, sums.dtype), 1.0))
+    anchors = ops.cast(num_anchors_of_batch(pairs), sums.dtype)
+    total = batch_sum(ops.sum(ops.cast(number, sums.dtype)), pairs)
+    return sums * (anchors / ops.maximum(total, 1.0))
+
+
+def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> Tensor:
+    """The weighted mean of each matrix of values over the batch, `(len(values),)`; 0 where all weights are 0."""
+    totals = batch_sum(ops.stack([ops.sum(w) for w in weights]), pairs)
+    sums = ops.stack([ops.sum(w * x) for w, x in zip(weights, values, strict=True)])
+    return batch_sum(sums, pairs, has_gradient=True) / ops.where(totals > 0, totals, 1.0)
+
+
+def log_sum_exp_of_references(scores: Tensor, weights: Tensor, pairs: Pairs) -> Tensor:
+    """`log_sum_exp` over all anchors of the batch, `(references,)`."""
+    return batch_log_add_exp(log_sum_exp(scores, weights, axis=0), pairs)
+
+
+def max_of_references(scores: Tensor, pairs: Pairs) -> Tensor:
+    """The maximum over all anchors of the batch, `(references,)`. References with several share its gradient."""
+    fixed = ops.stop_gradient(scores)
+    top = batch_max(ops.max(fixed, axis=0), pairs)
+    is_top = ops.cast(fixed == top, scores.dtype)
+    number = batch_sum(ops.sum(is_top, axis=0), pairs)
+    finite = ops.where(fixed == -float("inf"), 0.0, scores)
+    mean = batch_sum(ops.sum(is_top * finite, axis=0) / number, pairs, has_gradient=True)
+    return ops.where(top == -float("inf"), top, mean)
 
 
 def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
@@ -108,7 +135,7 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
 def require_same_rows(pairs: Pairs, what: str) -> None:
     """Raise a ValueError for a loss that compares references with each other."""
     require(
-        pairs.is_self,
+        is_batch_with_itself(pairs),
         f"anchors against other references for {what}",
         "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
     )

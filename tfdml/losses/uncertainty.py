@@ -12,6 +12,14 @@ from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import (
+    batch_largest,
+    batch_max,
+    batch_sum,
+    is_batch_with_itself,
+    num_anchors_of_batch,
+    require_whole_batch,
+)
 from tfdml.pairs.sampling import systematic_sample
 
 __all__ = ["KL", "GroupedKL", "Maximal", "TopK", "TopKBalanced", "Variance"]
@@ -46,7 +54,7 @@ class TopK(Settings):
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
         _require_pairs(self.k, pairs)
-        return _shares(_largest(losses, self.k))
+        return _shares(_largest(losses, self.k, pairs), pairs)
 
 
 @serializable
@@ -75,7 +83,7 @@ class TopKBalanced(Settings):
         """p*, `(A, R)`."""
         _require_pairs(self.k, pairs)
         by_sign = (ops.where(weights > 0, losses, 0.0) for weights in (pairs.positive, pairs.negative))
-        return _shares(sum(_largest(signed, self.k // 2) for signed in by_sign))
+        return _shares(sum(_largest(signed, self.k // 2, pairs) for signed in by_sign), pairs)
 
 
 @serializable
@@ -107,12 +115,13 @@ class KL(Seeded):
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`, or the share of the draws that each pair received."""
         scores = ops.where(losses > 0, losses / self.gamma, -float("inf"))
-        p = _shares(ops.exp(scores - ops.maximum(ops.max(scores), 0.0)))
+        p = _shares(ops.exp(scores - ops.maximum(batch_max(ops.max(scores), pairs), 0.0)), pairs)
         if self.num_samples is None:
             return p
+        require_whole_batch(pairs, f"num_samples={self.num_samples}", "it draws from all pairs of the batch")
         _require_pairs(self.num_samples, pairs)
         draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.num_samples), self.uniform((1, 1), p.dtype))
-        return ops.reshape(_shares(draws), ops.shape(losses))
+        return ops.reshape(_shares(draws, pairs), ops.shape(losses))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""
@@ -177,7 +186,7 @@ class GroupedKL(Settings):
         exps = ops.exp(logits - ops.where(is_positive, *tops))
         pseudo_logits = [pseudo - top for pseudo, top in zip(pseudo_logits, tops, strict=True)]
         totals = [_total(exps, group, pseudo) for group, pseudo in zip(groups, pseudo_logits, strict=True)]
-        return exps / ops.where(is_positive, *totals) / ops.cast(ops.shape(losses)[0], losses.dtype)
+        return exps / ops.where(is_positive, *totals) / ops.cast(num_anchors_of_batch(pairs), losses.dtype)
 
 
 def _top(logits, group, pseudo_logit):
@@ -214,6 +223,7 @@ class Variance(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
+        require_whole_batch(pairs, "Variance", "it leaves pairs out one after the other")
         n = ops.maximum(ops.sum(ops.cast(losses > 0, losses.dtype)), 1.0)
 
         def weights(remains):
@@ -236,7 +246,7 @@ class Variance(Settings):
 
         remains = losses > 0
         _, p = while_loop(has_negative, drop_negative, (remains, weights(remains)))
-        return _shares(p)
+        return _shares(p, pairs)
 
 
 @serializable
@@ -250,7 +260,9 @@ class Maximal(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        return _shares(ops.cast((losses > 0) & (losses >= ops.max(losses) * (1.0 - _RELATIVE_TIE)), losses.dtype))
+        largest = batch_max(ops.max(losses), pairs)
+        is_largest = losses >= largest * (1.0 - _RELATIVE_TIE)
+        return _shares(ops.cast((losses > 0) & is_largest, losses.dtype), pairs)
 
 
 def _require_pairs(k, pairs):
@@ -258,17 +270,27 @@ def _require_pairs(k, pairs):
     shape = tuple(pairs.positive.shape)
     if None in shape:
         return
-    anchors, references = shape
-    number = anchors * (references - 1 if pairs.is_self else references)
+    anchors, references = num_anchors_of_batch(pairs), shape[1]
+    number = anchors * (references - 1 if is_batch_with_itself(pairs) else references)
     require(k <= number, f"k={k} for a batch of {number} pairs", "no more than that. Lower k, or draw larger batches")
 
 
-def _largest(losses, k):
+def _largest(losses, k, pairs):
     """1 for each of the k largest losses above 0; losses tied with the k-th share the rest of k: `(A, R)`."""
-    threshold = _kth_largest(ops.reshape(losses, (-1,)), k)
+    threshold = _threshold(losses, k, pairs)
     above = ops.cast(losses > threshold * (1.0 + _RELATIVE_TIE), losses.dtype)
     equal = ops.cast((losses > 0) & (losses >= threshold * (1.0 - _RELATIVE_TIE)), losses.dtype) - above
-    return above + equal * (k - ops.sum(above)) / ops.maximum(ops.sum(equal), 1.0)
+    num_above, num_equal = ops.unstack(batch_sum(ops.stack([ops.sum(above), ops.sum(equal)]), pairs), 2)
+    return above + equal * (k - num_above) / ops.maximum(num_equal, 1.0)
+
+
+def _threshold(losses, k, pairs):
+    """The k-th largest loss of the batch."""
+    values = ops.reshape(losses, (-1,))
+    if pairs.block is None:
+        return _kth_largest(values, k)
+    missing = ops.full((max(0, k - (values.shape[0] or k)),), -float("inf"), dtype=losses.dtype)
+    return batch_largest(ops.sort(ops.concatenate([missing, values]))[-k:], k, pairs)[0]
 
 
 def _kth_largest(values, k):
@@ -289,9 +311,9 @@ def _kth_largest(values, k):
     return ops.sort(values)[-k]
 
 
-def _shares(weights):
-    """Weights divided by their sum; all 0 where that is 0."""
-    total = ops.sum(weights)
+def _shares(weights, pairs):
+    """Weights divided by their sum over the batch; all 0 where that is 0."""
+    total = batch_sum(ops.sum(weights), pairs)
     return weights / ops.where(total > 0, total, 1.0)
 
 

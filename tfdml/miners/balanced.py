@@ -10,6 +10,7 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
+from tfdml.pairs.blocks import batch_max, batch_sum
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
 
@@ -78,7 +79,7 @@ class UniformHistogram(Seeded):
         bins = self._bins(d, pairs)
         is_pair = (pairs.positive > 0) | (pairs.negative > 0)
         ones = ops.reshape(ops.cast(is_pair, d.dtype), (-1,))
-        counts = ops.segment_sum(ones, ops.reshape(bins, (-1,)), num_segments=2 * self.bins)
+        counts = batch_sum(ops.segment_sum(ones, ops.reshape(bins, (-1,)), num_segments=2 * self.bins), pairs)
         pairs_per_bin = np.repeat([self.positives_per_bin, self.negatives_per_bin], self.bins)
         keep_probability = ops.cast(pairs_per_bin, d.dtype) / ops.maximum(counts, 1.0)
         is_kept = is_pair & (self.uniform(ops.shape(d), d.dtype) < ops.take(keep_probability, bins))
@@ -86,12 +87,17 @@ class UniformHistogram(Seeded):
 
     def _bins(self, d, pairs):
         """The bin of each pair: first the bins of positives, then of negatives, so that one sum counts both."""
-        positive, negative = (_bin_index(d, weights > 0, self.bins) for weights in (pairs.positive, pairs.negative))
+        signs = (pairs.positive, pairs.negative)
+        positive, negative = (_bin_index(d, weights > 0, self.bins, pairs) for weights in signs)
         return ops.where(pairs.positive > 0, positive, self.bins + negative)
 
 
-def _bin_index(d, is_pair, bins):
+def _bin_index(d, is_pair, bins, pairs):
     """The bin of each distance, 0 to bins - 1, in a histogram over the range of the distances of these pairs."""
-    low = ops.min(ops.where(is_pair, d, float("inf")))
-    width = ops.maximum(ops.max(ops.where(is_pair, d, -float("inf"))) - low, 1e-12)
+    negated = ops.max(ops.where(is_pair, -d, -float("inf")))
+    negated_low, high = ops.unstack(
+        batch_max(ops.stack([negated, ops.max(ops.where(is_pair, d, -float("inf")))]), pairs), 2
+    )
+    low = -negated_low
+    width = ops.maximum(high - low, 1e-12)
     return ops.clip(ops.cast((d - low) * (bins / width), "int32"), 0, bins - 1)

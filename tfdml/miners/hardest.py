@@ -9,6 +9,7 @@ from tfdml._core.checks import require_fraction, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
+from tfdml.pairs.blocks import require_whole_batch
 
 
 def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
@@ -60,6 +61,7 @@ def hardest_negatives_of_batch(
     Source: Serrat, Deep Metric Learning, course slides 2021-22, `HardNegativePairSelector`: pairs with the smallest
     distance, matching the number of positive pairs.
     """
+    require_whole_batch(pairs, "hardest_negatives_of_batch", "it selects among the negatives of all anchors")
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_an = ops.reshape(ops.where(pairs.negative > 0, d, float("inf")), (-1,))
     num_wanted = ops.sum(ops.cast(pairs.positive > 0, "int32"))

@@ -10,6 +10,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared
 from tfdml.pairs.base import Distance
+from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import at, pairs_of_triplets
 
 
@@ -76,9 +77,11 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
 
     Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
     """
+    what = "angular mining"
+    require_whole_batch(pairs, what, "it needs the distances of the positives of an anchor to all others")
     require(
         pairs.is_self,
-        "anchors against other references for angular mining",
+        f"anchors against other references for {what}",
         "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
     )
     d = ops.stop_gradient(squared(pairs))

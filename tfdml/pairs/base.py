@@ -28,6 +28,7 @@ class Pairs(NamedTuple):
         negative: the same for pairs of different classes. A row paired with itself has weight 0 in both.
         counts: `(anchors, references)`, the multiplicity of each pair in the divisor of a mean over pairs, or None for
             1 wherever a weight is not 0. A miner that samples pairs sets it to the number of draws of each pair.
+        block: None for all anchors of a batch, or which of its anchors these are: see `tfdml.pairs.blocks`.
     """
 
     anchors: Tensor
@@ -37,6 +38,7 @@ class Pairs(NamedTuple):
     positive: Tensor
     negative: Tensor
     counts: Tensor | None = None
+    block: Any = None
 
     @property
     def is_self(self) -> bool:

@@ -13,6 +13,7 @@ from tfdml._core.backends import custom_gradient, list_devices, while_loop
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
+from tfdml.pairs.blocks import require_whole_batch
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
@@ -25,22 +26,22 @@ _ZERO_NORM_SQUARED = 1e-30
 
 def normalized(pairs: Pairs) -> Pairs:
     """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
-    references = None if pairs.is_self else normalized_rows(_float(pairs.references))
-    return pairs._replace(anchors=normalized_rows(_float(pairs.anchors)), references=references)
+    references = None if pairs.is_self else normalized_rows(as_float(pairs.references))
+    return pairs._replace(anchors=normalized_rows(as_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
     """Dot products of anchors and references, `(anchors, references)`, in float32 at least."""
     if pairs.is_self:
-        return _products_within(_float(pairs.anchors))
-    return _products(_float(pairs.anchors), _float(pairs.references))
+        return _products_within(as_float(pairs.anchors))
+    return _products(as_float(pairs.anchors), as_float(pairs.references))
 
 
 def cosine(pairs: Pairs) -> Tensor:
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
     if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
-    return _cosines_between(normalized_rows(_float(pairs.anchors)), _float(pairs.references))
+    return _cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
 
 
 def squared(pairs: Pairs) -> Tensor:
@@ -84,6 +85,7 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
     Source: Mishchuk, Mishkin, Radenovic, Matas, Working Hard to Know Your Neighbor's Margins: Local Descriptor Learning
     Loss, NeurIPS 2017 (HardNet), eq. 1 and 2.
     """
+    require_whole_batch(pairs, "two_way_euclidean", "it needs the distances from all references to all anchors")
     d = euclidean(pairs)
     expected = "as many references as anchors, in pairs. Use pairing=tfdml.pairs.even_against_odd"
     require(d.shape[0] == d.shape[1], f"distances of shape {tuple(d.shape)}", expected)
@@ -95,14 +97,14 @@ def _squared(pairs):
 
     Rounding errors grow with the norms, and distances do not depend on the origin.
     """
-    references = _float(pairs.reference_embeddings)
+    references = as_float(pairs.reference_embeddings)
     if len(references.shape) == 3:
-        return ops.sum(ops.square(_float(pairs.anchors)[:, None] - references), axis=-1)
+        return ops.sum(ops.square(as_float(pairs.anchors)[:, None] - references), axis=-1)
     center = ops.stop_gradient(_center(references))
     if pairs.is_self:
         return _squared_within(references - center)
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
-    return _squared_between(_float(pairs.anchors) - center, references - center, is_pair)
+    return _squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
 
 
 def _center(x):
@@ -301,8 +303,8 @@ def snr(pairs: Pairs) -> Tensor:
     Source: Yuan, Deng, Tang, Tang, Chen, Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR
     2019.
     """
-    references = None if pairs.is_self else _centered_rows(_float(pairs.references))
-    pairs = pairs._replace(anchors=_centered_rows(_float(pairs.anchors)), references=references)
+    references = None if pairs.is_self else _centered_rows(as_float(pairs.references))
+    pairs = pairs._replace(anchors=_centered_rows(as_float(pairs.anchors)), references=references)
     square = _square_norms(pairs.anchors)
     is_zero = square <= _ZERO_NORM_SQUARED
     return ops.where(is_zero, 0.0, squared(pairs) / ops.where(is_zero, 1.0, square))
@@ -330,7 +332,7 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     return DISTANCES[distance]
 
 
-def _float(x):
+def as_float(x: Tensor) -> Tensor:
     """x in float32, or in float64 if it already has that type: scores are never in half precision."""
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 

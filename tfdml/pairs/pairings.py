@@ -1,5 +1,8 @@
 """Pairings: functions that turn a batch of labels and embeddings into `Pairs`."""
 
+import functools
+from collections.abc import Callable
+
 import keras
 import numpy as np
 from keras import ops
@@ -7,10 +10,31 @@ from keras import ops
 from tfdml._core.checks import as_unmasked, how_to_number, require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor, value_of
+from tfdml.pairs.comparison import Comparison, by_relevance, matched, weighted
+
+
+def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
+    """The pairing of a function that says what is compared, for losses that compare a block of anchors at a time.
+
+    Args:
+        comparison: `(labels, embeddings, match=None) -> Comparison`.
+
+    Returns:
+        A function of the same arguments that returns the `Pairs` of all anchors. Its attribute `comparison` is the
+        function.
+    """
+
+    @functools.wraps(comparison)
+    def pairing(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+        return comparison(labels, embeddings, match).pairs()
+
+    pairing.comparison = comparison
+    return pairing
 
 
 @serializable
-def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+@in_blocks
+def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row.
 
     Args:
@@ -27,8 +51,8 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
             returns another shape.
     """
     labels, embeddings = checked(labels, embeddings, match)
-    rows = ops.arange(ops.shape(labels)[0])
-    return _weighted(embeddings, None, labels, labels, match, rows[:, None] != rows)
+    columns = ops.arange(ops.shape(labels)[0])
+    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != columns)
 
 
 @serializable
@@ -50,13 +74,14 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
     anchor_labels, reference_labels = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     if match is None:
-        return _weighted(anchors, references[:, None], anchor_labels, reference_labels[:, None])
-    relevant = ops.diagonal(_matched(match, anchor_labels, reference_labels))[:, None]
-    return _by_relevance(anchors, references[:, None], anchor_labels, reference_labels[:, None], relevant)
+        return weighted(anchors, references[:, None], anchor_labels, reference_labels[:, None])
+    relevant = ops.diagonal(matched(match, anchor_labels, reference_labels))[:, None]
+    return by_relevance(anchors, references[:, None], anchor_labels, reference_labels[:, None], relevant)
 
 
 @serializable
-def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+@in_blocks
+def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
 
     If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
@@ -76,11 +101,12 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
-    return _weighted(anchors, references, anchor_labels, reference_labels, match)
+    return Comparison(anchors, references, anchor_labels, reference_labels, match)
 
 
 @serializable
-def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+@in_blocks
+def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
 
     The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
@@ -102,7 +128,7 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
     require(match is None, f"match={match!r} for two views", "match=None: labels are not compared")
     embeddings = ops.convert_to_tensor(as_unmasked(embeddings, "embeddings"))
     _require_even(embeddings)
-    return all_pairs(ops.arange(ops.shape(embeddings)[0], dtype="int32") // 2, embeddings)
+    return all_pairs.comparison(ops.arange(ops.shape(embeddings)[0], dtype="int32") // 2, embeddings)
 
 
 def pairs_with(
@@ -131,6 +157,14 @@ def pairs_with(
         ValueError: labels that are not integers, not one label per row, or different dimensions of embeddings and
             references.
     """
+    comparison = compare(labels, embeddings, reference_labels, references, match)
+    return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()
+
+
+def compare(
+    labels: Tensor, embeddings: Tensor, reference_labels: Tensor, references: Tensor, match: Match | None = None
+) -> Comparison:
+    """The comparison of every row of a batch with every row of other references; arguments as in `pairs_with`."""
     labels, embeddings = checked(labels, embeddings, match)
     reference_labels, references = checked(reference_labels, references, match)
     require(
@@ -138,11 +172,12 @@ def pairs_with(
         f"embeddings of dimension {embeddings.shape[1]} and references of dimension {references.shape[1]}",
         "the same dimension. Embed both with one model",
     )
-    return _weighted(embeddings, references, labels, reference_labels, match, allowed)
+    return Comparison(embeddings, references, labels, reference_labels, match)
 
 
 @serializable
-def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+@in_blocks
+def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
 
     Args:
@@ -162,8 +197,8 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
     anchors, references = _towers(ops.convert_to_tensor(embeddings))
     labels = labels if hasattr(labels, "shape") else np.asarray(labels)
     if len(labels.shape) > 1 and labels.shape[1] == 2:
-        return pairs_with(labels[:, 0], anchors, labels[:, 1], references, match)
-    return pairs_with(labels, anchors, labels, references, match)
+        return compare(labels[:, 0], anchors, labels[:, 1], references, match)
+    return compare(labels, anchors, labels, references, match)
 
 
 @serializable
@@ -193,7 +228,7 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
     relevant = ops.equal(similar, 1)[:, None]
     ids = ops.arange(ops.shape(similar)[0])
     reference_labels = ops.where(relevant, ids[:, None], -1 - ids[:, None])
-    return _by_relevance(anchors, references[:, None], ids, reference_labels, relevant)
+    return by_relevance(anchors, references[:, None], ids, reference_labels, relevant)
 
 
 @serializable
@@ -219,7 +254,7 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     relevant = ops.broadcast_to(np.array([[True, False]]), (ops.shape(anchors)[0], 2))
     references = ops.stack([positives, negatives], axis=1)
     reference_labels = ops.where(relevant, ids[:, None], -1 - ids[:, None])
-    return _by_relevance(anchors, references, ids, reference_labels, relevant)
+    return by_relevance(anchors, references, ids, reference_labels, relevant)
 
 
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,38 +280,6 @@ def require_ids_that_fit(ids: Tensor) -> None:
             f"Received label {lost.flat[0]} on a backend that holds 32-bit integers only, expected ids below 2**31. "
             "Renumber the classes (numpy.unique(labels, return_inverse=True)), or set JAX_ENABLE_X64=1."
         )
-
-
-def _weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
-    """`Pairs` with weight 1 on every allowed pair, positive by `match` or by equality of labels."""
-    if match is not None:
-        relevant = _matched(match, anchor_labels, reference_labels)
-    else:
-        label_rows = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
-        relevant = ops.equal(anchor_labels[:, None], label_rows)
-    return _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed)
-
-
-def _by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
-    positive = relevant if allowed is None else ops.logical_and(relevant, allowed)
-    negative = ops.logical_not(relevant) if allowed is None else ops.logical_and(ops.logical_not(relevant), allowed)
-    dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
-    return Pairs(
-        anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)
-    )
-
-
-def _matched(match, anchor_labels, reference_labels):
-    """The boolean matrix that `match` returns, with its shape checked."""
-    relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
-    expected = (anchor_labels.shape[0], reference_labels.shape[0])
-    require(
-        len(relevant.shape) == 2
-        and all(None in sizes or sizes[0] == sizes[1] for sizes in zip(relevant.shape, expected, strict=True)),
-        f"a matrix of shape {tuple(relevant.shape)} from match",
-        f"(anchors, references) = {expected}: whether each label of the first array matches each of the second",
-    )
-    return ops.cast(relevant, "bool")
 
 
 def _even_and_odd(rows):

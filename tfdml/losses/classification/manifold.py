@@ -11,6 +11,7 @@ from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import count, require_shared_references, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, normalized
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import require_whole_batch
 
 # Temperature of the similarities in the graph.
 _TEMPERATURE = 0.5
@@ -40,6 +41,7 @@ def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_
     Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
     """
     require_shared_references(pairs, "the manifold loss")
+    require_whole_batch(pairs, "the manifold loss", "a random walk visits all anchors of the batch")
     number = ops.shape(pairs.positive)[0]
     walks = _walks(normalized(pairs), alpha)
     intrinsic = _violations(walks[:number, number:], pairs, margin)

@@ -12,11 +12,12 @@ from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import (
     broadcast_to_anchors,
     count,
+    log_sum_exp,
     require_shared_references,
-    softplus_sum_exp,
 )
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_log_add_exp, batch_sum
 
 
 def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> Tensor:
@@ -40,16 +41,14 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
     Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
     """
     require_shared_references(pairs, "the proxy anchor loss")
-    s, positive, negative = (ops.transpose(matrix) for matrix in (cosine(pairs), pairs.positive, pairs.negative))
-    pull = softplus_sum_exp(-alpha * (s - margin), positive)
-    push = softplus_sum_exp(alpha * (s + margin), negative)
-    value = _mean_where(count(positive) > 0, pull) + _mean_where(count(positive + negative) > 0, push)
-    return broadcast_to_anchors(value, pairs)
-
-
-def _mean_where(chosen, values):
-    """The mean of the chosen values, 0 without any; the values that are not chosen are 0."""
-    return ops.sum(values) / ops.maximum(ops.sum(ops.cast(chosen, values.dtype)), 1.0)
+    s = cosine(pairs)
+    pull = log_sum_exp(-alpha * (s - margin), pairs.positive, axis=0)
+    push = log_sum_exp(alpha * (s + margin), pairs.negative, axis=0)
+    sums = ops.softplus(batch_log_add_exp(ops.stack([pull, push]), pairs))
+    either = pairs.positive + pairs.negative
+    number = batch_sum(ops.stack([count(ops.transpose(weights)) for weights in (pairs.positive, either)]), pairs)
+    means = ops.sum(sums, axis=1) / ops.maximum(ops.sum(ops.cast(number > 0, s.dtype), axis=1), 1.0)
+    return broadcast_to_anchors(ops.sum(means), pairs)
 
 
 @serializable

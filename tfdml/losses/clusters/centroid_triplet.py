@@ -10,6 +10,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, require_same_rows
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_rows
 
 
 def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -> Tensor:
@@ -36,10 +37,10 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
     require_same_rows(pairs, "the centroid triplet loss")
     positives = ops.cast(pairs.positive > 0, pairs.positive.dtype)
     num_positives, x = count(positives)[:, None], ops.cast(pairs.anchors, positives.dtype)
-    sums = ops.matmul(positives, x)
+    sums = ops.matmul(positives, ops.cast(pairs.reference_embeddings, positives.dtype))
     to_own = ops.sum(ops.square(x - sums / ops.maximum(num_positives, 1.0)), axis=1, keepdims=True)
-    size = ops.transpose(num_positives) + 1.0  # of the class of each row
-    to_classes = squared(pairs._replace(references=(sums + x) / (num_positives + 1.0)))
+    size = ops.transpose(batch_rows(num_positives, pairs)) + 1.0  # of the class of each row
+    to_classes = squared(pairs._replace(references=batch_rows((sums + x) / (num_positives + 1.0), pairs)))
     values = ops.maximum(to_own - to_classes + margin, 0.0)
     if hard:
         reduced = ops.max(ops.where(pairs.negative > 0, values, 0.0), axis=1)

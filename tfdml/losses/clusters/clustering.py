@@ -10,6 +10,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, require_same_rows
 from tfdml.pairs import Pairs, euclidean
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import require_whole_batch
 
 # Scores whose relative difference is smaller are ties, such as those of the two members of a cluster after rounding.
 _RELATIVE_TIE = 1e-5
@@ -44,6 +45,7 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     in the code of the authors. Ties are decided by the order of the rows.
     """
     require_same_rows(pairs, "the clustering loss")
+    require_whole_batch(pairs, "the clustering loss", "it clusters all rows of the batch")
     d, itself = euclidean(pairs), ops.eye(ops.shape(pairs.positive)[0], dtype="bool")
     same_class = (pairs.positive > 0) | itself
     fixed = ops.where(itself, 0.0, ops.stop_gradient(d))

@@ -15,6 +15,7 @@ from tfdml.losses.reductions import (
 )
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_rows, rows_of_batch
 
 
 def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
@@ -37,18 +38,20 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
     """
     require_same_rows(pairs, "the prototypical loss")
-    rows = ops.arange(ops.shape(pairs.positive)[0])
-    member = (pairs.positive > 0) | (rows[:, None] == rows)
-    earlier = ops.sum(ops.cast(member & (rows[:, None] > rows), "int32"), axis=1)
-    support = ops.cast(member & (earlier < shots), pairs.positive.dtype)
-    x = ops.cast(pairs.anchors, support.dtype)
-    centers = ops.matmul(support, x) / count(support)[:, None]
+    rows, columns = rows_of_batch(pairs)[:, None], ops.arange(ops.shape(pairs.positive)[1])
+    member = (pairs.positive > 0) | (rows == columns)
+    dtype = pairs.positive.dtype
+    earlier = ops.sum(ops.cast(member & (rows > columns), dtype), axis=1)
+    support = ops.cast(member & (batch_rows(earlier, pairs) < shots), dtype)
+    anchors, references = (ops.cast(x, dtype) for x in (pairs.anchors, pairs.reference_embeddings))
+    own_centers = ops.matmul(support, references) / ops.maximum(count(support), 1.0)[:, None]
+    centers = batch_rows(own_centers, pairs)
     # The first row of each class represents its center.
-    is_first = ops.cast(earlier == 0, support.dtype) * ops.ones_like(support)
-    d = squared(pairs._replace(anchors=x, references=centers))
-    to_own_center, log_sum_centers = ops.diagonal(d), log_sum_exp(-d, is_first)
-    is_query = ops.cast(earlier >= shots, support.dtype)
-    return batch_mean_per_anchor(is_query * (to_own_center + log_sum_centers), ops.sum(is_query))
+    is_first = ops.cast(batch_rows(earlier, pairs) == 0, dtype) * ops.ones_like(support)
+    log_sum_centers = log_sum_exp(-squared(pairs._replace(anchors=anchors, references=centers)), is_first)
+    to_own_center = ops.sum(ops.square(anchors - own_centers), axis=1)
+    is_query = ops.cast(earlier >= shots, dtype)
+    return batch_mean_per_anchor(is_query * (to_own_center + log_sum_centers), is_query, pairs)
 
 
 @serializable

@@ -8,11 +8,14 @@ from keras import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.learned_number import LearnedNumber
-from tfdml.losses.base import PairLoss, WeightOptions
+from tfdml.losses.base import PairLoss, WeightOptions, propagate_non_finite
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
 from tfdml.losses.reductions import require_shared_references
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import WholeBatchError, require_whole_batch
+from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.loops import Blocks
 
 Number: TypeAlias = float | Callable[[Pairs], Tensor]
 
@@ -38,13 +41,18 @@ def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
     Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
     """
     require_shared_references(pairs, "the loss of CLIP")
+    require_whole_batch(pairs, "the function clip", "use CLIPLoss, which takes one direction after the other")
     anchors, references = pairs.positive.shape
     require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
-    s = cosine(pairs)
-    logits = s / _number(temperature, pairs, s.dtype)
+    logits = _logits(pairs, temperature)
     swapped = pairs._replace(positive=ops.transpose(pairs.positive), negative=ops.transpose(pairs.negative))
     of_references = positives_among_negatives(ops.transpose(logits), swapped)
     return (positives_among_negatives(logits, pairs) + of_references) / 2.0
+
+
+def _logits(pairs, temperature):
+    s = cosine(pairs)
+    return s / _number(temperature, pairs, s.dtype)
 
 
 def sigmoid(
@@ -121,6 +129,26 @@ class CLIPLoss(PairLoss):
         if not callable(temperature):
             require_positive(temperature=temperature)
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
+
+    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
+        """Anchors to references, and references to anchors, in blocks.
+
+        Raises:
+            ValueError: a miner or importance weights, which see anchors against references only.
+        """
+        if self.miner or self.importance:
+            raise WholeBatchError(
+                "Received anchors_per_block with a miner or importance weights for CLIPLoss, expected none of them: "
+                "blocks of references have other pairs than blocks of anchors. Use a smaller batch."
+            )
+        anchors, references = comparison.anchors.shape[0], comparison.reference_embeddings.shape[0]
+        require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
+        layers = self.layers_of_function
+        return [Blocks(self._one_direction, each, size, layers) for each in (comparison, comparison.swapped())]
+
+    def _one_direction(self, pairs):
+        values = positives_among_negatives(_logits(pairs, self.settings["temperature"]), pairs)
+        return propagate_non_finite(values, pairs)
 
 
 @serializable

@@ -7,7 +7,14 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_shared_references
+from tfdml.losses.reductions import (
+    batch_mean_per_anchor,
+    count,
+    log_sum_exp,
+    log_sum_exp_of_references,
+    max_of_references,
+    require_shared_references,
+)
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
@@ -42,14 +49,15 @@ def lifted_structure(
     d = distance_function(distance)(pairs)
     if hard:
         nearness = ops.where(pairs.negative > 0, margin - d, -float("inf"))
-        from_anchor, from_positive = ops.max(nearness, axis=1), ops.max(nearness, axis=0)
+        from_anchor, from_positive = ops.max(nearness, axis=1), max_of_references(nearness, pairs)
         push = ops.maximum(from_anchor[:, None], from_positive)
     else:
-        from_anchor, from_positive = (log_sum_exp(margin - d, pairs.negative, axis) for axis in (1, 0))
+        from_anchor = log_sum_exp(margin - d, pairs.negative)
+        from_positive = log_sum_exp_of_references(margin - d, pairs.negative, pairs)
         push = _log_add_exp(from_anchor[:, None], from_positive)
     violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
     losses = ops.square(violation) / 2 if squared else violation
-    return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), ops.sum(count(pairs.positive)))
+    return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), count(pairs.positive), pairs)
 
 
 def _log_add_exp(a, b):

@@ -51,7 +51,7 @@ def margin(
     losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
     weights = pairs.positive + pairs.negative
     terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
-    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), ops.sum(count(terms, pairs.counts)))
+    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
     return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
 
 

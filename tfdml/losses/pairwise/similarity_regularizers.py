@@ -7,7 +7,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count
+from tfdml.losses.reductions import batch_mean_per_anchor, batch_means, count
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -29,8 +29,9 @@ def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negativ
     Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019.
     """
     s = cosine(pairs)
-    pull = ops.maximum((1.0 - positive_epsilon) * _mean(s, pairs.positive) - s, 0.0)
-    push = ops.maximum(s - (1.0 + negative_epsilon) * _mean(s, pairs.negative), 0.0)
+    mean_p, mean_n = ops.unstack(batch_means((s, s), (pairs.positive, pairs.negative), pairs), 2)
+    pull = ops.maximum((1.0 - positive_epsilon) * mean_p - s, 0.0)
+    push = ops.maximum(s - (1.0 + negative_epsilon) * mean_n, 0.0)
     return _batch_mean(ops.square(pull), pairs.positive, pairs) + _batch_mean(ops.square(push), pairs.negative, pairs)
 
 
@@ -67,15 +68,9 @@ def threshold_consistency(
     return positive_weight * pull + negative_weight * push
 
 
-def _mean(values, weights):
-    """The weighted mean over a batch; 0 without pairs."""
-    total = ops.sum(weights)
-    return ops.sum(weights * values) / ops.where(total > 0, total, 1.0)
-
-
 def _batch_mean(values, weights, pairs):
     """Per-anchor values whose mean over anchors is the mean of `values` over the weighted pairs of the batch."""
-    return batch_mean_per_anchor(ops.sum(weights * values, axis=1), ops.sum(count(weights, pairs.counts)))
+    return batch_mean_per_anchor(ops.sum(weights * values, axis=1), count(weights, pairs.counts), pairs)
 
 
 @serializable

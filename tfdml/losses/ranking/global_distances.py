@@ -7,9 +7,10 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import broadcast_to_anchors
+from tfdml.losses.reductions import batch_means, broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_sum
 
 
 def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) -> Tensor:
@@ -33,18 +34,13 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
     add it to a triplet loss.
     """
     d = (1.0 - cosine(pairs)) / 2.0
-    (mean_p, var_p), (mean_n, var_n) = (_moments(d, weights) for weights in (pairs.positive, pairs.negative))
-    both = (ops.sum(pairs.positive) > 0) & (ops.sum(pairs.negative) > 0)
+    signs = (pairs.positive, pairs.negative)
+    means = batch_means((d, d), signs, pairs)
+    mean_p, mean_n = ops.unstack(means, 2)
+    var_p, var_n = ops.unstack(batch_means((ops.square(d - mean_p), ops.square(d - mean_n)), signs, pairs), 2)
+    both = ops.min(batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)) > 0
     apart = ops.where(both, ops.maximum(mean_p - mean_n + margin, 0.0), 0.0)
     return broadcast_to_anchors(var_p + var_n + weight * apart, pairs)
-
-
-def _moments(d, weights):
-    """The weighted mean and variance of all distances, 0 where all weights are 0."""
-    total = ops.sum(weights)
-    share = weights / ops.where(total > 0, total, 1.0)
-    mean = ops.sum(share * d)
-    return mean, ops.sum(share * ops.square(d - mean))
 
 
 @serializable

@@ -11,6 +11,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_sum
 
 
 def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
@@ -31,10 +32,11 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
     Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
     """
     s = cosine(pairs)
-    positive_histogram, negative_histogram = (
-        ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) / ops.maximum(ops.sum(weights), 1e-30)
-        for weights in (pairs.positive, pairs.negative)
-    )
+    signs = (pairs.positive, pairs.negative)
+    counts = ops.stack([ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) for weights in signs])
+    totals = batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)
+    shares = batch_sum(counts, pairs, has_gradient=True) / ops.maximum(totals, 1e-30)[:, None]
+    positive_histogram, negative_histogram = ops.unstack(shares, 2)
     return broadcast_to_anchors(ops.sum(negative_histogram * ops.cumsum(positive_histogram)), pairs)
 
 

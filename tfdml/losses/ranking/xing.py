@@ -6,9 +6,10 @@ from keras import ops
 
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import broadcast_to_anchors
+from tfdml.losses.reductions import batch_means, broadcast_to_anchors
 from tfdml.pairs import Pairs, euclidean, squared
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_sum
 
 
 def xing(pairs: Pairs) -> Tensor:
@@ -33,16 +34,10 @@ def xing(pairs: Pairs) -> Tensor:
     NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
     2021-22, whose constraint has the squared distance.
     """
-    similar = _batch_mean(squared(pairs), pairs.positive)
-    has_negatives = ops.sum(pairs.negative) > 0
-    dissimilar = ops.where(has_negatives, _batch_mean(euclidean(pairs), pairs.negative), 1.0)
-    return broadcast_to_anchors(similar - ops.log(dissimilar), pairs)
-
-
-def _batch_mean(d, weights):
-    """The weighted mean of the distances of all pairs, 0 without pairs."""
-    total = ops.sum(weights)
-    return ops.sum(weights * d) / ops.where(total > 0, total, 1.0)
+    has_negatives = batch_sum(ops.sum(pairs.negative), pairs) > 0
+    means = batch_means((squared(pairs), euclidean(pairs)), (pairs.positive, pairs.negative), pairs)
+    similar, dissimilar = ops.unstack(means, 2)
+    return broadcast_to_anchors(similar - ops.log(ops.where(has_negatives, dissimilar, 1.0)), pairs)
 
 
 @serializable

@@ -11,6 +11,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
@@ -32,6 +33,9 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, eqs. 5 and 8.
     """
     require_same_rows(pairs, "the angular loss")
+    require_whole_batch(
+        pairs, "the angular loss", "it needs the similarities of the positives of an anchor to all others"
+    )
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
     tangent = math.tan(math.radians(angle_degrees)) ** 2

@@ -10,6 +10,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.blocks import require_whole_batch
 
 
 def batch_hard_triplet(
@@ -50,6 +51,7 @@ def batch_hard_triplet(
     farthest_positive, nearest_negative = ops.max(to_positives, axis=1), ops.min(to_negatives, axis=1)
     if swap:
         require_same_rows(pairs, "swap=True")
+        require_whole_batch(pairs, "swap=True", "it needs the distances of the positives of an anchor to all others")
         p, n = ops.argmax(to_positives, axis=1), ops.argmin(to_negatives, axis=1)
         from_positive = ops.take(ops.reshape(d, (-1,)), p * ops.shape(d)[1] + n)
         exists = ops.isfinite(farthest_positive) & ops.isfinite(nearest_negative)
@@ -57,7 +59,7 @@ def batch_hard_triplet(
     violation = farthest_positive - nearest_negative
     values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
     if normalize == "active":
-        return batch_mean_per_anchor(values, ops.sum(ops.cast(values > 0, values.dtype)))
+        return batch_mean_per_anchor(values, ops.cast(values > 0, values.dtype), pairs)
     return values
 
 

@@ -13,6 +13,8 @@ from tfdml.losses.reductions import batch_mean_per_anchor
 from tfdml.miners.negatives import NegativeSelector, hardest_negatives
 from tfdml.pairs import Pairs, euclidean, normalized
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import batch_sum
+from tfdml.pairs.loops import sum_in_blocks
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 # Differences of two distances of unit vectors.
@@ -54,7 +56,7 @@ def dynamic_soft_margin(
     d = euclidean(normalized(pairs))
     fixed = ops.stop_gradient(d)
     triplets = _triplets(pairs, fixed, negatives)
-    histogram = _histogram(pairs, fixed, triplets, bins)
+    histogram = _shares(batch_sum(_histogram(pairs, fixed, triplets, bins), pairs))
     shares = ops.cumsum(histogram if history is None else mix_histograms(histogram, history, momentum))
 
     def add(p, exists, sums, gradient, number):
@@ -67,7 +69,7 @@ def dynamic_soft_margin(
 
     zeros = ops.zeros_like(fixed[:, 0])
     sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
-    return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
+    return batch_mean_per_anchor(with_gradient(sums, gradient, d), number, pairs)
 
 
 def _triplets(pairs, d, negatives):
@@ -85,13 +87,18 @@ def _triplets(pairs, d, negatives):
 
 
 def _histogram(pairs, d, triplets, bins):
-    """Weights of the triplets of a batch on the nodes of the histogram, as shares of 1."""
+    """Weights of the triplets on the nodes of the histogram, `(bins + 1,)`."""
 
     def add(p, exists, counts):
         per_anchor = soft_histogram(at(p, d) - d, triplets(p, exists), bins, _LOW, _HIGH)
         return (counts + ops.sum(per_anchor, axis=0),)
 
     (counts,) = for_each_positive(pairs, add, (ops.zeros((bins + 1,), d.dtype),))
+    return counts
+
+
+def _shares(counts):
+    """Weights as shares of 1, 0 without triplets."""
     return counts / ops.maximum(ops.sum(counts), 1e-30)
 
 
@@ -145,8 +152,16 @@ class DynamicSoftMarginLoss(PairLoss):
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Mix the triplets of a training batch into the histogram, unless an embedding is not finite."""
-        pairs = self.reweight(self.pair(labels, embeddings))
-        d = ops.stop_gradient(euclidean(normalized(pairs)))
-        triplets = _triplets(pairs, d, self.settings["negatives"])
         is_finite = ops.isfinite(ops.sum(ops.square(ops.cast(embeddings, "float32"))))
-        self.history.add(_histogram(pairs, d, triplets, self.settings["bins"]), if_true=is_finite)
+        self.history.add(_shares(self._histogram_of_batch(labels, embeddings)), if_true=is_finite)
+
+    def _histogram_of_batch(self, labels, embeddings):
+        def histogram(pairs):
+            pairs = self.reweight(pairs)
+            d = ops.stop_gradient(euclidean(normalized(pairs)))
+            return _histogram(pairs, d, _triplets(pairs, d, self.settings["negatives"]), self.settings["bins"])
+
+        def in_blocks(blocks):
+            return sum_in_blocks(blocks._replace(function=histogram))
+
+        return self._in_blocks_or_whole(labels, embeddings, in_blocks, lambda: histogram(self.pair(labels, embeddings)))

@@ -11,6 +11,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import require_same_rows
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import nearest
 
 
@@ -48,6 +49,7 @@ def pddm(
     the optimizer.
     """
     require_same_rows(pairs, "the PDDM loss")
+    require_whole_batch(pairs, "the PDDM loss", "it needs the negatives of the positives of an anchor")
     x = normalized(pairs).anchors
     p, n, m, exists = _quadruplets(_all_similarities(metric, x), pairs)
     positive, negative, other = (ops.take(x, ops.maximum(rows, 0), axis=0) for rows in (p, n, m))

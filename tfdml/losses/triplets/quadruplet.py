@@ -11,6 +11,7 @@ from tfdml.losses.reductions import broadcast_to_anchors, count, require_same_ro
 from tfdml.losses.triplets.triplet import triplet
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 # Enough for any batch; used where the batch size is unknown during tracing.
@@ -43,6 +44,9 @@ def quadruplet(
     2017, eq. 5, as means, with fixed margins.
     """
     require_same_rows(pairs, "the quadruplet loss")
+    require_whole_batch(
+        pairs, "the quadruplet loss", "it compares the positives of an anchor with the pairs of all others"
+    )
     d = distance_function(distance)(pairs)
     fixed = ops.stop_gradient(d)
     either_way = pairs.negative + ops.transpose(pairs.negative)

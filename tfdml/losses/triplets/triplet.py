@@ -12,6 +12,7 @@ from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.miners.negatives import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
@@ -63,6 +64,7 @@ def triplet(
     """
     if swap:
         require_same_rows(pairs, "swap=True")
+        require_whole_batch(pairs, "swap=True", "it needs the distances of the positives of an anchor to all others")
     d = distance_function(distance)(pairs)
     fixed = ops.stop_gradient(d)
     term = _soft if soft else _ratio(margin) if ratio else _hinge(margin)
@@ -73,10 +75,10 @@ def triplet(
     zeros, matrix = ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)
     if not swap:
         sums, number, gradient = for_each_positive(pairs, add, (zeros, zeros, matrix))
-        return batch_mean_per_anchor(with_gradient(sums, gradient, d), ops.sum(number))
+        return batch_mean_per_anchor(with_gradient(sums, gradient, d), number, pairs)
     sums, number, gradient, from_positive = for_each_positive(pairs, add, (zeros, zeros, matrix, matrix))
     sums = with_gradient(with_gradient(sums, gradient, d), from_positive, ops.transpose(d))
-    return batch_mean_per_anchor(sums, ops.sum(number))
+    return batch_mean_per_anchor(sums, number, pairs)
 
 
 def triplet_sums(pairs: Pairs, d: Tensor, *, margin: float) -> Tensor:

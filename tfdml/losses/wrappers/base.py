@@ -11,6 +11,7 @@ from tfdml._core.checks import require, require_whole
 from tfdml.losses.base import PAIR_OPTIONS, PairLoss, require_known_options
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.comparison import Comparison
 
 
 class LossOverBase(PairLoss):
@@ -27,12 +28,17 @@ class LossOverBase(PairLoss):
         self, function: Callable[..., Tensor], base: PairLoss, settings: dict[str, Any], options: dict[str, Any]
     ) -> None:
         require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
-        super().__init__(function, base=base, match=base.match, **settings, **options)
+        shared = {name: getattr(base, name) for name in ("pairing", "match", "anchors_per_block")}
+        super().__init__(function, base=base, **shared, **settings, **options)
         self.base = base
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
         """The `Pairs` of a batch, built by the base loss."""
         return self.base.pair(labels, embeddings)
+
+    def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
+        """What `pair` compares; None for a pairing that compares a batch as a whole."""
+        return self.base.comparison(labels, embeddings)
 
     def reweight(self, pairs: Pairs) -> Pairs:
         """The pairs, reweighted by the miner and the importance weights of the base loss."""
@@ -44,8 +50,8 @@ class LossOverBase(PairLoss):
 
     @property
     def layers(self) -> list[keras.Layer]:
-        """The Keras layers of the base and of the settings."""
-        return [*self.base.layers, *super().layers]
+        """The Keras layers of the base and of the settings, each once."""
+        return list({id(layer): layer for layer in (*self.base.layers, *super().layers)}.values())
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""

@@ -18,6 +18,7 @@ from tfdml.losses.reductions import count
 from tfdml.losses.wrappers.base import LossOverBase, as_dims, by_learner, require_base, require_sum_over_pairs
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import require_whole_batch
 
 # Losses whose relative difference is smaller are ties, such as the losses of (i, j) and (j, i) after rounding.
 _RELATIVE_TIE = 1e-5
@@ -46,6 +47,7 @@ def cascade(pairs: Pairs, *, base: PairLoss, dims: Sequence[int], shares: Sequen
     Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
     0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.
     """
+    require_whole_batch(pairs, "the cascade", "it selects the hardest pairs of all anchors")
     first, *others = by_learner(pairs, dims)
     total, learner = base.values(first), first
     numbers = [ops.sum(count(weights)) for weights in (pairs.positive, pairs.negative)]

@@ -8,10 +8,10 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions, PairLoss
-from tfdml.losses.reductions import batch_mean_per_anchor
 from tfdml.losses.wrappers.base import LossOverBase, require_sum_over_pairs
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.blocks import num_anchors_of_batch
 
 
 def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs], Tensor]) -> Tensor:
@@ -37,7 +37,7 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
     """
     losses = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
     p = ops.stop_gradient(uncertainty(ops.stop_gradient(losses), pairs))
-    return batch_mean_per_anchor(ops.sum(p * losses, axis=1), 1.0)
+    return ops.cast(num_anchors_of_batch(pairs), losses.dtype) * ops.sum(p * losses, axis=1)
 
 
 @serializable

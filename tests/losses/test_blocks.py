@@ -1,0 +1,353 @@
+"""Losses in blocks of anchors: the value and the gradient of the whole batch."""
+
+import math
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from tests.backend import compiled, fast, float64, gradient, gradient_and_values, gradient_of, numbers
+from tests.losses.rows import (
+    BRANCHES,
+    DEFAULTS,
+    LARGE,
+    LISTED,
+    ROWS,
+    SYMMETRIC,
+    WHOLE,
+    batch,
+    each,
+    having,
+    lacking,
+)
+from tfdml import layers, losses, miners, models, pairs, samplers
+from tfdml.losses import base
+from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
+from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum
+
+LABELS, X = batch(LARGE)
+SIZE = 11  # of three blocks of 32 anchors, of which the last is filled up
+
+# One row for each way in which a loss depends on the whole batch.
+WAYS = ["NT-Xent", "margin", "lifted structure", "histogram", "prototypical", "robust, top k", "global"]
+
+
+def evaluated(loss, way=fast, labels=LABELS, x=X):
+    """The reduced loss, its gradient, and the values, which are computed in another way than the reduced loss."""
+
+    def both(v):
+        return loss(labels, v), loss.call(labels, v)
+
+    scalar, slope, values = way(lambda v: gradient_and_values(both, v))(keras.ops.convert_to_tensor(x))
+    return numbers(scalar), numbers(slope), numbers(values)
+
+
+def slope_of_values(loss, weights, labels=LABELS, x=X):
+    return gradient(lambda v: keras.ops.sum(weights * loss.call(labels, v)), x)
+
+
+def require_equal(in_blocks, whole, rtol=1e-5):
+    for received, expected in zip(in_blocks, whole, strict=True):
+        np.testing.assert_allclose(received, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(), 0.1))
+
+
+@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), is_compiled=False)
+def test_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
+    require_equal(evaluated(row.with_options(anchors_per_block=SIZE)), evaluated(row.with_options()), rtol=3e-5)
+
+
+@each(having(BRANCHES, WHOLE), is_compiled=False)
+def test_losses_that_need_the_whole_batch_refuse_blocks_with_the_reason(row):
+    with pytest.raises(ValueError, match=r"anchors_per_block for .*: "):
+        row.with_options(anchors_per_block=SIZE)(LABELS, X)
+
+
+@pytest.mark.backends
+@pytest.mark.slow
+@each({name: ROWS[name] for name in WAYS}, is_compiled=False)
+def test_compiled_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
+    in_blocks, whole = (evaluated(row.with_options(**way), compiled) for way in ({"anchors_per_block": SIZE}, {}))
+    require_equal(in_blocks, whole, rtol=3e-5)
+
+
+LARGER = np.random.default_rng(0).integers(0, 64, 512)
+
+
+@pytest.mark.backends
+@pytest.mark.slow
+def test_memory_grows_with_rows_and_not_with_pairs():
+    def largest(loss, rows):
+        labels, x = batch(LARGER[:rows].tolist(), dim=16)
+        return largest_buffer(lambda v: gradient_and_values(lambda x: (loss(labels, x), x), v)[:2], x)
+
+    whole, in_blocks = losses.MultiSimilarityLoss(), losses.MultiSimilarityLoss(anchors_per_block=8)
+    assert largest(whole, 512) >= 512 * 512
+    assert largest(in_blocks, 512) <= 2 * largest(in_blocks, 256) <= 64 * 512
+
+
+def largest_buffer(function, x):
+    """Entries of the largest array of a function that XLA has compiled."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        text = jax.jit(function).lower(x).compile().as_text()
+    else:
+        import tensorflow as tf
+
+        text = tf.function(function, jit_compile=True).experimental_get_compiler_ir(tf.constant(x))("optimized_hlo")
+    shapes = re.findall(r"\b[fsu]\d+\[([\d,]+)\]", text)
+    return max(math.prod(map(int, shape.split(","))) for shape in shapes)
+
+
+PAIRINGS = {
+    "even against odd": (pairs.even_against_odd, LABELS, X),
+    "two views": (pairs.two_views, LABELS, X),
+    "two towers": (pairs.two_towers, LABELS, batch(range(64))[1].reshape(32, 2, 5)),
+    "two towers with labels of each": (
+        pairs.two_towers,
+        np.stack([LABELS, LABELS[::-1]], 1),
+        batch(range(64))[1].reshape(32, 2, 5),
+    ),
+    "proxies": (layers.Proxies(LABELS, per_class=2, seed=0), LABELS, X),
+}
+
+
+@pytest.mark.parametrize(("pairing", "labels", "x"), PAIRINGS.values(), ids=PAIRINGS)
+def test_pairings_have_blocks(pairing, labels, x):
+    whole, in_blocks = (losses.NTXentLoss(pairing=pairing, anchors_per_block=n) for n in (None, SIZE))
+    require_equal(evaluated(in_blocks, labels=labels, x=x), evaluated(whole, labels=labels, x=x))
+
+
+@pytest.mark.parametrize("make", [losses.CLIPLoss, losses.SigmoidLoss])
+def test_towers_have_blocks_in_both_directions(make):
+    labels, x = LABELS, batch(range(64))[1].reshape(32, 2, 5)
+    whole, in_blocks = (make(anchors_per_block=n) for n in (None, SIZE))
+    scalar, slope, _ = evaluated(in_blocks, labels=labels, x=x)
+    require_equal((scalar, slope), evaluated(whole, labels=labels, x=x)[:2])
+
+
+def test_a_memory_has_blocks():
+    def remembering(size):
+        memory = layers.Memory(40, warm_up=0)
+        loss = losses.ContrastiveLoss(pairing=memory, anchors_per_block=size)
+        memory(LABELS, X)
+        memory.update(LABELS, X[::-1].copy())
+        return evaluated(loss)
+
+    require_equal(remembering(SIZE), remembering(None))
+
+
+MINERS = {
+    "valid triplets": miners.ValidTriplets(),
+    "semi-hard": miners.SemiHard(min_distance="positive", margin=0.5),
+    "hardest negatives": miners.HardestNegatives(),
+    "two in sequence": miners.compose(miners.EasyPositives(k=2), miners.TripletViolations()),
+    "a share of the nearest": miners.AdaptiveNegatives(),
+}
+
+
+@pytest.mark.parametrize("miner", MINERS.values(), ids=MINERS)
+def test_miners_select_the_same_pairs_in_blocks(miner):
+    whole, in_blocks = (losses.MultiSimilarityLoss(miner=miner, anchors_per_block=n) for n in (None, SIZE))
+    require_equal(evaluated(in_blocks), evaluated(whole))
+
+
+def test_importance_weights_apply_in_blocks():
+    importance = samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=0).importance(LABELS)
+    known = np.isin(LABELS, np.flatnonzero(np.bincount(LABELS) > 1))
+    labels, x = LABELS[known], X[known]
+    whole, in_blocks = (losses.ContrastiveLoss(importance=importance, anchors_per_block=n) for n in (None, SIZE))
+    require_equal(evaluated(in_blocks, labels=labels, x=x), evaluated(whole, labels=labels, x=x))
+
+
+@pytest.mark.parametrize("uncertainty", [TopK(200), TopKBalanced(100), KL(0.3), Maximal()], ids=repr)
+def test_robust_weights_are_those_of_the_whole_batch(uncertainty):
+    def robust(size):
+        base = losses.ContrastiveLoss(negative_margin=2.0, anchors_per_block=size)
+        return evaluated(losses.RobustLoss(base, uncertainty=uncertainty))
+
+    require_equal(robust(SIZE), robust(None))
+
+
+def test_weights_of_anchors_apply_in_blocks():
+    weights = np.linspace(0.0, 2.0, len(LABELS)).astype("float32")
+    slopes = [
+        gradient(lambda v, loss=loss: loss(LABELS, v, weights), X)
+        for loss in (losses.MarginLoss(anchors_per_block=SIZE), losses.MarginLoss())
+    ]
+    np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-8)
+    slopes = [
+        slope_of_values(loss, weights) for loss in (losses.MarginLoss(anchors_per_block=SIZE), losses.MarginLoss())
+    ]
+    np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("reduction", [None, "sum", "mean_with_sample_weight"])
+def test_reductions_are_those_of_keras(reduction):
+    whole, in_blocks = (losses.NTXentLoss(reduction=reduction, anchors_per_block=n) for n in (None, SIZE))
+    weights = np.linspace(0.0, 2.0, len(LABELS)).astype("float32")
+    np.testing.assert_allclose(in_blocks(LABELS, X, weights), whole(LABELS, X, weights), rtol=1e-5)
+
+
+def test_random_miners_draw_other_numbers_in_each_block_and_in_each_step():
+    labels, x = np.arange(16).repeat(2), np.tile(X[:1] / np.linalg.norm(X[:1]), (32, 1))  # all distances are equal
+    drawn = []
+
+    @keras.saving.register_keras_serializable("tests")
+    def recorded(pairs):
+        drawn.append(numbers(pairs.negative))
+        return keras.ops.sum(pairs.negative * pairs.negative, axis=1)
+
+    loss = losses.PairLoss(recorded, miner=miners.BalancedPairs(seed=0), anchors_per_block=8)
+    for _ in range(2):
+        loss.call(labels, x)
+    blocks = {draws.tobytes() for draws in drawn}
+    assert len(blocks) == 8  # of two steps: what is computed twice is drawn twice the same
+    assert all(draws.sum() == 8 for draws in drawn)
+
+
+def test_what_a_loss_learns_has_the_same_gradient():
+    def trained(size):
+        boundary = layers.Boundaries(class_ids=LABELS)
+        loss = losses.MarginLoss(
+            boundary=boundary, nu=0.1, pairing=layers.Proxies(LABELS, seed=0), anchors_per_block=size
+        )
+        inputs = keras.Input((5,))
+        model = models.EmbeddingModel(inputs, keras.layers.Dense(5, kernel_initializer="identity")(inputs))
+        model.compile(keras.optimizers.SGD(1.0), loss=loss)
+        model.train_on_batch(X, LABELS)
+        return [numbers(weight) for weight in model.trainable_variables]
+
+    for received, expected in zip(trained(SIZE), trained(None), strict=True):
+        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_half_precision_is_compared_in_single_precision():
+    x = keras.ops.cast(X, "bfloat16")
+    whole, in_blocks = (losses.MultiSimilarityLoss(anchors_per_block=n) for n in (None, SIZE))
+    np.testing.assert_allclose(in_blocks(LABELS, x), whole(LABELS, x), rtol=1e-5)
+    slopes = [
+        numbers(keras.ops.cast(gradient_of(lambda v, loss=loss: loss(LABELS, v), x), "float32"))
+        for loss in (whole, in_blocks)
+    ]
+    np.testing.assert_allclose(*slopes, rtol=0.02, atol=1e-4)
+
+
+def test_double_precision_stays():
+    x = X.astype("float64")
+    in_blocks, whole = (losses.LiftedStructureLoss(anchors_per_block=n, dtype="float64") for n in (SIZE, None))
+    with float64():
+        np.testing.assert_allclose(in_blocks(LABELS, x), whole(LABELS, x), rtol=1e-13)
+
+
+def test_a_batch_of_unknown_size_has_blocks():
+    import tensorflow as tf
+
+    loss = losses.MarginLoss(anchors_per_block=SIZE)
+    signature = [tf.TensorSpec((None,), tf.int64), tf.TensorSpec((None, 5), tf.float32)]
+    graph = tf.function(lambda labels, x: loss(labels, x), input_signature=signature)
+    for rows in (32, 30, 3):
+        expected = losses.MarginLoss()(LABELS[:rows], X[:rows])
+        np.testing.assert_allclose(graph(LABELS[:rows], X[:rows]), expected, rtol=1e-5)
+
+
+def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
+    expected = evaluated(losses.MultiSimilarityLoss())
+    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 32 * 7)
+    loss = losses.MultiSimilarityLoss()
+    assert loss.comparison(LABELS, X).num_anchors == 32
+    assert base.block_size(None, loss.comparison(LABELS, X)) == 7
+    require_equal(evaluated(loss), expected)
+
+
+def test_what_may_need_the_whole_batch_gets_it(monkeypatch):
+    expected = {loss: numbers(loss(LABELS, X)) for loss in (losses.ClusteringLoss(), losses.PairLoss(mean_of_batch))}
+    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 32 * 7)
+    for loss, value in expected.items():
+        np.testing.assert_allclose(loss(LABELS, X), value, rtol=1e-6)
+    assert not np.allclose(losses.PairLoss(mean_of_batch, anchors_per_block=7)(LABELS, X), expected.popitem()[1])
+
+
+@keras.saving.register_keras_serializable("tests")
+def mean_of_batch(pairs):
+    """A loss of a user who takes the pairs for all of the batch."""
+    return keras.ops.sum(pairs.positive, axis=1) / keras.ops.sum(pairs.positive)
+
+
+def test_own_losses_take_numbers_of_the_batch():
+    @keras.saving.register_keras_serializable("tests")
+    def share(pairs):
+        return keras.ops.sum(pairs.positive, axis=1) / batch_sum(keras.ops.sum(pairs.positive), pairs)
+
+    values = losses.PairLoss(share, anchors_per_block=7).call(LABELS, X)
+    np.testing.assert_allclose(values, losses.PairLoss(share).call(LABELS, X), rtol=1e-6)
+
+
+def test_numbers_of_the_batch():
+    @keras.saving.register_keras_serializable("tests")
+    def third_largest_plus_first_row(pairs):
+        norms = keras.ops.sum(pairs.anchors, axis=1)
+        masked = norms if pairs.block is None else keras.ops.where(pairs.block.is_valid, norms, -float("inf"))
+        largest = batch_largest(keras.ops.sort(masked)[-3:], 3, pairs)
+        return 0.0 * norms + largest[0] + batch_rows(norms, pairs)[0]
+
+    values = losses.PairLoss(third_largest_plus_first_row, anchors_per_block=7).call(LABELS, X)
+    np.testing.assert_allclose(values, np.full(32, np.sort(X.sum(1))[-3] + X[0].sum()), rtol=1e-5)
+
+
+def test_a_batch_that_is_not_finite_has_no_finite_loss():
+    x = X.copy()
+    x[17] = np.nan
+    scalar, slope, values = evaluated(losses.ContrastiveLoss(anchors_per_block=SIZE), x=x)
+    assert np.isnan(scalar)
+    assert np.isnan(slope).all()
+    assert np.isnan(values).all()
+
+
+BAD = {
+    "no anchors": (0, pairs.all_pairs, "anchors_per_block=0"),
+    "a fraction": (2.5, pairs.all_pairs, "anchors_per_block=2.5"),
+    "more than the batch": (33, pairs.all_pairs, "anchors_per_block=33 for a batch of 32 anchors"),
+    "a list of pairs": (4, pairs.consecutive_pairs, "compares a batch as a whole"),
+    "a pairing of the user": (4, lambda labels, x: pairs.all_pairs(labels, x), "compares a batch as a whole"),
+}
+
+
+@pytest.mark.parametrize(("size", "pairing", "message"), BAD.values(), ids=BAD)
+def test_bad_blocks_raise_an_error(size, pairing, message):
+    with pytest.raises(ValueError, match=message):
+        losses.ContrastiveLoss(pairing=pairing, anchors_per_block=size)(LABELS, X)
+
+
+REFUSED = {
+    "miner of the batch": lambda: losses.ContrastiveLoss(miner=miners.HardestNegativesOfBatch(), anchors_per_block=8),
+    "angular miner": lambda: losses.ContrastiveLoss(miner=miners.Angular(), anchors_per_block=8),
+    "distance in two ways": lambda: losses.BatchHardTripletLoss(distance=pairs.two_way_euclidean, anchors_per_block=8),
+    "draws from all pairs": lambda: losses.RobustLoss(
+        losses.ContrastiveLoss(anchors_per_block=8), uncertainty=KL(0.1, num_samples=9)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
+def test_options_that_need_the_whole_batch_refuse_blocks_with_the_reason(make):
+    with pytest.raises(ValueError, match=r"anchors_per_block for .*: it "):
+        make()(LABELS, X)
+
+
+def test_towers_with_a_miner_refuse_blocks():
+    loss = losses.CLIPLoss(miner=miners.ValidTriplets(), anchors_per_block=8)
+    with pytest.raises(ValueError, match="with a miner"):
+        loss(LABELS, batch(range(64))[1].reshape(32, 2, 5))
+
+
+def test_at_least_45_losses_have_blocks():
+    in_blocks = {type(row.loss) for row in lacking(DEFAULTS, WHOLE, LISTED).values()}
+    assert len(in_blocks) >= 45
+
+
+def test_blocks_are_saved_with_the_loss():
+    loss = losses.ContrastiveLoss(anchors_per_block=8)
+    assert type(loss).from_config(loss.get_config()).anchors_per_block == 8
+    assert losses.RobustLoss(loss, uncertainty=TopK(4)).anchors_per_block == 8

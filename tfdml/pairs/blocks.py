@@ -1,0 +1,168 @@
+"""Numbers of a whole batch inside a block of its anchors.
+
+A loss over pairs needs a few rows of the matrix of pairs at a time, so a large batch is compared a block of anchors at
+a time. What a loss or a miner needs of all anchors, such as a number of pairs to divide by, it takes through
+`batch_sum`, `batch_max`, `batch_largest` and `batch_rows`. They change nothing in `Pairs` of a whole batch. In a block
+they return the number of the whole batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from tfdml._core.backends import scatter
+from tfdml.pairs.base import Pairs, Tensor
+
+
+@dataclass(frozen=True)
+class Block:
+    """Which anchors of a batch `Pairs` hold.
+
+    Attributes:
+        rows: `(anchors,)`, their rows in the batch.
+        is_valid: `(anchors,)` booleans, False for rows that fill up the last block.
+        num_anchors: number of anchors of the batch.
+        is_self: whether the references are the anchors of the batch.
+        totals: the numbers of the whole batch.
+    """
+
+    rows: Tensor
+    is_valid: Tensor
+    num_anchors: Any
+    is_self: bool
+    totals: "Totals"
+
+
+class Reduction(NamedTuple):
+    """How terms of blocks become a number of the batch.
+
+    Attributes:
+        merge: function of two terms.
+        initial: number that changes no term.
+        slope: function of the number and of a term that returns the derivative of the number by the term; None for a
+            number through which no gradient flows.
+    """
+
+    merge: Callable[[Tensor, Tensor], Tensor]
+    initial: float
+    slope: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
+class Totals:
+    """The numbers of a batch that a loss asks for in each block, in their order.
+
+    The first that is not known ends the evaluation of the block: `UnknownTotal` holds its term.
+
+    Args:
+        values: the numbers that are known.
+    """
+
+    def __init__(self, values: Sequence[Tensor] = ()) -> None:
+        self._remaining = list(values)
+
+    def next(self, term: Tensor, reduction: Reduction) -> Tensor:
+        """The next number of the batch."""
+        if not self._remaining:
+            raise UnknownTotal(term, reduction)
+        return self._remaining.pop(0)
+
+
+class UnknownTotal(Exception):  # noqa: N818  # not an error: the loop over blocks catches it
+    """A number of the batch that has to be computed first.
+
+    Args:
+        term: the term of this block.
+        reduction: how terms are merged.
+    """
+
+    def __init__(self, term: Tensor, reduction: Reduction) -> None:
+        super().__init__("a number of the whole batch is not known")
+        self.term, self.reduction = term, reduction
+
+
+class WholeBatchError(ValueError):
+    """A loss or a miner that cannot be computed in blocks."""
+
+
+def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tensor:
+    """The sum of a term of these anchors over all anchors of the batch.
+
+    Args:
+        term: any shape, 0 for anchors without pairs. Of a whole batch it is the sum.
+        pairs: `Pairs` of the term.
+        has_gradient: False for a constant, such as a number of pairs, through which no gradient flows. Otherwise the
+            gradient takes another pass over the blocks.
+    """
+    slope = (lambda total, term: ops.ones_like(term)) if has_gradient else None
+    return _reduced(term, pairs, Reduction(ops.add, 0.0, slope))
+
+
+def batch_log_add_exp(term: Tensor, pairs: Pairs) -> Tensor:
+    """The logarithm of the sum of the exponentials of a term of these anchors over all anchors of the batch.
+
+    Args:
+        term: any shape, -inf for a sum of nothing; gradients flow through it.
+        pairs: `Pairs` of the term.
+    """
+    return _reduced(term, pairs, Reduction(ops.logaddexp, -float("inf"), _share))
+
+
+def _share(total, term):
+    """The share of a term in a sum of exponentials, 0 in an empty sum."""
+    return ops.where(total == -float("inf"), 0.0, ops.exp(term - ops.where(total == -float("inf"), 0.0, total)))
+
+
+def batch_max(term: Tensor, pairs: Pairs) -> Tensor:
+    """The maximum of a term of these anchors over all anchors of the batch, without gradient."""
+    return _reduced(term, pairs, Reduction(ops.maximum, -float("inf")))
+
+
+def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
+    """The k largest of the values of the batch, `(k,)` in ascending order, of those of these anchors, `(k,)`."""
+    return _reduced(values, pairs, Reduction(lambda a, b: ops.sort(ops.concatenate([a, b]))[-k:], -float("inf")))
+
+
+def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
+    """A row for every anchor of the batch, from the rows of these anchors; gradients flow through them.
+
+    Args:
+        rows: `(anchors, ...)` floats.
+        pairs: `Pairs` of these anchors.
+    """
+    block = pairs.block
+    if block is None:
+        return rows
+    mask = ops.reshape(ops.cast(block.is_valid, rows.dtype), (-1, *[1] * (len(rows.shape) - 1)))
+    shape = (block.num_anchors, *rows.shape[1:])
+    return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=True)
+
+
+def _reduced(term, pairs, reduction):
+    """The number of the batch, of the term of all its anchors or of a block."""
+    number = term if pairs.block is None else pairs.block.totals.next(term, reduction)
+    return ops.stop_gradient(number) if reduction.slope is None else number
+
+
+def rows_of_batch(pairs: Pairs) -> Tensor:
+    """The row of each anchor in its batch, `(anchors,)`."""
+    return ops.arange(ops.shape(pairs.positive)[0]) if pairs.block is None else pairs.block.rows
+
+
+def num_anchors_of_batch(pairs: Pairs) -> Any:
+    """Number of anchors of the batch, also of a block of it."""
+    return ops.shape(pairs.positive)[0] if pairs.block is None else pairs.block.num_anchors
+
+
+def is_batch_with_itself(pairs: Pairs) -> bool:
+    """Whether the references are all anchors of the batch, also of a block of it."""
+    return pairs.is_self if pairs.block is None else pairs.block.is_self
+
+
+def require_whole_batch(pairs: Pairs, what: str, reason: str) -> None:
+    """Raise the error of a loss or a miner that cannot be computed in blocks."""
+    if pairs.block is not None:
+        raise WholeBatchError(
+            f"Received anchors_per_block for {what}, expected anchors_per_block=None: {reason}. Use a smaller batch."
+        )

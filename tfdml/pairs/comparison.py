@@ -1,0 +1,105 @@
+"""What a pairing compares: anchors and references, before the weights of their pairs exist."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from tfdml._core.checks import require
+from tfdml.pairs.base import Match, Pairs, Tensor
+from tfdml.pairs.blocks import Block, Totals, WholeBatchError
+
+
+class Comparison(NamedTuple):
+    """Anchors and references of a batch that are not compared yet.
+
+    Attributes:
+        anchors, references, anchor_labels, reference_labels: as in `Pairs`; all anchors share their references.
+        match: as in `all_pairs`.
+        allowed: function of row numbers of anchors, `(A,)`, that returns which combinations are pairs, booleans that
+            broadcast to `(A, references)`; None for all.
+    """
+
+    anchors: Tensor
+    references: Tensor | None
+    anchor_labels: Tensor
+    reference_labels: Tensor
+    match: Match | None = None
+    allowed: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def num_anchors(self) -> Any:
+        """Number of anchors: an integer, or a scalar tensor where the shape is not known."""
+        return ops.shape(self.anchors)[0]
+
+    @property
+    def reference_embeddings(self) -> Tensor:
+        """The references, or the anchors of a batch against itself."""
+        return self.anchors if self.references is None else self.references
+
+    def pairs(self) -> Pairs:
+        """All pairs."""
+        return weighted(*self[:5], self._allowed(ops.arange(self.num_anchors)))
+
+    def swapped(self) -> "Comparison":
+        """References as anchors, and anchors as references.
+
+        Raises:
+            ValueError: combinations that are not pairs.
+        """
+        if self.allowed is not None:
+            raise WholeBatchError("Received references that include the batch, expected those of another tower.")
+        match = self.match and (lambda labels, others: ops.transpose(self.match(others, labels)))
+        return Comparison(self.references, self.anchors, self.reference_labels, self.anchor_labels, match)
+
+    def block(self, rows: Tensor, is_valid: Tensor, anchors: Tensor, references: Tensor, totals: "Totals") -> Pairs:
+        """The pairs of some anchors.
+
+        Args:
+            rows: `(A,)`, the rows of these anchors in the batch.
+            is_valid: `(A,)` booleans; an anchor that is not valid has no pairs.
+            anchors, references: embeddings in place of those of the comparison: `(A, dim)` and `(references, dim)`.
+            totals: the numbers of the whole batch.
+        """
+        allowed = self._allowed(rows)
+        allowed = is_valid[:, None] if allowed is None else allowed & is_valid[:, None]
+        labels = ops.take(self.anchor_labels, rows, axis=0)
+        pairs = weighted(anchors, references, labels, self.reference_labels, self.match, allowed)
+        return pairs._replace(block=Block(rows, is_valid, self.num_anchors, self.references is None, totals))
+
+    def _allowed(self, rows):
+        return None if self.allowed is None else self.allowed(rows)
+
+
+def weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
+    """`Pairs` with weight 1 on every allowed pair, positive by `match` or by equality of labels."""
+    if match is not None:
+        relevant = matched(match, anchor_labels, reference_labels)
+    else:
+        label_rows = reference_labels[None, :] if len(reference_labels.shape) == 1 else reference_labels
+        relevant = ops.equal(anchor_labels[:, None], label_rows)
+    return by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed)
+
+
+def by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
+    """`Pairs` with weight 1 on every allowed pair, positive where it is relevant."""
+    positive = relevant if allowed is None else ops.logical_and(relevant, allowed)
+    negative = ops.logical_not(relevant) if allowed is None else ops.logical_and(ops.logical_not(relevant), allowed)
+    dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
+    return Pairs(
+        anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)
+    )
+
+
+def matched(match, anchor_labels, reference_labels):
+    """The boolean matrix that `match` returns, with its shape checked."""
+    relevant = ops.convert_to_tensor(match(anchor_labels, reference_labels))
+    expected = (anchor_labels.shape[0], reference_labels.shape[0])
+    require(
+        len(relevant.shape) == 2
+        and all(None in sizes or sizes[0] == sizes[1] for sizes in zip(relevant.shape, expected, strict=True)),
+        f"a matrix of shape {tuple(relevant.shape)} from match",
+        f"(anchors, references) = {expected}: whether each label of the first array matches each of the second",
+    )
+    return ops.cast(relevant, "bool")

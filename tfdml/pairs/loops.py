@@ -1,0 +1,243 @@
+"""Values of the anchors of a batch, computed a block of anchors at a time, with the gradient of the whole batch.
+
+No pass keeps anything of the size of a block: the gradient computes every block again. Numbers of the whole batch
+(`tfdml.pairs.blocks`) take one pass each before the values, and one more for their gradient where they have one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from tfdml._core.backends import custom_gradient, loop, value_and_vector_jacobian
+from tfdml.pairs.base import Pairs, Tensor
+from tfdml.pairs.blocks import Totals, UnknownTotal
+from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.distances import as_float
+
+# Random numbers that a layer may draw in a block: each block has its own stretch of the layer's stream.
+_DRAWS_PER_BLOCK = 64
+
+
+class Blocks(NamedTuple):
+    """A function of the pairs of a batch, to be evaluated in blocks of anchors.
+
+    Attributes:
+        function: `Pairs -> (anchors,)`.
+        comparison: what is compared.
+        size: number of anchors of a block.
+        layers: the Keras layers that the function reads. Gradients flow to their weights.
+    """
+
+    function: Callable[[Pairs], Tensor]
+    comparison: Comparison
+    size: int
+    layers: Sequence[keras.layers.Layer] = ()
+
+    @property
+    def number(self) -> Any:
+        """Number of blocks, of which the last may be filled up with rows that have no pairs."""
+        return (self.comparison.num_anchors + self.size - 1) // self.size
+
+
+def values_in_blocks(blocks: Blocks) -> Tensor:
+    """The values of all anchors, `(anchors,)`, with gradients to embeddings and to weights of the layers."""
+    run = _Run(blocks)
+
+    @custom_gradient
+    def values(*arguments):
+        arguments = _fixed(arguments)
+        totals = run.totals(arguments)
+
+        def gradient(upstream):
+            return run.values_and_gradients(arguments, totals, upstream)[1]
+
+        return run.values(arguments, totals), gradient
+
+    return run.ended(values(*run.arguments))
+
+
+def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
+    """The sum of weight times value over all anchors, a scalar.
+
+    Its gradient is computed with the value, which takes three products of anchors and references; the gradient of
+    `values_in_blocks` repeats the first.
+
+    Args:
+        blocks: the function.
+        weights: `(anchors,)`, such as one divided by their number.
+    """
+    run = _Run(blocks)
+
+    @custom_gradient
+    def weighted_sum(*arguments):
+        weights, *arguments = _fixed(arguments)
+        values, gradients = run.values_and_gradients(arguments, run.totals(arguments), weights)
+        return ops.sum(weights * values), lambda upstream: [upstream * x for x in (values, *gradients)]
+
+    return run.ended(weighted_sum(ops.cast(weights, run.arguments[0].dtype), *run.arguments))
+
+
+def sum_in_blocks(blocks: Blocks) -> Tensor:
+    """The sum of what the function returns for each block, without gradient; it has the shape of one result."""
+    run = _Run(blocks)
+
+    def add(number, total):
+        return total + run.evaluate(number, run.arguments, [])
+
+    return ops.stop_gradient(loop(blocks.number, add, ops.zeros_like(run.evaluate(0, run.arguments, []))))
+
+
+class _Run:
+    """An evaluation of `Blocks`.
+
+    Attributes:
+        arguments: the anchors, the references, and the weights of the layers.
+    """
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        self.weights, self.seeds, constants = _variables(blocks.layers)
+        self.constants = [(variable, ops.copy(variable)) for variable in constants]
+        self.first_seeds = [ops.copy(seed) for seed in self.seeds]
+        embeddings = blocks.comparison.anchors, blocks.comparison.reference_embeddings
+        self.arguments = [*map(as_float, embeddings), *map(ops.copy, self.weights)]
+        rows = ops.arange(blocks.number * blocks.size)
+        self.is_valid = self._stacked(rows < blocks.comparison.num_anchors)
+        self.rows = self._stacked(ops.minimum(rows, blocks.comparison.num_anchors - 1))
+
+    def _stacked(self, rows):
+        return ops.reshape(rows, (-1, self.blocks.size, *rows.shape[1:]))
+
+    def _at(self, rows, number):
+        """The rows of a block, those of the last anchor in place of rows that fill it up."""
+        return ops.take(rows, self.rows[number], axis=0)
+
+    def _unstacked(self, stacked):
+        return ops.reshape(stacked, (-1, *stacked.shape[2:]))[: self.blocks.comparison.num_anchors]
+
+    def evaluate(self, number, arguments, totals):
+        """The values of a block, `(size,)`."""
+        anchors, *shared = arguments
+        return self._evaluate(number, self._at(anchors, number), *shared, *totals)
+
+    def _evaluate(self, number, anchors, references, *rest):
+        weights, totals = rest[: len(self.weights)], rest[len(self.weights) :]
+        seeds = [_advanced(seed, number) for seed in self.first_seeds]
+        values = [*zip(self.weights, weights, strict=True), *zip(self.seeds, seeds, strict=True), *self.constants]
+        with keras.StatelessScope(state_mapping=values):
+            at = self.rows[number], self.is_valid[number]
+            return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, Totals(totals)))
+
+    def _term(self, number, *arguments):
+        """The term of a block in the first number of the batch that is not known."""
+        try:
+            self._evaluate(number, *arguments)
+        except UnknownTotal as unknown:
+            return unknown.term
+
+    def totals(self, arguments):
+        """The numbers of the batch that the function takes, each with its reduction."""
+        values, reductions = [], []
+        while True:
+            try:
+                self.evaluate(0, arguments, values)
+            except UnknownTotal as unknown:
+                values.append(self._total(arguments, list(values), unknown))
+                reductions.append(unknown.reduction)
+            else:
+                return list(zip(values, reductions, strict=True))
+
+    def _total(self, arguments, known, unknown):
+        anchors, *shared = arguments
+
+        def merge(number, total):
+            return unknown.reduction.merge(total, self._term(number, self._at(anchors, number), *shared, *known))
+
+        return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
+
+    def values(self, arguments, totals):
+        """The values of all anchors."""
+        known = [value for value, _ in totals]
+
+        def step(number, values):
+            return _put(values, number, self.evaluate(number, arguments, known))
+
+        return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
+
+    def values_and_gradients(self, arguments, totals, upstream):
+        """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument."""
+        known = [value for value, _ in totals]
+        masked = [ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)]
+        values, slopes = self._pass(self._evaluate, [*arguments, *known], lambda number: masked[0][number])
+        for number, (_, reduction) in reversed(list(enumerate(totals))):
+            by_total = slopes.pop()
+            if reduction.slope is not None:
+                more = self._pass_of_total(arguments, known[: number + 1], by_total, reduction.slope)
+                slopes = [x + y for x, y in zip(slopes, more, strict=True)]
+        return values, slopes
+
+    def _pass_of_total(self, arguments, known, by_total, slope):
+        """The gradient of the last number of the batch, times `by_total`, by the arguments and the earlier numbers."""
+
+        def weighted_term(*block):
+            term = self._term(*block)
+            weights = ops.stop_gradient(by_total * slope(known[-1], term))
+            return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
+
+        one = ops.ones((), dtype=by_total.dtype)
+        return self._pass(weighted_term, [*arguments, *known[:-1]], lambda _: one)[1]
+
+    def _pass(self, function, inputs, upstream):
+        """The values of a function of each block where it has some, and the gradient of all blocks by its inputs."""
+        anchors, *shared = inputs
+
+        def step(number, state):
+            values, by_anchors, sums = state
+            block = [self._at(anchors, number), *shared]
+            result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream(number))
+            values = _put(values, number, result) if function == self._evaluate else values
+            by_anchors = _put(by_anchors, number, slopes[0])
+            return values, by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
+
+        zeros = self._zeros(anchors[:, 0]), self._zeros(anchors), [ops.zeros_like(x) for x in shared]
+        values, by_anchors, sums = loop(self.blocks.number, step, zeros)
+        return self._unstacked(values), [self._unstacked(by_anchors), *sums]
+
+    def _zeros(self, rows):
+        """Zeros for a result of each anchor, a block at a time."""
+        return ops.zeros((self.blocks.number, self.blocks.size, *rows.shape[1:]), dtype=rows.dtype)
+
+    def ended(self, result):
+        """The result, after the random layers have passed the numbers that all blocks drew."""
+        for variable, first in zip(self.seeds, self.first_seeds, strict=True):
+            variable.assign(_advanced(first, self.blocks.number))
+        return result
+
+
+def _fixed(arguments):
+    """The same tensors, unseen by gradient tapes of TensorFlow around the loops: XLA refuses loops under two tapes."""
+    return [ops.stop_gradient(x) for x in arguments]
+
+
+def _variables(layers):
+    """The trained weights of the layers, the states of their random numbers, and their other variables."""
+    weights, seeds, constants = {}, {}, {}
+    for layer in layers:
+        trained = {id(variable) for variable in layer.trainable_variables}
+        for variable in layer.variables:
+            is_seed = variable.name == "seed_generator_state"
+            group = weights if id(variable) in trained else seeds if is_seed else constants
+            group[id(variable)] = variable
+    return list(weights.values()), list(seeds.values()), list(constants.values())
+
+
+def _advanced(seed, number):
+    """The state of a random layer at the beginning of a block: the seed, and a counter of draws."""
+    step = ops.cast(ops.stack([number * 0, number * _DRAWS_PER_BLOCK]), seed.dtype)
+    return seed + step
+
+
+def _put(stacked, number, values):
+    return ops.slice_update(stacked, [number, *[0] * (len(stacked.shape) - 1)], values[None])
