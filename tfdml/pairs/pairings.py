@@ -263,6 +263,8 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
     """
+    if ops.is_tensor(labels) and ops.is_tensor(embeddings):
+        return labels, embeddings
     labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
     if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
         require_ids_that_fit(np.asarray(labels))
