@@ -113,8 +113,8 @@ def _center(x):
     It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
     """
     mean = ops.mean(x, axis=0)
-    spread = ops.max(ops.abs(x - mean))
-    return _rounded(mean, _power_of_two(spread + _eps(x) * ops.max(ops.abs(mean))))
+    spread = ops.amax(ops.abs(x - mean))
+    return _rounded(mean, _power_of_two(spread + _eps(x) * ops.amax(ops.abs(mean))))
 
 
 @custom_gradient
@@ -182,7 +182,7 @@ def _refined(d2, is_pair, anchors, references):
     def recompute(d2):
         is_near = (d2 < near) & is_pair
         return ops.cond(
-            ops.max(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
+            ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
             lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
             lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
         )
