@@ -172,6 +172,29 @@ def has_values() -> bool:
     return not torch.compiler.is_compiling() and keras.ops.zeros(()).device.type != "meta"
 
 
+def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`.
+
+    Args:
+        function: returns a tensor in the shape of the first; it needs no gradient.
+    """
+    if keras.backend.backend() != "torch":
+        return function
+
+    def copied(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        value = function(*tensors)
+        return value.clone() if any(value is x for x in tensors) else value
+
+    operation = torch.library.custom_op(f"tfdml::{function.__name__}", copied, mutates_args=())
+    operation.register_fake(lambda tensors: torch.empty_like(tensors[0]))
+
+    @functools.wraps(function)
+    def called(*tensors):
+        return operation(list(tensors)) if torch.compiler.is_compiling() else function(*tensors)
+
+    return called
+
+
 def list_devices() -> list[str]:
     """The devices of the default type, as "cpu:0", which Keras does not list on PyTorch."""
     if keras.backend.backend() != "torch":

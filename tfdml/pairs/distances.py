@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._core.backends import custom_gradient, list_devices, while_loop
+from tfdml._core.backends import custom_gradient, list_devices, reading_values, while_loop
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -19,7 +19,7 @@ from tfdml.pairs.blocks import require_whole_batch
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
-_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
+_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127)).tolist()
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -169,6 +169,7 @@ def _form(anchors, references):
     )
 
 
+@reading_values
 def _refined(d2, is_pair, anchors, references):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
@@ -247,7 +248,7 @@ def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     low, high = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
-    return ops.take(ops.cast(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
+    return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
 
 
 def _eps(x):
