@@ -3,9 +3,9 @@
 import contextlib
 
 import keras
-import numpy as np
 
 BACKEND = keras.backend.backend()
+XLA = BACKEND != "torch"  # for jit_compile=: PyTorch compiles a training step for a minute or more
 
 
 def gradient_of(function, x):
@@ -14,6 +14,8 @@ def gradient_of(function, x):
         import jax
 
         return jax.grad(lambda v: keras.ops.sum(function(v)))(x)
+    if BACKEND == "torch":
+        return gradient_and_values(lambda v: (keras.ops.sum(function(v)), None), x)[1]
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
@@ -24,7 +26,7 @@ def gradient_of(function, x):
 
 def gradient(function, x):
     """d sum(function(x)) / dx as an array."""
-    return np.asarray(gradient_of(function, keras.ops.convert_to_tensor(x)))
+    return numbers(gradient_of(function, keras.ops.convert_to_tensor(x)))
 
 
 def gradient_and_values(function, x):
@@ -33,6 +35,15 @@ def gradient_and_values(function, x):
         import jax
 
         (scalar, values), slope = jax.value_and_grad(function, has_aux=True)(x)
+        return scalar, slope, values
+    if BACKEND == "torch":
+        import torch
+
+        x = x.detach().requires_grad_()
+        scalar, values = function(x)
+        if not scalar.requires_grad:
+            return scalar, torch.zeros_like(x), values
+        (slope,) = torch.autograd.grad(scalar, [x], allow_unused=True, materialize_grads=True)
         return scalar, slope, values
     import tensorflow as tf
 
@@ -43,14 +54,25 @@ def gradient_and_values(function, x):
 
 
 def compiled(function):
-    """`function` under XLA."""
+    """`function` under XLA; on PyTorch as it is, since `torch.compile` takes seconds per function."""
     if BACKEND == "jax":
         import jax
 
         return jax.jit(function)
+    if BACKEND == "torch":
+        return function
     import tensorflow as tf
 
     return tf.function(function, jit_compile=True)
+
+
+def traced(function):
+    """`function` as `compiled`, and on PyTorch under `torch.compile`: where no value can be read to raise an error."""
+    if BACKEND == "torch":
+        import torch
+
+        return torch.compile(function, backend="eager")
+    return compiled(function)
 
 
 def fast(function):

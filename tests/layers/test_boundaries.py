@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled, fast, gradient_and_values, numbers
+from tests.backend import BACKEND, XLA, compiled, fast, gradient_and_values, numbers
 from tests.losses.loops import distance_between, others_of
 from tfdml import layers, losses, miners, models, pairs
 from tfdml.layers.boundaries import same_class
@@ -91,7 +91,7 @@ def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_n
 @pytest.mark.slow
 def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
     boundaries = layers.Boundaries(class_ids=LABELS)
-    model = embedding_model(losses.MarginLoss(boundary=boundaries, nu=0.1), jit_compile=True)
+    model = embedding_model(losses.MarginLoss(boundary=boundaries, nu=0.1), jit_compile=XLA)
     model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=5, verbose=0, shuffle=False)
     learned = [numbers(variable.value) for variable in boundaries.variables]
     assert abs(learned[0] - 1.2) > 0.01

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, numbers
+from tests.backend import XLA, compiled, numbers
 from tests.losses import loops
 from tfdml import callbacks, layers, losses, models, pairs, samplers
 
@@ -91,8 +91,9 @@ def test_classes_that_the_tree_does_not_have_are_refused_and_nan_where_they_cann
     loss, labels = losses.HierarchicalTripletLoss(tree), np.array([5, 5, 7, 9])
     with pytest.raises(ValueError, match="Received label 9, which class_ids does not cover"):
         loss(labels, X[:4])
-    found = compiled(loss.call)(*(keras.ops.convert_to_tensor(part) for part in (labels, X[:4])))
-    assert np.isnan(numbers(found)).any()
+    if XLA:
+        found = compiled(loss.call)(*(keras.ops.convert_to_tensor(part) for part in (labels, X[:4])))
+        assert np.isnan(numbers(found)).any()
 
 
 def test_classes_of_one_example_have_the_mean_spread_and_one_class_alone_no_neighbors():

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tfdml import layers, losses, models, pairs
 
 pytestmark = pytest.mark.backends
@@ -44,7 +44,7 @@ LOSSES = {losses.CLIPLoss: 1, losses.SigmoidLoss: 2}
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "count"), LOSSES.items(), ids=lambda make: getattr(make, "__name__", None))
 def test_fit_learns_the_numbers_of_a_loss_and_files_keep_them(make, count, tmp_path):
-    model = towers(make(), jit_compile=True)
+    model = towers(make(), jit_compile=XLA)
     before = [float(layer(PAIRS)) for layer in model.loss.layers]
     model.fit((X, X[:, ::-1]), np.arange(6), batch_size=6, epochs=3, verbose=0)
     after = [float(layer(PAIRS)) for layer in model.loss.layers]

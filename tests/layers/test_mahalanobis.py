@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, mahalanobis
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tfdml import layers, losses, models
 
 pytestmark = pytest.mark.backends
@@ -67,7 +67,7 @@ def test_a_model_learns_which_feature_tells_the_classes_and_its_file_has_it(tmp_
     inputs = keras.Input((4,))
     metric = layers.Mahalanobis(normalize_trace=True)
     model = models.EmbeddingModel(inputs, metric(inputs))
-    model.compile(keras.optimizers.Adam(0.1), loss=losses.XingLoss(), jit_compile=True)
+    model.compile(keras.optimizers.Adam(0.1), loss=losses.XingLoss(), jit_compile=XLA)
     model.fit(x, LABELS, batch_size=12, epochs=30, verbose=0)
     d = cdist(x, x, "mahalanobis", VI=metric.matrix)
     assert objective(d) < 0.5 * objective(cdist(x, x))

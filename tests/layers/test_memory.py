@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, fast, gradient, numbers
+from tests.backend import BACKEND, XLA, fast, gradient, numbers
 from tests.losses.rows import DEFAULTS, SYMMETRIC, WITHIN
 from tfdml import analysis, layers, losses, miners, models
 
@@ -124,7 +124,7 @@ def test_rows_that_are_not_finite_are_not_remembered():
     assert np.isfinite(numbers(losses.ContrastiveLoss(pairing=memory)(LABELS[:8], X[:8])))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False] + [True] * XLA)
 def test_fit_writes_every_batch_once_and_evaluation_writes_nothing(jit_compile):
     memory = layers.Memory(32, warm_up=1)
     model = embedding_model(losses.ContrastiveLoss(pairing=memory), jit_compile=jit_compile)

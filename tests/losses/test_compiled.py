@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, compiled
+from tests.backend import BACKEND, XLA, compiled
 from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
 from tfdml import models
 
@@ -38,6 +38,6 @@ def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     labels, x = batch(np.arange(rows) // 2)
     inputs, build = keras.Input((5,)), models.EmbeddingModel if row.loss.layers else keras.Model
     model = build(inputs, keras.layers.Dense(5, dtype="mixed_bfloat16")(inputs))
-    model.compile("sgd", loss=type(row.loss).from_config(row.loss.get_config()), jit_compile=True)
+    model.compile("sgd", loss=type(row.loss).from_config(row.loss.get_config()), jit_compile=XLA)
     history = model.fit(x, labels, batch_size=8, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()

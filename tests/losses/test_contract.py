@@ -180,7 +180,7 @@ def against_itself_as_other_references(labels, x):
     """Every row against every other, the references as another tensor."""
     against = pairs.pairs_with(labels, x, labels, x)
     others = 1.0 - np.eye(8, dtype="float32")
-    return against._replace(positive=against.positive * others)  # a row compared with itself is not a pair
+    return against.scale(positive=others)  # a row compared with itself is not a pair
 
 
 @each(lacking(ROWS if BACKEND == "tensorflow" else DEFAULTS, LISTED, WITHIN))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, numbers
+from tests.backend import XLA, compiled, numbers
 from tests.losses.rows import COUNTS, UNEVEN, batch
 from tests.losses.test_options import same_family, share_a_tag
 from tfdml import losses, pairs
@@ -27,7 +27,8 @@ def test_a_class_without_a_count_is_named_or_shows_as_nan_where_labels_cannot_be
     with pytest.raises(ValueError, match="Received label 4, which class_counts does not cover; expected one of its 2"):
         loss(labels, x)
     tensor = keras.ops.convert_to_tensor(labels)
-    assert np.isnan(numbers(compiled(lambda y, v: loss(y, v))(tensor, keras.ops.convert_to_tensor(x))))
+    if XLA:
+        assert np.isnan(numbers(compiled(lambda y, v: loss(y, v))(tensor, keras.ops.convert_to_tensor(x))))
 
 
 def test_class_counts_may_be_an_array_indexed_by_class():

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tests.losses import loops
 from tests.losses.rows import UNEVEN, batch
 from tfdml import layers, losses, models
@@ -80,7 +80,7 @@ def embedding_model(loss=None):
     inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     loss = loss or losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
-    model.compile("sgd", loss=loss, jit_compile=True)
+    model.compile("sgd", loss=loss, jit_compile=XLA)
     return model
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tests.losses.rows import UNEVEN, batch
 from tfdml import losses, miners, models, pairs
 
@@ -60,7 +60,7 @@ def test_a_loss_of_ones_own_trains_and_comes_back_from_the_file_of_its_model(tmp
     inputs = keras.Input((5,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
     # The miner takes every negative that the margin pushes: with a narrower one the loss jumps where a pair enters.
-    model.compile("sgd", loss=own_loss(negative_margin=1.5), jit_compile=True)
+    model.compile("sgd", loss=own_loss(negative_margin=1.5), jit_compile=XLA)
     history = model.fit(X, LABELS, batch_size=8, epochs=5, verbose=0, shuffle=False)
     assert history.history["loss"][-1] < history.history["loss"][0]
     model.save(tmp_path / "model.keras")

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient, numbers
+from tests.backend import XLA, compiled, fast, gradient, numbers
 from tests.losses import loops
 from tfdml import losses, miners, models, pairs
 from tfdml.losses.uncertainty import _kth_largest
@@ -49,7 +49,9 @@ def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
     lower, m = 0.5, 0.4
 
     def weights(s, uncertainty):
-        base = losses.MarginLoss(margin=m, boundary=1 - lower, distance=lambda pairs: 1 - s)
+        base = losses.MarginLoss(
+            margin=m, boundary=1 - lower, distance=lambda pairs: keras.ops.convert_to_tensor(1 - s)
+        )
         made = pairs.all_pairs(LABELS, batch())
         return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
 
@@ -130,7 +132,7 @@ def test_balanced_top_k_takes_as_many_of_each_kind():
     made = pairs.all_pairs(LABELS, batch())
     base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
     p = numbers(losses.uncertainty.TopKBalanced(10)(base.pair_losses(made), made))
-    np.testing.assert_allclose(numbers(made.positive * p).sum(), 0.5, rtol=1e-5)
+    np.testing.assert_allclose((numbers(made.positive) * p).sum(), 0.5, rtol=1e-5)
     np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
 
 
@@ -157,7 +159,7 @@ def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
     loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.3, num_samples=12, seed=0))
     inputs = keras.Input((6,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=loss, jit_compile=True)
+    model.compile("sgd", loss=loss, jit_compile=XLA)
     model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
@@ -173,7 +175,7 @@ def test_weights_of_pairs_multiply_their_costs():
     loss = on_similarities(losses.uncertainty.TopK(1))
     doubled = np.ones(tuple(made.negative.shape), dtype="float32")
     doubled[3, 11] = 2.0
-    values = numbers(loss.on_pairs(made._replace(negative=made.negative * doubled)))
+    values = numbers(loss.on_pairs(made.scale(negative=doubled)))
     assert np.flatnonzero(values).tolist() == [3]
     costs = numbers(loss.base.pair_losses(made))
     np.testing.assert_allclose(values.mean(), 2 * costs[3, 11], rtol=1e-5)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import numbers
+from tests.backend import XLA, numbers
 from tfdml import layers, losses, miners, models, pairs
 
 pytestmark = pytest.mark.backends
@@ -35,7 +35,9 @@ def test_the_values_are_the_weighted_sums_of_those_of_the_parts():
     weights = np.arange(8, dtype="float32")
     np.testing.assert_allclose(numbers(loss(LABELS, X, weights)), (expected * weights).mean(), rtol=1e-6)
     equal = losses.WeightedSumLoss([triplet, softmax], reduction="sum")
-    np.testing.assert_allclose(numbers(equal(LABELS, X)), (triplet(LABELS, X) + softmax(LABELS, X)) * 8, rtol=1e-5)
+    np.testing.assert_allclose(
+        numbers(equal(LABELS, X)), (numbers(triplet(LABELS, X)) + numbers(softmax(LABELS, X))) * 8, rtol=1e-5
+    )
 
 
 def test_its_layers_are_those_of_its_parts_each_once():
@@ -68,7 +70,7 @@ def test_a_plain_model_is_refused():
 
 @pytest.mark.slow
 def test_fit_trains_the_proxies_of_a_part_and_files_keep_them(tmp_path):
-    model = embedding_model(losses.WeightedSumLoss(parts(), weights=[1.0, 0.1]), jit_compile=True)
+    model = embedding_model(losses.WeightedSumLoss(parts(), weights=[1.0, 0.1]), jit_compile=XLA)
     before = numbers(model.loss.layers[0].vectors)
     history = model.fit(X, LABELS, epochs=3, verbose=0)
     vectors = numbers(model.loss.layers[0].vectors)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, gradient_of, numbers, spec
+from tests.backend import XLA, compiled, fast, gradient_of, numbers, spec
 from tests.miners.table import EXACT, LABELS, MINERS, RANDOM, batch
 from tfdml import losses, miners, models, pairs
 
@@ -129,7 +129,7 @@ def test_draws_of_one_seed_are_the_same_and_differ_from_batch_to_batch(name):
 def test_a_model_trains_with_it(name):
     inputs = keras.Input((4,))
     model = models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(keras.layers.Dense(4)(inputs)))
-    model.compile("sgd", loss=losses.MarginLoss(miner=MINERS[name]()), jit_compile=True)
+    model.compile("sgd", loss=losses.MarginLoss(miner=MINERS[name]()), jit_compile=XLA)
     history = model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
     assert np.isfinite(history.history["loss"]).all()
 

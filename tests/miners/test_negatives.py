@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, numbers
+from tests.backend import XLA, compiled, fast, numbers
 from tests.losses.loops import chosen_negatives, distances, others_of
 from tfdml import losses, miners, models, pairs
 
@@ -71,7 +71,7 @@ def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
     assert loss.layers == [loss.settings["negatives"]]
     inputs = keras.Input((3,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=loss, jit_compile=True)
+    model.compile("sgd", loss=loss, jit_compile=XLA)
     history = model.fit(X, LABELS, batch_size=len(X), epochs=3, verbose=0, shuffle=False)
     assert np.isfinite(history.history["loss"]).all()
     model.save(tmp_path / "model.keras")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from tests.backend import BACKEND, numbers
+from tests.backend import BACKEND, XLA, numbers
 from tfdml import losses, miners, models
 
 LABELS = np.array([3, 3, 3, 0, 0, 0, 7, 7])
@@ -37,7 +37,7 @@ def trainer(model, *, loss=None, eager=True, **options):
         keras.optimizers.SGD(0.5),
         loss=loss or losses.PairLogisticLoss(),
         run_eagerly=eager and BACKEND == "tensorflow",
-        jit_compile=not eager,
+        jit_compile=XLA and not eager,
     )
     return mining
 

@@ -4,10 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import numbers
+from tests.backend import BACKEND, numbers
 from tfdml import callbacks, layers, losses, miners, models, samplers
 
-pytestmark = [pytest.mark.backends, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.backends,
+    pytest.mark.slow,
+    pytest.mark.skipif(BACKEND == "torch", reason="Keras refuses steps_per_execution on PyTorch"),
+]
 
 X = np.random.default_rng(0).standard_normal((48, 5)).astype("float32")
 LABELS = np.arange(48) // 6

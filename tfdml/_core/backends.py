@@ -1,7 +1,9 @@
 """Operations that differ between Keras backends: gradients, sequential loops, devices, gathering across replicas."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -101,6 +103,38 @@ def _torch_vector_jacobian(function, arguments, weights):
     return keras.tree.map_structure(lambda x: x.detach(), values), list(gradients)
 
 
+def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
+    """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
+
+    Args:
+        indices: `(n, axes)` integers, the place of each value or slice.
+        values: `(n, ...)`.
+        shape: the shape of the result.
+    """
+    if keras.backend.backend() != "torch":
+        return keras.ops.scatter(indices, values, shape)
+    return values.new_zeros(shape).index_put(tuple(indices.long().unbind(1)), values, accumulate=True)
+
+
+def repeatable_draws() -> Callable[[Any], AbstractContextManager[Any]]:
+    """A function from the number of a step to a context in which that step always draws the same random numbers.
+
+    On PyTorch, where layers without a seed of their own draw from one global generator; elsewhere the context does
+    nothing.
+    """
+    if keras.backend.backend() != "torch":
+        return lambda step: contextlib.nullcontext()
+    seed = int(torch.randint(2**62, ()))
+
+    @contextlib.contextmanager
+    def draws_of(step):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed + int(step))
+            yield
+
+    return draws_of
+
+
 def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
     """`values` after `values = body(step, values)` for each step below `count`, one step after the other.
 
@@ -114,6 +148,51 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
         return number + 1, body(number, current)
 
     return tf.while_loop(lambda number, _: number < count, step, (0, values), parallel_iterations=1)[1]
+
+
+def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
+    """`keras.ops.while_loop`; where PyTorch has shapes and no values, one step in place of an unknown number.
+
+    Args:
+        condition, body: functions of `*values`; `body` returns the next values as a tuple.
+        values: tuple of tensors.
+    """
+    if has_values():
+        return keras.ops.while_loop(condition, body, values)
+    return tuple(body(*values))
+
+
+def has_values() -> bool:
+    """False where a tensor of PyTorch has no value to read: in `torch.compile`, and where Keras infers shapes.
+
+    True on other backends, where the type of such a tensor says so.
+    """
+    if keras.backend.backend() != "torch":
+        return True
+    return not torch.compiler.is_compiling() and keras.ops.zeros(()).device.type != "meta"
+
+
+def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`.
+
+    Args:
+        function: returns a tensor in the shape of the first; it needs no gradient.
+    """
+    if keras.backend.backend() != "torch":
+        return function
+
+    def copied(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        value = function(*tensors)
+        return value.clone() if any(value is x for x in tensors) else value
+
+    operation = torch.library.custom_op(f"tfdml::{function.__name__}", copied, mutates_args=())
+    operation.register_fake(lambda tensors: torch.empty_like(tensors[0]))
+
+    @functools.wraps(function)
+    def called(*tensors):
+        return operation(list(tensors)) if torch.compiler.is_compiling() else function(*tensors)
+
+    return called
 
 
 def list_devices() -> list[str]:

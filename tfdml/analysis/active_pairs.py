@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
@@ -10,7 +11,7 @@ from tfdml.analysis.pair_weights import pair_weights, positives_of
 from tfdml.typing import Labels
 
 # Relative to the largest weight. Rounding of distances gives pairs without a gradient up to 1e-6 of that weight.
-_TOLERANCE = 1e-5
+_TOLERANCE = 1e-5 if keras.backend.backend() != "torch" else 1e-3  # there in float32
 
 
 class ActivePairs(NamedTuple):

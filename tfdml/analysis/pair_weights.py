@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from tfdml._core.backends import vector_jacobian
 from tfdml._core.checks import require
 from tfdml._core.optional import new_figure
 from tfdml.analysis._embeddings import l2_normalize, require_matrix
@@ -130,7 +131,7 @@ def _require_inner_products(loss, function, x, factor):
     values = []
     for embeddings in (x, factor):
         with unchanged(getattr(loss, "layers", [])):  # the same random numbers for both
-            values.append(float(function(ops.convert_to_tensor(embeddings))))
+            values.append(float(ops.convert_to_numpy(function(ops.convert_to_tensor(embeddings)))))
     if not np.allclose(*values, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise ValueError(
             f"Received a loss of {values[0]:.6g} and {values[1]:.6g} for embeddings with the same inner products, "
@@ -187,6 +188,9 @@ def _gradient(function, x):
         import jax
 
         return np.array(jax.grad(function)(ops.convert_to_tensor(x)))
+    if backend == "torch":
+        (gradient,) = vector_jacobian(function, [ops.convert_to_tensor(x)], ops.ones(()))
+        return ops.convert_to_numpy(gradient)
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -195,4 +199,6 @@ def _gradient(function, x):
             tape.watch(x)
             value = function(x)
         return tape.gradient(value, x).numpy()
-    raise ValueError(f"Received the Keras backend {backend!r}, expected tensorflow or jax, which compute gradients.")
+    raise ValueError(
+        f"Received the Keras backend {backend!r}, expected tensorflow, jax or torch, which compute gradients."
+    )

@@ -116,12 +116,12 @@ class Proxies(References):
         """A batch with the proxies of its own classes and of sampled ones, each class once."""
         labels, embeddings = checked(labels, embeddings)
         batch_classes, sampled = self._class_index(labels)[0], self._sample()
-        classes = ops.repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
+        classes = _repeat(ops.concatenate([batch_classes, sampled]), self.per_class)
         rows = self.per_class * classes + ops.arange(ops.shape(classes)[0], dtype="int32") % self.per_class
         is_repeated = ops.concatenate([_repeated(batch_classes), ops.any(sampled[:, None] == batch_classes, axis=1)])
         ids = ops.take(ops.convert_to_tensor(self.labels), rows)
         proxies = _for_embeddings(embeddings, ops.take(self.vectors, rows, axis=0))
-        is_new = ops.logical_not(ops.repeat(is_repeated, self.per_class))[None]
+        is_new = ops.logical_not(_repeat(is_repeated, self.per_class))[None]
         return compare(labels, embeddings, ids, proxies)._replace(allowed=lambda _: is_new)
 
     def _sample(self):
@@ -129,8 +129,8 @@ class Proxies(References):
         bounds = np.arange(self.num_sampled_classes + 1) * self.classes // self.num_sampled_classes
         sizes = np.diff(bounds, append=bounds[-1] + self.classes)  # the last draw, from all classes, is the offset
         u = keras.random.uniform((self.num_sampled_classes + 1,), dtype="float32", seed=self.seed_generator)
-        draws = ops.minimum(ops.cast(u * sizes.astype("float32"), "int32"), (sizes - 1).astype("int32"))
-        return (bounds[:-1].astype("int32") + draws[:-1] + draws[-1]) % self.classes
+        draws = ops.minimum(ops.cast(ops.multiply(u, sizes.astype("float32")), "int32"), (sizes - 1).astype("int32"))
+        return (ops.convert_to_tensor(bounds[:-1], "int32") + draws[:-1] + draws[-1]) % self.classes
 
     @property
     def labels(self) -> np.ndarray:
@@ -187,6 +187,11 @@ def _for_embeddings(embeddings, vectors):
     """Vectors as a tensor: float64 beside embeddings in float64, else float32."""
     is_double = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
     return ops.cast(vectors, "float64" if is_double else "float32")
+
+
+def _repeat(x, times):
+    """Each entry of a vector so many times; `ops.repeat` has no shape without values on PyTorch."""
+    return ops.reshape(ops.tile(x[:, None], (1, times)), (-1,))
 
 
 def _repeated(ids):

@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict, get_args
 import keras
 from keras import ops
 
-from tfdml._core.backends import vector_jacobian
+from tfdml._core.backends import custom_gradient, vector_jacobian
 from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import require_owner
@@ -371,6 +371,7 @@ def _name_of(function):
 def _require_one_per_anchor(values, pairs, function):
     """Raise the ValueError of a function that does not return one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
+    received = None if received is None else tuple(received)
     is_vector = received is not None and len(received) == 1
     require(
         is_vector and (None in (*received, *expected) or tuple(received) == expected),
@@ -393,7 +394,7 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     return _plus(ops.stop_gradient(zeros), values, anchors)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _plus(zeros, values, anchors):
     """Values plus zeros, each 0 or NaN. The gradients with respect to values and anchors are NaN where zeros are."""
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -61,7 +62,7 @@ def log_sum_exp_of_references(scores: Tensor, weights: Tensor, pairs: Pairs) -> 
 def max_of_references(scores: Tensor, pairs: Pairs) -> Tensor:
     """The maximum over all anchors of the batch, `(references,)`. References with several share its gradient."""
     fixed = ops.stop_gradient(scores)
-    top = batch_max(ops.max(fixed, axis=0), pairs)
+    top = batch_max(ops.amax(fixed, axis=0), pairs)
     is_top = ops.cast(fixed == top, scores.dtype)
     number = batch_sum(ops.sum(is_top, axis=0), pairs)
     finite = ops.where(fixed == -float("inf"), 0.0, scores)
@@ -97,10 +98,10 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
 def _log_sum_exp(axis):
     """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
 
-    @ops.custom_gradient
+    @custom_gradient
     def log_sum_exp(scores, weights):
         scores = ops.where(weights > 0, scores, -float("inf"))
-        top = ops.max(scores, axis=axis, keepdims=True)
+        top = ops.amax(scores, axis=axis, keepdims=True)
         top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
         exp = ops.exp(scores - top)
         terms = weights * exp
@@ -127,7 +128,7 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
         `(anchors,)`, 0 where all weights are 0.
     """
     scores = ops.where(weights > 0, scores, -float("inf"))
-    top = ops.stop_gradient(ops.maximum(ops.max(scores, axis=1), 0.0))
+    top = ops.stop_gradient(ops.maximum(ops.amax(scores, axis=1), 0.0))
     return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
 
 

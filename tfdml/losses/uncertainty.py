@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded
@@ -114,7 +115,7 @@ class KL(Seeded):
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`, or the share of the draws that each pair received."""
         scores = ops.where(losses > 0, losses / self.gamma, -float("inf"))
-        p = _shares(ops.exp(scores - ops.maximum(batch_max(ops.max(scores), pairs), 0.0)), pairs)
+        p = _shares(ops.exp(scores - ops.maximum(batch_max(ops.amax(scores), pairs), 0.0)), pairs)
         if self.num_samples is None:
             return p
         require_whole_batch(pairs, f"num_samples={self.num_samples}", "it draws from all pairs of the batch")
@@ -190,7 +191,7 @@ class GroupedKL(Settings):
 
 def _top(logits, group, pseudo_logit):
     """The largest logit of each row in a group or of its pseudo pair, `(A, 1)`; 0 in an empty group."""
-    top = ops.max(ops.where(group, logits, -float("inf")), axis=1, keepdims=True)
+    top = ops.amax(ops.where(group, logits, -float("inf")), axis=1, keepdims=True)
     return ops.maximum(top, pseudo_logit if math.isfinite(pseudo_logit) else 0.0)
 
 
@@ -244,7 +245,7 @@ class Variance(Settings):
             return ops.any(remains & (p <= 0))
 
         remains = losses > 0
-        _, p = ops.while_loop(has_negative, drop_negative, (remains, weights(remains)))
+        _, p = while_loop(has_negative, drop_negative, (remains, weights(remains)))
         return _shares(p, pairs)
 
 
@@ -259,7 +260,7 @@ class Maximal(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        largest = batch_max(ops.max(losses), pairs)
+        largest = batch_max(ops.amax(losses), pairs)
         is_largest = losses >= largest * (1.0 - _RELATIVE_TIE)
         return _shares(ops.cast((losses > 0) & is_largest, losses.dtype), pairs)
 
@@ -304,7 +305,7 @@ def _kth_largest(values, k):
     while size >= 16 * k:
         length = min(size // (8 * k), 64)
         blocks = ops.reshape(ops.pad(values, (0, -size % length), constant_values=0.0), (length, -1))
-        best = ops.argsort(-ops.max(blocks, axis=0))[:k]
+        best = ops.argsort(-ops.amax(blocks, axis=0))[:k]
         values = ops.reshape(ops.take(blocks, best, axis=1), (-1,))
         size = length * k
     return ops.sort(values)[-k]

@@ -97,7 +97,7 @@ class AdaptiveNegatives(LossLayer):
     def _activity(self, pairs):
         """The part of the selected negatives that is in a triplet of nonzero loss; NaN without triplets."""
         d = ops.stop_gradient(distance_function(self.distance)(pairs))
-        farthest = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
+        farthest = ops.amax(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
         is_compared = (self.call(pairs).negative > 0) & (farthest > -float("inf"))
         is_active = is_compared & (d < farthest + self.margin)
         active, number = (ops.sum(ops.cast(mask, "float32")) for mask in (is_active, is_compared))

@@ -94,9 +94,9 @@ class UniformHistogram(Seeded):
 
 def _bin_index(d, is_pair, bins, pairs):
     """The bin of each distance, 0 to bins - 1, in a histogram over the range of the distances of these pairs."""
-    negated = ops.max(ops.where(is_pair, -d, -float("inf")))
+    negated = ops.amax(ops.where(is_pair, -d, -float("inf")))
     negated_low, high = ops.unstack(
-        batch_max(ops.stack([negated, ops.max(ops.where(is_pair, d, -float("inf")))]), pairs), 2
+        batch_max(ops.stack([negated, ops.amax(ops.where(is_pair, d, -float("inf")))]), pairs), 2
     )
     low = -negated_low
     width = ops.maximum(high - low, 1e-12)

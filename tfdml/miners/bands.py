@@ -64,7 +64,7 @@ def semi_hard(
 def _nearest_beyond(pairs, d, min_distance):
     """The nearest negative of each anchor beyond a distance, once per positive; ties share the weight."""
     is_beyond = (pairs.negative > 0) & (d > min_distance)
-    smallest = ops.min(ops.where(is_beyond, d, float("inf")), axis=1, keepdims=True)
+    smallest = ops.amin(ops.where(is_beyond, d, float("inf")), axis=1, keepdims=True)
     is_nearest = ops.cast(is_beyond & (d == smallest), d.dtype)
     num_tied = ops.maximum(ops.sum(is_nearest, axis=1, keepdims=True), 1.0)
     return with_sampled_negatives(pairs, is_nearest * num_positives(pairs) / num_tied)

@@ -80,7 +80,7 @@ def inverse_density(
     if clip is not None:
         log_weight = ops.minimum(log_weight, math.log(clip) + _log_scale(dim))
     log_weight = ops.where((pairs.negative > 0) & (s > 1.0 - max_distance**2 / 2), log_weight, -float("inf"))
-    largest = ops.max(log_weight, axis=1, keepdims=True)
+    largest = ops.amax(log_weight, axis=1, keepdims=True)
     return pairs.negative * ops.exp(log_weight - ops.where(ops.isfinite(largest), largest, 0.0))
 
 

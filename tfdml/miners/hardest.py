@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
 from tfdml._core.checks import require_fraction, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
@@ -29,14 +30,14 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
     num_wanted = ops.sum(ops.cast(pairs.positive > 0, "int32"), axis=1, keepdims=True)
-    most = ops.max(num_wanted)
+    most = ops.amax(num_wanted)
 
     def next_nearest(count, limit):
-        farther = ops.min(ops.where(d_an > limit, d_an, float("inf")), axis=1, keepdims=True)
+        farther = ops.amin(ops.where(d_an > limit, d_an, float("inf")), axis=1, keepdims=True)
         return count + 1, ops.where(count < num_wanted, farther, limit)
 
     start = ops.full_like(d[:, :1], -float("inf"))
-    _, limit = ops.while_loop(lambda count, limit: count < most, next_nearest, (ops.zeros_like(most), start))
+    _, limit = while_loop(lambda count, limit: count < most, next_nearest, (ops.zeros_like(most), start))
     # This comparison is False for a NaN distance, so its pair is kept and the loss becomes NaN.
     return pairs.drop(negative=d_an > limit)
 
@@ -86,7 +87,7 @@ def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pair
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
-    farthest = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
+    farthest = ops.amax(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
     return pairs.drop(positive=d < farthest)
 
 
@@ -109,10 +110,10 @@ def moderate_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pai
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_ap = ops.where(pairs.positive > 0, d, float("inf"))
-    nearest_positive = ops.min(d_ap, axis=1, keepdims=True)
-    nearest_negative = ops.min(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
+    nearest_positive = ops.amin(d_ap, axis=1, keepdims=True)
+    nearest_negative = ops.amin(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
     is_moderate = (pairs.positive > 0) & (d <= ops.maximum(nearest_negative, nearest_positive))
-    farthest = ops.max(ops.where(is_moderate, d, -float("inf")), axis=1, keepdims=True)
+    farthest = ops.amax(ops.where(is_moderate, d, -float("inf")), axis=1, keepdims=True)
     return pairs.drop(positive=(d < farthest) | (d > farthest))  # NaN distances stay, so that divergence is seen
 
 
@@ -131,9 +132,9 @@ def easy_positives(pairs: Pairs, *, k: int = 1, distance: Distance = "euclidean"
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
     d_ap = ops.where(pairs.positive > 0, d, float("inf"))
-    limit = ops.min(d_ap, axis=1, keepdims=True)
+    limit = ops.amin(d_ap, axis=1, keepdims=True)
     for _ in range(k - 1):
-        farther = ops.min(ops.where(d_ap > limit, d_ap, float("inf")), axis=1, keepdims=True)
+        farther = ops.amin(ops.where(d_ap > limit, d_ap, float("inf")), axis=1, keepdims=True)
         limit = ops.where(ops.isfinite(farther), farther, limit)
     return pairs.drop(positive=d > limit)
 

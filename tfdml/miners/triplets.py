@@ -31,8 +31,8 @@ def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
     Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019, eqs. 11 and 12.
     """
     s = ops.stop_gradient(cosine(pairs))
-    hardest_positive = ops.min(ops.where(pairs.positive > 0, s, float("inf")), axis=1, keepdims=True)
-    hardest_negative = ops.max(ops.where(pairs.negative > 0, s, -float("inf")), axis=1, keepdims=True)
+    hardest_positive = ops.amin(ops.where(pairs.positive > 0, s, float("inf")), axis=1, keepdims=True)
+    hardest_negative = ops.amax(ops.where(pairs.negative > 0, s, -float("inf")), axis=1, keepdims=True)
     # Comparisons are False for a NaN similarity, so its pair is kept and the loss becomes NaN.
     return pairs.drop(positive=s >= hardest_negative + margin, negative=s <= hardest_positive - margin)
 
@@ -54,8 +54,8 @@ def triplet_violations(pairs: Pairs, *, margin: float = 0.2, distance: Distance 
     Source: the triplets of Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1.
     """
     d = ops.stop_gradient(distance_function(distance)(pairs))
-    farthest_positive = ops.max(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
-    nearest_negative = ops.min(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
+    farthest_positive = ops.amax(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
+    nearest_negative = ops.amin(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
     return pairs.drop(positive=d <= nearest_negative - margin, negative=d >= farthest_positive + margin)
 
 

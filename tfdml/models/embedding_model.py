@@ -133,7 +133,7 @@ class EmbeddingModel(keras.Model):
             return config
         options = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
         options["micro_batch_size"] = self._micro_batch_size
-        return {**config, "jit_compile": self._jit_compile_option, **options}
+        return {**_with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
@@ -229,6 +229,15 @@ class EmbeddingModel(keras.Model):
         for stateful, output in _stateful_by_output(self.loss, self):
             stateful.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
         return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all variables, on PyTorch, before a training step adds its own.
+
+        Keras lists parameters by their paths, of which two networks with layers of the same names share some. The
+        gradient of a parameter that is not listed would be that of all steps so far.
+        """
+        for variable in self.variables:
+            variable.value.grad = None
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.export`, without the layers of the loss, with merged LoRA; see `tfdml.export.saved_model`."""
@@ -380,6 +389,14 @@ def _with_shared_objects(config):
     for item in _objects(config):
         if _described(item) in mark:
             item["shared_object_id"] = mark[_described(item)]
+    return config
+
+
+def _with_public_optimizers(config):
+    """The config of `compile` with the optimizers of `keras.optimizers` in place of the classes of PyTorch alone."""
+    for item in _objects(config):
+        if str(item.get("module")).startswith("keras.src.backend.torch.optimizers"):
+            item.update(module="keras.optimizers", registered_name=None)
     return config
 
 

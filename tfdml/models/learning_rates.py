@@ -69,6 +69,8 @@ def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
     The number is the place among the variables that the optimizer was built with. Decoupled weight decay is not scaled.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if hasattr(inner, "_parallel_update_step"):  # on PyTorch, for all variables together
+        inner._parallel_update_step = _scaled_together(inner, multiplier)
     update_step = type(inner).update_step
 
     def scaled(gradient, variable, learning_rate):
@@ -77,3 +79,20 @@ def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
             update_step(inner, gradient, variable, factor * learning_rate)
 
     inner.update_step = scaled
+
+
+def _scaled_together(optimizer, multiplier):
+    """The update of an optimizer on PyTorch: one per multiplier, of the variables that have it."""
+    update_together = type(optimizer)._parallel_update_step
+
+    def scaled(gradients, variables, learning_rate):
+        factors = [multiplier(optimizer._get_variable_index(variable)) for variable in variables]
+        product = getattr(optimizer, "_u_product", None)  # which Nadam changes in every update
+        before = None if product is None else keras.ops.copy(product)
+        for factor in {*factors} - {0.0}:
+            if product is not None:
+                product.assign(before)
+            steps = [step for step in zip(gradients, variables, factors, strict=True) if step[2] == factor]
+            update_together(optimizer, *map(list, list(zip(*steps, strict=True))[:2]), factor * learning_rate)
+
+    return scaled

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml._core.backends import loop, vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, repeatable_draws, vector_jacobian
 from tfdml._core.checks import require
 
 
@@ -27,9 +27,9 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
     """
     micro_batches = keras.tree.map_structure(lambda x: _divided(x, size), inputs)
     frozen, state = _not_trained(network)
-    call, begin = _pure(network, frozen, state), _tensors(state)
+    call, begin = _pure(network, frozen, state, repeatable_draws()), _tensors(state)
 
-    @ops.custom_gradient
+    @custom_gradient
     def embedded(*weights):
         outputs, states, end = _forward(call, weights, micro_batches, begin, _empty(network, micro_batches))
 
@@ -70,13 +70,16 @@ def _tensors(variables):
     return [ops.copy(variable) for variable in variables]
 
 
-def _pure(network, frozen, state):
-    """The network as a function of weights, state and inputs that returns a list of outputs and the next state."""
+def _pure(network, frozen, state, draws_of):
+    """The network as a function of the number of a micro-batch, of weights, state and inputs.
+
+    It returns a list of outputs and the next state.
+    """
     constants = list(zip(frozen, _tensors(frozen), strict=True))
 
-    def call(weights, before, micro_batch):
+    def call(number, weights, before, micro_batch):
         values = [*zip(network.trainable_variables, weights, strict=True), *zip(state, before, strict=True)]
-        with keras.StatelessScope(state_mapping=constants + values) as scope:
+        with draws_of(number), keras.StatelessScope(state_mapping=constants + values) as scope:
             outputs = keras.tree.flatten(network(micro_batch, training=True))
         return outputs, [scope.get_current_value(variable) for variable in state]
 
@@ -96,7 +99,7 @@ def _forward(call, weights, micro_batches, begin, empty):
 
     def step(number, values):
         outputs, states, before = values
-        results, after = call(weights, before, _at(micro_batches, number))
+        results, after = call(number, weights, before, _at(micro_batches, number))
         return _put(outputs, number, results), _put(states, number, before), after
 
     return loop(count, step, (empty, states, begin))
@@ -108,7 +111,7 @@ def _backward(call, weights, micro_batches, states, upstream):
     def add(number, total):
         micro_batch, before = _at(micro_batches, number), _at(states, number)
         gradients = vector_jacobian(
-            lambda *values: call(values, before, micro_batch)[0], weights, _at(upstream, number)
+            lambda *values: call(number, values, before, micro_batch)[0], weights, _at(upstream, number)
         )
         return [one + other for one, other in zip(total, gradients, strict=True)]
 

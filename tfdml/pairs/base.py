@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from keras import ops
 
+from tfdml._core.backends import has_values
+
 Tensor: TypeAlias = Any  # a tensor of the Keras backend, or an array that converts to one
 
 
@@ -54,6 +56,7 @@ class Pairs(NamedTuple):
         Args:
             positive, negative: numbers, or arrays that broadcast to `(anchors, references)`; 0 or more.
         """
+        positive, negative = (_factor(x, self.positive.dtype) for x in (positive, negative))
         return self._replace(positive=self.positive * positive, negative=self.negative * negative)
 
     def drop(self, *, positive: Tensor = False, negative: Tensor = False) -> "Pairs":
@@ -67,10 +70,15 @@ class Pairs(NamedTuple):
         )
 
 
+def _factor(x, dtype):
+    """An array as a tensor, since PyTorch multiplies none by an array."""
+    return ops.convert_to_tensor(x, dtype) if isinstance(x, np.ndarray) else x
+
+
 def value_of(x: Tensor) -> np.ndarray | None:
     """The value of a tensor as an array; None inside a compiled function, where it does not exist yet."""
     try:
-        return ops.convert_to_numpy(x)
+        return ops.convert_to_numpy(x) if has_values() else None
     except (NotImplementedError, TypeError):
         return None
 

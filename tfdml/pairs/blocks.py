@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from tfdml._core.backends import scatter
 from tfdml.pairs.base import Pairs, Tensor
 
 
@@ -135,7 +136,7 @@ def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
         return rows
     mask = ops.reshape(ops.cast(block.is_valid, rows.dtype), (-1, *[1] * (len(rows.shape) - 1)))
     shape = (block.num_anchors, *rows.shape[1:])
-    return batch_sum(ops.scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=True)
+    return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=True)
 
 
 def _reduced(term, pairs, reduction):

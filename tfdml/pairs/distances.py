@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml._core.backends import custom_gradient, list_devices, reading_values, while_loop
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -18,6 +19,7 @@ from tfdml.pairs.blocks import require_whole_batch
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
+_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127)).tolist()
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -111,11 +113,11 @@ def _center(x):
     It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
     """
     mean = ops.mean(x, axis=0)
-    spread = ops.max(ops.abs(x - mean))
-    return _rounded(mean, _power_of_two(spread + _eps(x) * ops.max(ops.abs(mean))))
+    spread = ops.amax(ops.abs(x - mean))
+    return _rounded(mean, _power_of_two(spread + _eps(x) * ops.amax(ops.abs(mean))))
 
 
-@ops.custom_gradient
+@custom_gradient
 def _squared_within(x):
     """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
     rows = ops.arange(ops.shape(x)[0])
@@ -129,7 +131,7 @@ def _squared_within(x):
     return d2, grad
 
 
-@ops.custom_gradient
+@custom_gradient
 def _squared_between(anchors, references, is_pair):
     """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
     d2 = _refined(_one_product(anchors, references), is_pair, anchors, references)
@@ -167,6 +169,7 @@ def _form(anchors, references):
     )
 
 
+@reading_values
 def _refined(d2, is_pair, anchors, references):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
@@ -180,7 +183,7 @@ def _refined(d2, is_pair, anchors, references):
     def recompute(d2):
         is_near = (d2 < near) & is_pair
         return ops.cond(
-            ops.max(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
+            ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
             lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
             lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
         )
@@ -202,7 +205,7 @@ def _apply_if(condition, function, x):
     def once(condition, x):
         return ops.zeros_like(condition), function(x)
 
-    return ops.while_loop(lambda condition, _: condition, once, (condition, x))[1]
+    return while_loop(lambda condition, _: condition, once, (condition, x))[1]
 
 
 def _with_exact_matrix(d2, near, anchors, references, duplicate):
@@ -250,14 +253,14 @@ def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     low, high = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
-    return ops.take(ops.cast(np.ldexp(1.0, np.arange(low, high + 1)), x.dtype), ops.cast(exponent, "int32") - low)
+    return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
 
 
 def _eps(x):
     return float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _products_within(x):
     """Dot products between the rows. The gradient is one product, (G + G^T) x."""
 
@@ -269,7 +272,7 @@ def _products_within(x):
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if not _only_cpus():
+    if keras.backend.backend() == "torch" or not _only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
@@ -279,7 +282,7 @@ def _plus_transpose(g):
 
 @functools.cache
 def _only_cpus():
-    return all(device.startswith("cpu") for device in keras.distribution.list_devices())
+    return all(device.startswith("cpu") for device in list_devices())
 
 
 def _square_norms(x):
@@ -340,7 +343,7 @@ def as_float(x: Tensor) -> Tensor:
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
 
 
-@ops.custom_gradient
+@custom_gradient
 def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
     inverse = _inverse_norms(x)
@@ -370,7 +373,7 @@ def _products(anchors, references):
     return _products_between(anchors, references)
 
 
-@ops.custom_gradient
+@custom_gradient
 def _products_between(anchors, references):
     """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
 
@@ -380,7 +383,7 @@ def _products_between(anchors, references):
     return _matmul(anchors, ops.transpose(references)), grad
 
 
-@ops.custom_gradient
+@custom_gradient
 def _cosines_between(anchors, references):
     """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
     inverse = ops.transpose(_inverse_norms(references))

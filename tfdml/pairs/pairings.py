@@ -263,6 +263,8 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
     """
+    if ops.is_tensor(labels) and ops.is_tensor(embeddings):
+        return labels, embeddings
     labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
     if not (ops.is_tensor(labels) or isinstance(labels, keras.KerasTensor)):
         require_ids_that_fit(np.asarray(labels))
@@ -311,7 +313,9 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     """
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
-    if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(embeddings.dtype)):
+    dtype = keras.backend.standardize_dtype(embeddings.dtype)
+    # On PyTorch, Keras computes products and maxima of float64 in float32: all is in float32 there.
+    if not keras.backend.is_float_dtype(dtype) or (dtype == "float64" and keras.backend.backend() == "torch"):
         embeddings = ops.cast(embeddings, "float32")
     require(
         len(embeddings.shape) == 2,
@@ -360,19 +364,23 @@ def _unaveraged(labels):
     Keras builds that step symbolically, from the mean of the replicas' labels, which is a float. On other backends, and
     on one device, labels keep their type.
     """
+    if keras.backend.backend() != "tensorflow":
+        return labels
     with keras.SymbolicScope() as scope:
         symbolic = scope.original_scope is not None
-    return ops.cast(labels, "int64") if symbolic and keras.backend.backend() == "tensorflow" else labels
+    return ops.cast(labels, "int64") if symbolic else labels
 
 
 def _integers(labels):
     """Labels as an integer tensor that keeps different ids different."""
     if not hasattr(labels, "dtype"):
         labels = np.asarray(labels)
-    dtype = getattr(labels.dtype, "name", str(labels.dtype))
+    dtype = getattr(labels.dtype, "name", str(labels.dtype)).removeprefix("torch.")
     if not dtype.startswith(("int", "uint")):
         advice = how_to_number("labels", dtype, labels.shape)
         raise ValueError(
             f"Received labels of dtype {dtype}, expected integer class ids (floats merge large ids). {advice}"
         )
-    return ops.convert_to_tensor(labels)
+    labels = ops.convert_to_tensor(labels)
+    # PyTorch compares 8-bit labels with the number of classes as if it had 8 bits too.
+    return ops.cast(labels, "int64") if keras.backend.backend() == "torch" else labels

@@ -13,6 +13,8 @@ where `add` sees the scores under `stop_gradient`.
 
 from keras import ops
 
+from tfdml._core.backends import while_loop
+
 
 def for_each_positive(pairs, body, state):
     """Call `body` for the first positive of every anchor, then for the second of every anchor, and so on.
@@ -32,14 +34,14 @@ def for_each_positive(pairs, body, state):
     positives = ops.where(pairs.positive > 0, ops.arange(num_columns, dtype="int32"), num_columns)
 
     def next_positive(p):
-        return ops.min(ops.where(positives > p[:, None], positives, num_columns), axis=1)
+        return ops.amin(ops.where(positives > p[:, None], positives, num_columns), axis=1)
 
     def step(p, *state):
         is_valid = ops.cast(p < num_columns, pairs.positive.dtype)
         return (next_positive(p), *body(ops.minimum(p, num_columns - 1), is_valid, *state))
 
-    first = ops.min(positives, axis=1)
-    _, *state = ops.while_loop(lambda p, *state: ops.any(p < num_columns), step, (first, *state))
+    first = ops.amin(positives, axis=1)
+    _, *state = while_loop(lambda p, *state: ops.any(p < num_columns), step, (first, *state))
     return [ops.stop_gradient(x) for x in state]
 
 

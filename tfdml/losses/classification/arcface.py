@@ -77,7 +77,7 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
     Faces, ECCV 2020.
     """
     require_shared_references(pairs, "the sub-center ArcFace loss")
-    s = ops.max(by_class(cosine(pairs), per_class), axis=-1)
+    s = ops.amax(by_class(cosine(pairs), per_class), axis=-1)
     return _softmax_after_margin(s, over_classes(pairs, per_class), margin, scale)
 
 

@@ -28,7 +28,7 @@ def by_class(matrix: Tensor, per_class: int) -> Tensor:
 def over_classes(pairs: Pairs, per_class: int) -> Pairs:
     """The weights of anchors and classes, `(A, C)`: the largest weight of the centers of each class."""
     positive, negative = (
-        ops.max(by_class(weights, per_class), axis=-1) for weights in (pairs.positive, pairs.negative)
+        ops.amax(by_class(weights, per_class), axis=-1) for weights in (pairs.positive, pairs.negative)
     )
     return pairs._replace(positive=positive, negative=negative)
 

@@ -59,7 +59,7 @@ def soft_triple(
 
 def _soft_maximum(s, temperature):
     """The mean along the last axis with weights exp(s / temperature)."""
-    weights = ops.exp((s - ops.stop_gradient(ops.max(s, axis=-1, keepdims=True))) / temperature)
+    weights = ops.exp((s - ops.stop_gradient(ops.amax(s, axis=-1, keepdims=True))) / temperature)
     return ops.sum(weights * s, axis=-1) / ops.sum(weights, axis=-1)
 
 

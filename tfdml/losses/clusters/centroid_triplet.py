@@ -43,7 +43,7 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
     to_classes = squared(pairs._replace(references=batch_rows((sums + x) / (num_positives + 1.0), pairs)))
     values = ops.maximum(to_own - to_classes + margin, 0.0)
     if hard:
-        reduced = ops.max(ops.where(pairs.negative > 0, values, 0.0), axis=1)
+        reduced = ops.amax(ops.where(pairs.negative > 0, values, 0.0), axis=1)
     else:
         number = ops.sum(ops.cast(pairs.negative > 0, values.dtype) / size, axis=1)
         reduced = ops.sum(pairs.negative / size * values, axis=1) / ops.where(number > 0, number, 1.0)

@@ -51,7 +51,7 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     fixed = ops.where(itself, 0.0, ops.stop_gradient(d))
     medoids = _augmented_medoids(fixed, same_class, margin, refinements)
     _, assigned = _nearest(fixed, medoids)
-    score = -ops.sum(ops.min(_to_medoids(d, medoids), axis=1))
+    score = -ops.sum(ops.amin(_to_medoids(d, medoids), axis=1))
     augmented = score + margin * ops.cast(_distance_to_classes(assigned[:, None] == assigned, same_class), d.dtype)
     return broadcast_to_anchors(ops.maximum(augmented - _class_score(d, same_class), 0.0), pairs)
 
@@ -92,13 +92,13 @@ def _to_medoids(d, medoids):
 def _nearest(d, medoids):
     """The distance of each row to its nearest medoid, and the place of that medoid."""
     to = _to_medoids(d, medoids)
-    return ops.min(to, axis=1), ops.cast(ops.argmin(to, axis=1), "int32")
+    return ops.amin(to, axis=1), ops.cast(ops.argmin(to, axis=1), "int32")
 
 
 def _first_best(scores, allowed):
     """The first allowed place with the largest score, up to rounding."""
     scores = ops.where(allowed, scores, -float("inf"))
-    best = ops.max(scores)
+    best = ops.amax(scores)
     return ops.cast(ops.argmax(scores >= best - _RELATIVE_TIE * (1.0 + ops.abs(best))), "int32")
 
 
@@ -138,7 +138,7 @@ def _class_score(d, same_class):
     """The negative sum of the distances of all rows to the medoids of their classes."""
     members = ops.cast(same_class, d.dtype)
     sums = ops.sum(members * d, axis=0)
-    best = ops.min(ops.where(same_class, sums, float("inf")), axis=1)
+    best = ops.amin(ops.where(same_class, sums, float("inf")), axis=1)
     return -ops.sum(best / ops.sum(members, axis=1))
 
 

@@ -39,7 +39,7 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
     members = ops.cast(pairs.positive > 0, pairs.positive.dtype)
     centers = (anchors + ops.matmul(members, references)) / (1.0 + count(members)[:, None])
     to_references = squared(pairs._replace(anchors=centers, references=references))
-    nearest_negative = ops.min(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
+    nearest_negative = ops.amin(ops.where(pairs.negative > 0, to_references, float("inf")), axis=1)
     to_center = ops.sum(ops.square(anchors - centers), axis=1)
     return ops.where(count(members) > 0, ops.maximum(to_center - nearest_negative + margin, 0.0) / 2, 0.0)
 

@@ -4,7 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.backends import loop, vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, vector_jacobian
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, as_batch, huber, teacher_and_student
@@ -78,7 +78,7 @@ def relational_angle(teacher: Tensor, student: Tensor) -> Tensor:
     return _over_vertices(*teacher_and_student(teacher, student))
 
 
-@ops.custom_gradient
+@custom_gradient
 def _over_vertices(teacher, student):
     """The loss at each vertex, `(batch,)`. The gradient visits the vertices again, so no cube of triplets is kept."""
 

@@ -49,7 +49,7 @@ def lifted_structure(
     d = distance_function(distance)(pairs)
     if hard:
         nearness = ops.where(pairs.negative > 0, margin - d, -float("inf"))
-        from_anchor, from_positive = ops.max(nearness, axis=1), max_of_references(nearness, pairs)
+        from_anchor, from_positive = ops.amax(nearness, axis=1), max_of_references(nearness, pairs)
         push = ops.maximum(from_anchor[:, None], from_positive)
     else:
         from_anchor = log_sum_exp(margin - d, pairs.negative)

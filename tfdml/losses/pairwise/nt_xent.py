@@ -102,7 +102,7 @@ def positives_among_negatives(
         return mean(score, total)
 
     # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
-    at_most_one = ops.all(total == ops.max(pairs.positive, axis=1, keepdims=True))
+    at_most_one = ops.all(total == ops.amax(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
 
 

@@ -38,7 +38,7 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
     means = batch_means((d, d), signs, pairs)
     mean_p, mean_n = ops.unstack(means, 2)
     var_p, var_n = ops.unstack(batch_means((ops.square(d - mean_p), ops.square(d - mean_n)), signs, pairs), 2)
-    both = ops.min(batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)) > 0
+    both = ops.amin(batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)) > 0
     apart = ops.where(both, ops.maximum(mean_p - mean_n + margin, 0.0), 0.0)
     return broadcast_to_anchors(var_p + var_n + weight * apart, pairs)
 

@@ -4,6 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
+from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -79,7 +80,7 @@ def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high:
     """
     width = (high - low) / bins
 
-    @ops.custom_gradient
+    @custom_gradient
     def histogram_of(values, weights):
         position = ops.clip((values - low) / width, 0.0, float(bins))
         node = ops.clip(ops.cast(position, "int32"), 0, bins - 1)

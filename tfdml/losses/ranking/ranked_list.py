@@ -56,7 +56,7 @@ def _mean_of_violations(violation, scale, weights):
     """
     violating = weights * ops.cast(violation > 0, weights.dtype)
     exponents = scale * ops.where(violating > 0, violation, 0.0)
-    weights = ops.stop_gradient(violating * ops.exp(exponents - ops.max(exponents, axis=1, keepdims=True)))
+    weights = ops.stop_gradient(violating * ops.exp(exponents - ops.amax(exponents, axis=1, keepdims=True)))
     total = ops.sum(weights, axis=1)
     return ops.sum(weights * violation, axis=1) / ops.where(total > 0, total, 1.0)
 

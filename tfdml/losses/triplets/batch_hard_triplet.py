@@ -48,7 +48,7 @@ def batch_hard_triplet(
     d = distance_function(distance)(pairs)
     to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
     to_negatives = ops.where(pairs.negative > 0, d, float("inf"))
-    farthest_positive, nearest_negative = ops.max(to_positives, axis=1), ops.min(to_negatives, axis=1)
+    farthest_positive, nearest_negative = ops.amax(to_positives, axis=1), ops.amin(to_negatives, axis=1)
     if swap:
         require_same_rows(pairs, "swap=True")
         require_whole_batch(pairs, "swap=True", "it needs the distances of the positives of an anchor to all others")

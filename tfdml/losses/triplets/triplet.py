@@ -4,6 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
+from tfdml._core.backends import scatter
 from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -196,7 +197,7 @@ def _one_column_per_anchor(n, p):
 def _scattered(rows, columns, values, matrix):
     """A matrix of the shape of `matrix` with the sums of the values at (row, column), for each array of columns."""
     indices = ops.stack([ops.tile(rows, len(columns)), ops.concatenate(columns)], axis=1)
-    return ops.scatter(indices, ops.concatenate(values), ops.shape(matrix))
+    return scatter(indices, ops.concatenate(values), ops.shape(matrix))
 
 
 def _hinge(margin):

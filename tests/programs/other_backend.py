@@ -1,4 +1,4 @@
-"""Training on JAX for a test, in processes of their own: killed in the second epoch, or resumed and printed."""
+"""Training on another backend, in processes of its own: killed in the second epoch, or resumed and printed."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def resumed(file):
 
 
 def refused_export(path):
-    """The message of a callback that cannot work on JAX."""
+    """The message of a callback that cannot work on another backend than TensorFlow."""
     try:
         return callbacks.ExportBest(path).path
     except RuntimeError as error:
@@ -91,6 +91,10 @@ def main():
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy keyword", DeprecationWarning)
     file = Path(sys.argv[1])
+    if sys.argv[2:] == ["embed"]:
+        embeddings = keras.saving.load_model(file).predict(TEST, verbose=0)
+        print(json.dumps({"backend": keras.backend.backend(), "embeddings": embeddings.tolist()}))
+        return
     if not file.exists():
         fit(build(), callbacks.TrainingCheckpoint(file), Killed())
     print(json.dumps(resumed(file)))

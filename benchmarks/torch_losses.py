@@ -1,0 +1,118 @@
+"""Value and gradient of losses on PyTorch tensors: ours and pytorch-metric-learning, eager and under torch.compile.
+
+All ways run in one process and take turns. Times are processor seconds of one thread, so that other work on the machine
+changes them little. The limit is the three products that any loss over pairs has to do.
+
+    KERAS_BACKEND=torch python benchmarks/torch_losses.py            # eager
+    KERAS_BACKEND=torch python benchmarks/torch_losses.py --compiled # and torch.compile, minutes more
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+from _peers import NOTES, batch, check, ours, pytorch_metric_learning, size
+from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+
+SIZES = [(64, 128), (256, 128), (1024, 512), (4096, 512)]
+LOSSES = (
+    "contrastive",
+    "multi-similarity",
+    "multi-similarity, mined",
+    "circle",
+    "generalized lifted",
+    "NT-Xent",
+    "SupCon",
+    "batch hard",
+    "FastAP",
+)
+
+
+def forward_and_backward(loss, labels, x):
+    """A function that computes a loss and its gradient, and returns the loss."""
+
+    def run():
+        x.grad = None
+        value = loss(labels, x)
+        value.backward()
+        return float(value.detach())
+
+    return run
+
+
+def three_products(x):
+    """The similarities, and the two products with their gradient."""
+
+    def run():
+        with torch.no_grad():
+            s = x @ x.T
+            return s @ x, s.T @ x
+
+    return run
+
+
+def milliseconds(functions, seconds):
+    """The median processor time of each function; they take turns for so many seconds each, at least three times."""
+    times = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    begin = time.process_time()
+    while len(times[next(iter(times))]) < 3 or time.process_time() - begin < seconds * len(functions):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            times[name].append(time.process_time() - start)
+    return {name: 1000 * statistics.median(values) for name, values in times.items()}
+
+
+def row(name, rows, dim, *, compiled, seconds):
+    """The times of one loss at one size."""
+    labels, x = batch(rows, dim)
+    labels, x = torch.tensor(labels, dtype=torch.int64), torch.tensor(x, requires_grad=True)
+    loss, peer = ours()[name], pytorch_metric_learning()[name]
+    functions = {
+        "eager": forward_and_backward(loss, labels, x),
+        "peer": forward_and_backward(peer, labels, x),
+        "three_products": three_products(x),
+    }
+    check(name, functions["eager"](), functions["peer"]())
+    if compiled:
+        torch._dynamo.reset()
+        functions["compiled"] = forward_and_backward(torch.compile(lambda y, x: loss(y, x)), labels, x)
+        functions["peer_compiled"] = forward_and_backward(torch.compile(peer), labels, x)
+    ms = milliseconds(functions, seconds)
+    ratios = {"peer_over_eager": ms["peer"] / ms["eager"]}
+    if compiled:
+        ratios["peer_over_compiled"] = ms["peer"] / ms["compiled"]
+    times = {f"{way}_ms": value for way, value in ms.items()}
+    return {"loss": name, "batch": rows, "dim": dim, **times, **ratios, "note": NOTES.get(name, "")}
+
+
+def main():
+    """Time all losses and sizes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--losses", nargs="+", default=LOSSES)
+    parser.add_argument("--sizes", nargs="+", type=size, default=SIZES)
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each way")
+    parser.add_argument("--output", default=None)
+    options = parser.parse_args()
+    require_peers("torch", "pytorch_metric_learning")
+    torch.set_num_threads(1)
+    about = {
+        "versions": versions("keras", "torch", "pytorch-metric-learning", "numpy"),
+        "hardware": f"{hardware()}, one thread",
+    }
+    rows = []
+    for rows_of_batch, dim in options.sizes:
+        for name in options.losses:
+            rows.append(row(name, rows_of_batch, dim, compiled=options.compiled, seconds=options.seconds) | about)
+            print({key: np.round(value, 2) for key, value in rows[-1].items() if isinstance(value, float)}, flush=True)
+            write_csv(options.output or RESULTS / "torch_losses.csv", rows)
+    print_table(rows, [column for column in rows[0] if column not in ("note", *about)])
+
+
+if __name__ == "__main__":
+    main()
