@@ -1,6 +1,6 @@
 """Overhead of several devices on JAX: the same training step on one to eight virtual devices, and in two processes.
 
-python benchmarks/devices.py            # ten minutes on two cores
+python benchmarks/devices.py            # half an hour on two busy cores
 python benchmarks/devices.py --quick    # a few steps of few proxies on one and two devices
 
 All devices share the cores of one machine: the time of a step over that of one device is what the division adds, less
