@@ -1,10 +1,10 @@
 """Overhead of several devices on JAX: the same training step on one to eight virtual devices, and in two processes.
 
-python benchmarks/devices.py            # four minutes on two cores
+python benchmarks/devices.py            # half an hour on two busy cores
 python benchmarks/devices.py --quick    # a few steps of few proxies on one and two devices
 
-All devices share the cores of one machine, so a step cannot be faster on several of them: its time over that of one
-device is what the division adds. A batch is divided by `DataParallel`, proxies by `ModelParallel`.
+All devices share the cores of one machine: the time of a step over that of one device is what the division adds, less
+what several devices gain by keeping all cores busy. A batch is divided by `DataParallel`, proxies by `ModelParallel`.
 """
 
 import argparse
