@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PAGES = [
     HERE / "README.md",
-    *(DOCS / name for name in ("losses/proxies.md", "clustering.md", "server.md", "tuning.md")),
+    *(DOCS / name for name in ("losses/proxies.md", "clustering.md", "server.md", "tuning.md", "many-devices.md")),
 ]
 
 

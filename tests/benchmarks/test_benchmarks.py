@@ -46,6 +46,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("ranks", [], {"way", "seconds", "cpu_seconds"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
+        ("devices", [], {"divided", "processes", "devices", "ms", "over_one"}),
         ("duplicates", [], {"pairs", "share_of_exact", "recall_lower", "processor_s"}),
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),

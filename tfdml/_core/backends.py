@@ -71,7 +71,7 @@ def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weig
 def value_and_vector_jacobian(
     function: Callable[..., Any], arguments: Sequence[Any], weights: Any
 ) -> tuple[Any, list[Any]]:
-    """What a function returns, and its `vector_jacobian`, from one evaluation."""
+    """The values of a function, and its `vector_jacobian`, from one evaluation."""
     if keras.backend.backend() == "jax":
         import jax
 

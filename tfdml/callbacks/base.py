@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import are_all_the_same, is_labeled_set, labels_of, require, require_whole
+from tfdml.models.devices import variables_of
 from tfdml.typing import Data, Examples
 
 
@@ -132,8 +133,7 @@ def embedding_problem(embeddings: np.ndarray) -> str | None:
 
 def non_finite_variable(model: keras.Model) -> str | None:
     """The path of the first variable of a model or its optimizer that is not finite; None if all are."""
-    variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-    return next((variable.path for variable in variables if not _is_finite(variable)), None)
+    return next((variable.path for variable in variables_of(model) if not _is_finite(variable)), None)
 
 
 def _is_finite(variable):

@@ -8,6 +8,13 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write
 from tfdml._core.checks import require
 from tfdml.callbacks.base import non_finite_variable
+from tfdml.models.devices import (
+    in_one_process,
+    process,
+    require_readable,
+    variables_of,
+    wait_for_all_processes,
+)
 from tfdml.typing import FilePath
 
 
@@ -21,6 +28,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     A state with a variable that is not finite is not saved: the file keeps the last finite state, and a warning says
     so. The check takes a small fraction of the time of writing.
 
+    Where `keras.distribution` divides a run over several processes, process 0 writes the file, and all processes read
+    it: on several machines it is on a shared file system, or copied to all of them before the run is resumed.
+
     Example:
 
         if path.exists():
@@ -32,7 +42,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: file to write, ending in `.keras`.
 
     Raises:
-        ValueError: `path` has another suffix.
+        ValueError: `path` has another suffix; when training begins, a variable that is divided over processes, so that
+            none of them has all of it.
         OSError: `path` cannot be written.
 
     Warns:
@@ -44,11 +55,21 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         require(str(path).endswith(".keras"), f"path={str(path)!r}", "a file name that ends in '.keras'")
         self.path = as_writable_path(path)
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Raise an error for a model that this process cannot save."""
+        require_readable(variables_of(self.model))
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save, unless the model has diverged."""
-        variable = non_finite_variable(self.model)
+        variable = non_finite_variable(self.model)  # computed by all processes together
+        if process()[0] == 0:
+            self._save(epoch, variable)
+        wait_for_all_processes()  # which may read the file next
+
+    def _save(self, epoch, variable):
+        """Save, or warn about the variable that is not finite."""
         if variable is None:
-            with atomic_write(self.path) as partial:
+            with in_one_process(variables_of(self.model)), atomic_write(self.path) as partial:
                 self.model.save(partial)
             return
         file = (
@@ -59,5 +80,5 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         warnings.warn(
             f"After epoch {epoch + 1} the variable {variable} is not finite. The state is not saved, and {file}, with "
             "a lower learning rate or with clipped gradients.",
-            stacklevel=2,
+            stacklevel=3,
         )

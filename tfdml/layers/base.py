@@ -79,7 +79,7 @@ class References(LossLayer):
         return self.comparison(labels, embeddings, match).pairs()
 
     def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
-        """What `__call__` compares: a batch with the references, which are built if they are not yet."""
+        """The comparison of a batch with the references, which are built if they are not yet."""
         labels, embeddings = usable(labels, embeddings)
         if not self.built:
             self.build(np.shape(labels), np.shape(embeddings))

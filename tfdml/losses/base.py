@@ -22,7 +22,7 @@ from tfdml.pairs.pairings import usable
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
 
 # Bytes of one matrix of pairs: larger batches are compared in blocks of this size, unless anchors_per_block says so.
-BLOCK_BYTES = 2**26
+BLOCK_BYTES = 2**25
 
 
 class LossOptions(TypedDict, total=False):
@@ -161,7 +161,7 @@ class PairLoss(FunctionLoss):
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
             those of the whole batch, in memory that grows with its rows and not with its pairs. None for the whole
-            batch, or for blocks of 64 MiB per matrix of pairs if it has more pairs than that, and if the function, the
+            batch, or for blocks of 32 MiB per matrix of pairs if it has more pairs than that, and if the function, the
             pairing and the miners are those of tfdml. A function of your own may be compared in blocks if each of its
             values depends on the pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
         name: name of the loss; None for the name of the function.
@@ -252,9 +252,9 @@ class PairLoss(FunctionLoss):
         return [layer for layer in self.layers if layer is not self.pairing]
 
     def _may_be_in_blocks(self):
-        """Whether blocks are wanted, or parts of the loss are known to allow them."""
-        parts = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
-        return self.anchors_per_block is not None or all(map(_is_of_tfdml, parts))
+        """Whether blocks are wanted, or all functions of the loss are those of tfdml, which allow or refuse them."""
+        functions = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
+        return self.anchors_per_block is not None or all(map(_is_of_tfdml, functions))
 
     def _weights_of_anchors(self, comparison, sample_weight):
         """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
@@ -273,7 +273,7 @@ class PairLoss(FunctionLoss):
         return self.pairing(labels, embeddings, **matching)
 
     def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
-        """What `pair` compares; None for a pairing that compares a batch as a whole."""
+        """The comparison that `pair` weights; None for a pairing that compares a batch as a whole."""
         if not hasattr(self.pairing, "comparison"):
             return None
         return self.pairing.comparison(*usable(labels, embeddings), self.match)
@@ -321,8 +321,8 @@ def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> 
     if anchors_per_block is None:
         return None if comparison is None else _size_of_large_batch(comparison)
     received = f"anchors_per_block={anchors_per_block}"
-    expected = "None: this pairing compares a batch as a whole"
-    require(comparison is not None, received, expected)
+    if comparison is None:
+        raise WholeBatchError(f"Received {received}, expected None: this pairing compares a batch as a whole.")
     anchors = comparison.anchors.shape[0]
     expected = "at most the anchors of a batch, or None for blocks where they are needed"
     require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
@@ -337,13 +337,15 @@ def _size_of_large_batch(comparison):
     return max(1, BLOCK_BYTES // (4 * references))
 
 
-def _is_of_tfdml(part):
-    """Whether a function, and the functions that it holds, are those of tfdml, whose values can be in blocks."""
-    if not callable(part):
+def _is_of_tfdml(function):
+    """Whether a function, and the functions that it holds, are those of tfdml; also of settings that are none."""
+    if not callable(function):
         return True
-    module = part.__module__ if inspect.isfunction(part) or inspect.ismethod(part) else type(part).__module__
-    held = part.settings if isinstance(part, FunctionLoss) else vars(part) if isinstance(part, Settings) else {}
-    return module.startswith("tfdml.") and all(map(_is_of_tfdml, held.values()))
+    source = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function)
+    settings = function.settings if isinstance(function, FunctionLoss) else {}
+    held = [*settings.values(), *(vars(function).values() if isinstance(function, Settings) else ())]
+    held += getattr(function, "miners", [])
+    return (source.__module__ or "").startswith("tfdml.") and all(map(_is_of_tfdml, held))
 
 
 def _with_shared_options(signature):

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,15 @@ from tfdml._core.backends import of_all_replicas
 from tfdml._core.checks import as_unmasked, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
+from tfdml.models.devices import (
+    build_layer,
+    in_one_process,
+    process,
+    require_divisible,
+    require_same_run,
+    variables_of,
+    wait_for_all_processes,
+)
 from tfdml.models.learning_rates import multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
 from tfdml.networks.depth import inner_layers
@@ -65,7 +75,8 @@ class EmbeddingModel(keras.Model):
 
         Raises:
             ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
-                that regularize their activities; in training, a batch that is not a multiple of `micro_batch_size`.
+                that regularize their activities; a layout of `keras.distribution` that does not divide the layers of
+                the loss; in training, a batch that is not a multiple of `micro_batch_size`.
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
@@ -79,7 +90,7 @@ class EmbeddingModel(keras.Model):
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         for layer, output in _layers_by_output(self.loss, self):
             if not layer.built:  # before the optimizer is built
-                layer.build((None,), tuple(self.outputs[output].shape))
+                build_layer(layer, (None,), tuple(self.outputs[output].shape))
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -151,12 +162,14 @@ class EmbeddingModel(keras.Model):
         Raises:
             ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
                 train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
-                Keras would round up; `steps_per_execution` above 1 on several replicas; and the errors of `evaluate`.
+                Keras would round up; `steps_per_execution` above 1 on several replicas; several processes with other
+                versions of packages, another number of training steps or other epochs; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
-        _require_usable(arguments.get("x"), arguments.get("y"))
-        if isinstance(arguments.get("validation_data"), tuple):
-            _require_usable(*arguments["validation_data"][:2])
+        require_same_run(self.steps, arguments)
+        for x, y, batch_size, split in _sets_of(arguments):
+            _require_usable(x, y)
+            require_divisible(x, batch_size, validation_split=split)
         _require_whole_executions(arguments.get("steps_per_epoch"), self.steps_per_execution)
         _require_single_executions(getattr(self, "distribute_strategy", None), self.steps_per_execution)
         _require_an_end("steps_per_epoch", arguments, arguments.get("x"))
@@ -167,19 +180,33 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.evaluate`.
 
         Raises:
-            ValueError: arrays with masked entries, or of class ids that the backend cannot hold.
+            ValueError: arrays with masked entries, or of class ids that the backend cannot hold; batches whose rows
+                the devices of `keras.distribution` do not divide.
         """
         _require_usable(x, y)
+        arguments = inspect.signature(super().evaluate).bind(x, y, *args, **kwargs).arguments
+        require_divisible(x, arguments.get("batch_size"))
         return super().evaluate(x, y, *args, **kwargs)
+
+    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.predict`.
+
+        Raises:
+            ValueError: batches whose rows the devices of `keras.distribution` do not divide.
+        """
+        require_divisible(x, batch_size)
+        return super().predict(x, batch_size, *args, **kwargs)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.train_on_batch`, with the errors of `evaluate`."""
         _require_usable(x, y)
+        require_divisible(x, sys.maxsize)
         return super().train_on_batch(x, y, *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.test_on_batch`, with the errors of `evaluate`."""
         _require_usable(x, y)
+        require_divisible(x, sys.maxsize)
         return super().test_on_batch(x, y, *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
@@ -216,6 +243,17 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.export`, without the layers of the loss, with merged LoRA; see `tfdml.export.saved_model`."""
         model = merge_lora(self)
         return keras.Model(model.inputs, model.outputs).export(*args, **kwargs)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """As `keras.Model.save`; of several processes that train one model, process 0 writes the file.
+
+        Raises:
+            ValueError: a variable that is divided over processes, so that process 0 does not have all of it.
+        """
+        if process()[0] == 0:
+            with in_one_process(variables_of(self)):
+                super().save(*args, **kwargs)
+        wait_for_all_processes()  # which may read the file next
 
     def save_own_variables(self, store: Any) -> None:
         """Save the variables that Keras saves, and the state of every random layer."""
@@ -284,6 +322,15 @@ def _require_usable(x, y=None):
             as_unmasked(array, name)
             if name == "labels":
                 require_ids_that_fit(array)
+
+
+def _sets_of(arguments):
+    """The examples, labels, batch size and validation split of the training set, and of the validation set if any."""
+    batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
+    yield arguments.get("x"), arguments.get("y"), batch_size, arguments.get("validation_split", 0.0)
+    if validation is not None:
+        x, y = validation[:2] if isinstance(validation, tuple) else (validation, None)
+        yield x, y, arguments.get("validation_batch_size") or batch_size, 0.0
 
 
 def _require_no_activity_losses(model):

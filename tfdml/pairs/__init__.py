@@ -5,6 +5,14 @@ it. Everything is written with `keras.ops` on static shapes, so it compiles unde
 """
 
 from tfdml.pairs.base import Pairs
+from tfdml.pairs.blocks import (
+    batch_largest,
+    batch_log_add_exp,
+    batch_max,
+    batch_rows,
+    batch_sum,
+    require_whole_batch,
+)
 from tfdml.pairs.distances import (
     DISTANCES,
     cosine,
@@ -32,6 +40,11 @@ __all__ = [
     "DISTANCES",
     "Pairs",
     "all_pairs",
+    "batch_largest",
+    "batch_log_add_exp",
+    "batch_max",
+    "batch_rows",
+    "batch_sum",
     "consecutive_pairs",
     "cosine",
     "cosine_distance",
@@ -42,6 +55,7 @@ __all__ = [
     "labeled_pairs",
     "normalized",
     "pairs_with",
+    "require_whole_batch",
     "snr",
     "squared",
     "triplet_rows",

@@ -1,4 +1,4 @@
-"""What a pairing compares: anchors and references, before the weights of their pairs exist."""
+"""Comparisons: the anchors and references of a pairing, before the weights of their pairs exist."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -50,7 +50,8 @@ class Comparison(NamedTuple):
         """
         if self.allowed is not None:
             raise WholeBatchError("Received references that include the batch, expected those of another tower.")
-        match = self.match and (lambda labels, others: ops.transpose(self.match(others, labels)))
+        original = self.match
+        match = original and (lambda labels, others: ops.transpose(original(others, labels)))
         return Comparison(self.references, self.anchors, self.reference_labels, self.anchor_labels, match)
 
     def block(self, rows: Tensor, is_valid: Tensor, anchors: Tensor, references: Tensor, totals: "Totals") -> Pairs:

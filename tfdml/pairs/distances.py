@@ -179,7 +179,7 @@ def _refined(d2, is_pair, anchors, references):
     """
     norms = _square_norms(anchors)
     near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
-    most = min(_MAX_NEAR, d2.shape[1] or 0)
+    most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
 
     def recompute(d2):
         is_near = (d2 < near) & is_pair
@@ -190,6 +190,11 @@ def _refined(d2, is_pair, anchors, references):
         )
 
     return _apply_if(ops.any((d2 < near) & is_pair), recompute, d2)
+
+
+def _references_are_divided():
+    """Whether references may be on several devices, each of which would gather all of a matrix to sort its rows."""
+    return isinstance(keras.distribution.distribution(), keras.distribution.ModelParallel)
 
 
 def _apply_if(condition, function, x):

@@ -131,7 +131,7 @@ class _Run:
             return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, Totals(totals)))
 
     def _term(self, number, *arguments):
-        """The term of a block in the first number of the batch that is not known."""
+        """The term of a block in the first number of the batch that is not computed yet."""
         try:
             self._evaluate(number, *arguments)
         except UnknownTotal as unknown:
@@ -149,61 +149,69 @@ class _Run:
             else:
                 return list(zip(values, reductions, strict=True))
 
-    def _total(self, arguments, known, unknown):
+    def _total(self, arguments, earlier, unknown):
         anchors, *shared = arguments
 
         def merge(number, total):
-            return unknown.reduction.merge(total, self._term(number, self._at(anchors, number), *shared, *known))
+            return unknown.reduction.merge(total, self._term(number, self._at(anchors, number), *shared, *earlier))
 
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
     def values(self, arguments, totals):
         """The values of all anchors."""
-        known = [value for value, _ in totals]
+        numbers = [value for value, _ in totals]
 
         def step(number, values):
-            return _put(values, number, self.evaluate(number, arguments, known))
+            return _put(values, number, self.evaluate(number, arguments, numbers))
 
         return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
 
     def values_and_gradients(self, arguments, totals, upstream):
         """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument."""
-        known = [value for value, _ in totals]
-        masked = [ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)]
-        values, slopes = self._pass(self._evaluate, [*arguments, *known], lambda number: masked[0][number])
+        numbers = [value for value, _ in totals]
+        weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
+        zeros = [self._zeros(arguments[0][:, 0])]
+        (values,), slopes = self._pass(self._evaluate, [*arguments, *numbers], lambda number: weights[number], zeros)
         for number, (_, reduction) in reversed(list(enumerate(totals))):
             by_total = slopes.pop()
             if reduction.slope is not None:
-                more = self._pass_of_total(arguments, known[: number + 1], by_total, reduction.slope)
+                more = self._pass_of_total(arguments, numbers[: number + 1], by_total, reduction.slope)
                 slopes = [x + y for x, y in zip(slopes, more, strict=True)]
-        return values, slopes
+        return self._unstacked(values), slopes
 
-    def _pass_of_total(self, arguments, known, by_total, slope):
+    def _pass_of_total(self, arguments, numbers, by_total, slope):
         """The gradient of the last number of the batch, times `by_total`, by the arguments and the earlier numbers."""
 
         def weighted_term(*block):
             term = self._term(*block)
-            weights = ops.stop_gradient(by_total * slope(known[-1], term))
+            weights = ops.stop_gradient(by_total * slope(numbers[-1], term))
             return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
 
         one = ops.ones((), dtype=by_total.dtype)
-        return self._pass(weighted_term, [*arguments, *known[:-1]], lambda _: one)[1]
+        return self._pass(weighted_term, [*arguments, *numbers[:-1]], lambda _: one, [])[1]
 
-    def _pass(self, function, inputs, upstream):
-        """The values of a function of each block where it has some, and the gradient of all blocks by its inputs."""
+    def _pass(self, function, inputs, upstream, results):
+        """The results of a function of each block, and the gradient of all blocks by its inputs.
+
+        Args:
+            function: of the number of a block, its anchors, and the other inputs.
+            inputs: all anchors, and the other inputs.
+            upstream: function of the number of a block that returns the gradient by what the function returns.
+            results: a list of zeros for the results of all blocks; empty for results that are not wanted.
+        """
         anchors, *shared = inputs
 
         def step(number, state):
-            values, by_anchors, sums = state
+            results, by_anchors, sums = state
             block = [self._at(anchors, number), *shared]
             result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream(number))
-            values = _put(values, number, result) if function == self._evaluate else values
+            results = [_put(x, number, result) for x in results]
             by_anchors = _put(by_anchors, number, slopes[0])
-            return values, by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            return results, by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
 
-        zeros = self._zeros(anchors[:, 0]), self._zeros(anchors), [ops.zeros_like(x) for x in shared]
-        values, by_anchors, sums = loop(self.blocks.number, step, zeros)
-        return self._unstacked(values), [self._unstacked(by_anchors), *sums]
+        zeros = results, self._zeros(anchors), [ops.zeros_like(x) for x in shared]
+        results, by_anchors, sums = loop(self.blocks.number, step, zeros)
+        return results, [self._unstacked(by_anchors), *sums]
 
     def _zeros(self, rows):
         """Zeros for a result of each anchor, a block at a time."""

@@ -28,7 +28,7 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
     def pairing(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         return comparison(labels, embeddings, match).pairs()
 
-    pairing.comparison = comparison
+    pairing.comparison = comparison  # type: ignore[attr-defined]
     return pairing
 
 

@@ -1,6 +1,8 @@
 """Batch designs as `tf.data` streams of row numbers or examples; each batch is a function of (seed, step)."""
 
 from tfdml.samplers.base import Sampler
+from tfdml.samplers.combined.mixed import MixedSampler
+from tfdml.samplers.combined.two_sets import TwoSetSampler
 from tfdml.samplers.episode import EpisodeSampler
 from tfdml.samplers.group import GroupSampler
 from tfdml.samplers.hierarchical import HierarchicalSampler
@@ -8,10 +10,8 @@ from tfdml.samplers.mining.hard_class import ClassCenters, HardClassSampler
 from tfdml.samplers.mining.input_pairs import input_pairs
 from tfdml.samplers.mining.listed import ListSampler
 from tfdml.samplers.mining.mined import MinedPairs, MinedSampler
-from tfdml.samplers.mixed import MixedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
-from tfdml.samplers.two_sets import TwoSetSampler
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [

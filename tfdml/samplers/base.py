@@ -14,6 +14,7 @@ from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
 from tfdml.samplers.class_table import class_table, drawable_classes
 from tfdml.samplers.draws import augmentation_seeds
+from tfdml.samplers.random_access import BatchSource, IndexSource, grain_dataset, part_of_batch, require_divided_once
 
 _BLOCK = 64  # Steps drawn by one call of the graph, which spreads the overhead of an operation over many batches.
 
@@ -76,7 +77,14 @@ class Sampler:
         return _BLOCK
 
     def index_batches(
-        self, labels: npt.ArrayLike, *, start: int = 0, num_shards: int = 1, shard_index: int = 0
+        self,
+        labels: npt.ArrayLike,
+        *,
+        start: int = 0,
+        num_shards: int = 1,
+        shard_index: int = 0,
+        num_parts: int = 1,
+        part_index: int = 0,
     ) -> tf.data.Dataset:
         """Infinite stream of batches of row numbers.
 
@@ -85,15 +93,18 @@ class Sampler:
             start: first step; the stream is the one from step 0 without its first `start` batches.
             num_shards, shard_index: worker i of n takes the batches t * n + i of the stream of all workers, for
                 t = start, start + 1, ... No two workers see the same batch.
+            num_parts, part_index: process i of n takes rows i * batch / n to (i + 1) * batch / n - 1 of every batch, so
+                that together they have one batch.
 
         Returns:
-            An infinite `tf.data.Dataset` of int64 `(batch,)`.
+            An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.
 
         Raises:
-            ValueError: labels that are not integers, too few classes, a negative start, an invalid shard index, or
-                steps beyond int64.
+            ValueError: labels that are not integers, too few classes, a negative start, an invalid shard or part, parts
+                that do not divide the batch, or steps beyond int64.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
+        rows = _part_of(rows, self.batch_size, num_parts, part_index)
         return rows.with_options(loading.stream_options())
 
     def torch_batches(self, labels: npt.ArrayLike, *, batches: int, start: int = 0, **options: Any) -> "TorchBatches":
@@ -135,6 +146,65 @@ class Sampler:
         _require_batches(drawn_ahead.element_spec, self)
         return drawn_ahead.unbatch(), block
 
+    def index_source(self, labels: npt.ArrayLike, **options: Any) -> IndexSource:
+        """The batches of `index_batches` by their number: `source[t]` is a function of (seed, t) alone.
+
+        A source of grain, which has a length and takes a number, and the same batches in any other order or process.
+
+        Args:
+            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
+
+        Returns:
+            An `IndexSource`: `source[t]` is int64 `(batch,)`, as an array.
+
+        Raises:
+            ValueError: the errors of `index_batches`; when a batch is asked for, a number below 0.
+        """
+        return IndexSource(self, labels, **options)
+
+    def grain_batches(
+        self,
+        data: Any,
+        labels: npt.ArrayLike | None = None,
+        *,
+        load: Callable[..., Any] | None = None,
+        augment: Callable[..., Any] | None = None,
+        workers: int = 0,
+        prefetch: int = 4,
+        **options: Any,
+    ) -> Any:
+        """The stream of `batches` as a data set of grain, made by worker processes.
+
+        Each worker is a Python process with its own TensorFlow and its own copy of arrays; it opens memory maps and
+        files itself. Programs begin with `if __name__ == "__main__":`, because a worker imports them.
+
+        Args:
+            data, labels, load, augment: as in `batches`. In workers, functions of Python run in parallel.
+            workers: number of processes; 0 for two threads of this one.
+            prefetch: maximum number of batches that each worker prepares ahead.
+            **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
+
+        Returns:
+            An endless `grain.IterDataset` of `(examples, labels)`, for `fit(..., steps_per_epoch=, shuffle=False)`.
+
+        Raises:
+            ImportError: grain is not installed.
+            ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`,
+                when a batch is loaded for a row that cannot be.
+        """
+        require(
+            type(self).batches is Sampler.batches,
+            f"{type(self).__name__}, whose batches have another form than examples and labels of one set",
+            "another sampler, or a map of its row numbers: grain.MapDataset.source(sampler.index_source(...)).map(...)",
+        )
+        data, labels, load = _keys_labels_load(data, labels, load)
+        ids = as_ids(labels, "labels")
+        require_ids_that_fit(ids)
+        require_divided_once(options.get("num_parts", 1) * options.get("num_shards", 1), is_tf_data=False)
+        batches = BatchSource(self.index_source(labels, **options), data, ids, load, augment)
+        return grain_dataset(batches, workers=workers, prefetch=prefetch)
+
     def batches(
         self,
         data: Any,
@@ -147,6 +217,8 @@ class Sampler:
         start: int = 0,
         num_shards: int = 1,
         shard_index: int = 0,
+        num_parts: int = 1,
+        part_index: int = 0,
     ) -> tf.data.Dataset:
         """Infinite stream of batches of examples and labels, in the order of `index_batches`.
 
@@ -168,16 +240,17 @@ class Sampler:
                 replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
                 called with the number of each skipped row.
             prefetch: maximum number of batches prepared ahead of the training step.
-            start, num_shards, shard_index: as in `index_batches`.
+            start, num_shards, shard_index, num_parts, part_index: as in `index_batches`.
 
         Returns:
             An infinite `tf.data.Dataset` of `(examples, labels)`: arrays of examples with `batch` rows, and int64
-            labels `(batch,)`.
+            labels `(batch,)`; in parts, those of its part.
 
         Raises:
             ValueError: class ids that the Keras backend cannot hold, data and labels of different lengths, data that
                 are neither arrays nor a source, NaN or masked entries in the data, a `load` or `augment` that is not a
-                function, unknown options, and the errors of `index_batches`.
+                function, unknown options, parts that `keras.distribution` would divide once more, or whole batches
+                where it divides none, and the errors of `index_batches`.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")
@@ -186,15 +259,17 @@ class Sampler:
         is_policy = on_error in ("error", "skip") or callable(on_error)
         require(is_policy, f"on_error={on_error!r}", "'error', 'skip' or a function of a row")
         require_whole("prefetch", prefetch, 1)
+        require_divided_once(num_parts * num_shards)
         rows, block = self._rows_and_block(labels, start, num_shards, shard_index)
         labels = as_ids(labels, "labels")
         require_ids_that_fit(labels)
+        if augment is not None:
+            rows = tf.data.Dataset.zip(rows, self._seeds(start * num_shards + shard_index, num_shards))
+        rows = _part_of(rows, self.batch_size, num_parts, part_index)
         if load is None and augment is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))
             batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            if augment is not None:
-                rows = tf.data.Dataset.zip(rows, self._seeds(start * num_shards + shard_index, num_shards))
             options = {"augment": augment, "prefetch": prefetch, **_replacements(on_error, labels)}
             batches = loading.loaded(rows, data, load, labels, **options)
         return batches.with_options(loading.stream_options())
@@ -266,6 +341,18 @@ def _keys_labels_load(data, labels, load):
     if hasattr(load, "boxes"):  # `load` decides whether it takes boxes.
         data = replace(data, load=load)
     return data.keys, labels, load or data.load
+
+
+def _part_of(rows, batch_size, num_parts, part_index):
+    """The same dataset of row numbers `(batch, ...)`, with one of several equal parts of each batch."""
+    part = part_of_batch(batch_size, num_parts, part_index)
+
+    @tf.autograph.experimental.do_not_convert
+    def take(*rows):
+        taken = tf.nest.map_structure(lambda x: x[part], rows)
+        return taken if len(taken) > 1 else taken[0]
+
+    return rows if num_parts == 1 else rows.map(take)
 
 
 def _replacements(on_error, labels):

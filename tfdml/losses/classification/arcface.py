@@ -106,7 +106,8 @@ class ArcFaceLoss(ProxyLoss):
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -156,7 +157,8 @@ class SubCenterArcFaceLoss(ProxyLoss):
         per_class: number of proxies for each class, 1 or more.
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

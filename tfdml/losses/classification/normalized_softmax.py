@@ -65,7 +65,8 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

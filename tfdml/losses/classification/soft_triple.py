@@ -97,7 +97,8 @@ class SoftTripleLoss(ProxyLoss):
         scale: sharpness of the softmax over classes, above 0.
         temperature: of the softmax over the centers of a class, above 0.
         nu: regularization weight of the distance between the centers of a class, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

@@ -69,7 +69,8 @@ class CentroidTripletLoss(PairLoss):
     Args:
         margin: how much nearer the center of the class must be, in squared distance; 0 or more.
         hard: only the nearest center of another class.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin: float = 0.3, hard: bool = False, **options: Unpack[PairOptions]) -> None:

@@ -161,7 +161,8 @@ class ClusteringLoss(PairLoss):
     Args:
         margin: the margin of a clustering that shares no information with the classes, 0 or more.
         refinements: number of passes of swaps over all clusters, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin: float = 1.0, refinements: int = 5, **options: Unpack[PairOptions]) -> None:

@@ -61,7 +61,8 @@ class CoupledClustersLoss(PairLoss):
 
     Args:
         margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:

@@ -71,7 +71,8 @@ class PrototypicalLoss(PairLoss):
 
     Args:
         shots: support examples of each class in the batch, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, shots: int = 1, **options: Unpack[PairOptions]) -> None:

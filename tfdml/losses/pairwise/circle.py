@@ -53,7 +53,8 @@ class CircleLoss(PairLoss):
     Args:
         margin: relaxation, in [0, 1].
         scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:

@@ -254,7 +254,8 @@ class ContrastiveLoss(PairLoss):
         positive_margin: positive pairs closer than this have zero loss; 0 or more.
         negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -301,7 +302,8 @@ class WeightedContrastiveLoss(PairLoss):
             default. Your own functions are saved with the loss if they are registered with Keras.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -349,7 +351,8 @@ class BalancedContrastiveLoss(PairLoss):
         negatives_per_positive: lambda, above 0; 256 in the paper.
         margin: negative pairs farther apart than this have zero loss, above 0.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -398,7 +401,8 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         threshold: negative pairs less similar than this have zero loss, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, threshold: float = 0.5, **options: Unpack[PairOptions]) -> None:
@@ -426,7 +430,8 @@ class CosineRegressionLoss(PairLoss):
         0.1333
 
     Args:
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

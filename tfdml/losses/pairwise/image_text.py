@@ -114,7 +114,7 @@ class CLIPLoss(PairLoss):
     Args:
         temperature: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
         pairing: `two_towers`, or another pairing of as many references as anchors.
-        **options: `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class SigmoidLoss(PairLoss):
         scale: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
         bias: a number; or such a function. None for a learned one.
         pairing: `two_towers`, or any other.
-        **options: `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(

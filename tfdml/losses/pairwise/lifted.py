@@ -110,7 +110,8 @@ class LiftedStructureLoss(PairLoss):
         hard: use the nested maximum instead of its smooth upper bound.
         squared: square the hinge, as in the paper.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -146,7 +147,8 @@ class GeneralizedLiftedLoss(PairLoss):
     Args:
         margin: how much farther negatives must be, 0 or more.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

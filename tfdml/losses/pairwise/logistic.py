@@ -85,7 +85,8 @@ class DistanceLogisticLoss(PairLoss):
     Args:
         margin: distance around which the probability of a match falls, above 0.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class BinomialDevianceLoss(PairLoss):
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

@@ -97,7 +97,8 @@ class MarginLoss(PairLoss):
         nu: regularization weight of a learned boundary, 0 or more.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`, of embeddings scaled to norm 1.
         normalize: "active" (the default) or "all".
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

@@ -57,7 +57,8 @@ class MultiSimilarityLoss(PairLoss):
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class RAWLoss(MultiSimilarityLoss):
     Args:
         alpha, beta, threshold: as in `MultiSimilarityLoss`.
         miner: valid triplets with the paper's margin of 0.1; None for all pairs.
-        **options: `pairing`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(  # type: ignore[misc]  # miner and name have their own defaults here

@@ -56,7 +56,8 @@ class NPairsLoss(PairLoss):
 
     Args:
         l2: weight of the mean squared norm of the embeddings, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:

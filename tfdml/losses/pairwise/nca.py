@@ -50,7 +50,8 @@ class NCALoss(PairLoss):
 
     Args:
         log: use the negative log-likelihood instead of the expected error.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, log: bool = False, **options: Unpack[PairOptions]) -> None:

@@ -128,7 +128,8 @@ class NTXentLoss(PairLoss):
 
     Args:
         temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, temperature: float = 0.07, **options: Unpack[PairOptions]) -> None:
@@ -154,7 +155,8 @@ class SupConLoss(PairLoss):
 
     Args:
         temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, temperature: float = 0.1, **options: Unpack[PairOptions]) -> None:
@@ -178,7 +180,8 @@ class InstanceLoss(PairLoss):
 
     Args:
         scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:

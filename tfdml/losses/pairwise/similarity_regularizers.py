@@ -90,7 +90,8 @@ class IntraPairVarianceLoss(PairLoss):
 
     Args:
         positive_epsilon, negative_epsilon: allowed relative distance from the mean similarity, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(
@@ -123,7 +124,8 @@ class ThresholdConsistencyLoss(PairLoss):
         positive_threshold: positives more similar than this have zero loss, in [-1, 1].
         negative_threshold: negatives less similar than this have zero loss, in [-1, 1].
         positive_weight, negative_weight: weights of the two terms, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

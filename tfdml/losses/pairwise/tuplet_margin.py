@@ -51,7 +51,8 @@ class TupletMarginLoss(PairLoss):
     Args:
         margin_degrees: angular margin between the positive and the negatives, in [0, 180) degrees.
         scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:

@@ -60,7 +60,8 @@ class GlobalLoss(PairLoss):
     Args:
         margin: how much smaller the mean distance of positives must be, in [0, 1].
         weight: weight of the means, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, margin: float = 0.4, weight: float = 0.8, **options: Unpack[PairOptions]) -> None:

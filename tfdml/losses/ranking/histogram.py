@@ -122,7 +122,8 @@ class HistogramLoss(PairLoss):
 
     Args:
         bins: number of intervals between cosine similarities -1 and 1, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, bins: int = 200, **options: Unpack[PairOptions]) -> None:
@@ -147,7 +148,8 @@ class FastAPLoss(PairLoss):
 
     Args:
         bins: number of intervals between squared distances 0 and 4, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, bins: int = 10, **options: Unpack[PairOptions]) -> None:

@@ -99,7 +99,8 @@ class PNPLoss(PairLoss):
         temperature: above 0.
         alpha: exponent of "decreasing_power", above 0.
         b: factor of "increasing_bounded", above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

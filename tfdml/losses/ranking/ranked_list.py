@@ -82,7 +82,8 @@ class RankedListLoss(PairLoss):
         scale: sharpness of the weights of negatives, 0 or more.
         positive_scale: sharpness of the weights of positives, 0 or more.
         balance: weight of negatives, in [0, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

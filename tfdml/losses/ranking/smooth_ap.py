@@ -70,7 +70,8 @@ class SmoothAPLoss(PairLoss):
 
     Args:
         temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, temperature: float = 0.01, **options: Unpack[PairOptions]) -> None:

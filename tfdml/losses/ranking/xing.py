@@ -57,7 +57,8 @@ class XingLoss(PairLoss):
         0.0269
 
     Args:
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

@@ -77,7 +77,8 @@ class AngularLoss(PairLoss):
 
     Args:
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, *, angle_degrees: float = 45.0, **options: Unpack[PairOptions]) -> None:

@@ -85,7 +85,8 @@ class BatchHardTripletLoss(PairLoss):
         soft: the soft margin, log(1 + exp(d_ap - d_an)).
         swap: compare with the nearer of anchor and positive.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

@@ -128,7 +128,8 @@ class DynamicSoftMarginLoss(PairLoss):
         bins: number of intervals of the histogram between -2 and 2, at least 1.
         momentum: weight of a batch in the histogram, above 0 and at most 1.
         negatives: a selector of negatives, as in `TripletLoss`; None for all of them.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

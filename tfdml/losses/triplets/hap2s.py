@@ -87,7 +87,8 @@ class HAP2SLoss(PairLoss):
         weighting: "exponential" or "polynomial".
         alpha: degree of polynomial weights, above 0.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

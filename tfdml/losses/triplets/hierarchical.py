@@ -59,7 +59,8 @@ class HierarchicalTripletLoss(PairLoss):
         tree: a `tfdml.layers.ClassTree` of the training classes. `EmbeddingModel` saves it, and
             `tfdml.callbacks.RefreshCenters` rebuilds it.
         margin: the constant part of the margin, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(self, tree: ClassTree, *, margin: float = 0.1, **options: Unpack[PairOptions]) -> None:

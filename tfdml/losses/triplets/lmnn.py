@@ -64,7 +64,7 @@ class LMNNLoss(PairLoss):
         mu: weight of the push of negatives, in [0, 1].
         miner: selects the target neighbors: `EasyPositives(k=3)`, or `TargetNeighbors`, with labels `(batch, 2)` of
             class ids and indices of examples; None for all positives.
-        **options: `pairing`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
     """
 
     def __init__(  # type: ignore[misc]  # miner has its own default here

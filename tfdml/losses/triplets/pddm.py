@@ -96,7 +96,8 @@ class PDDMLoss(PairLoss):
         margin: how much more similar positives must be than negatives, 0 or more.
         distance_margin: how much nearer positives must be than negatives, 0 or more.
         weight: weight of the distances, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

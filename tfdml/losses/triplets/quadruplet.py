@@ -156,7 +156,8 @@ class QuadrupletLoss(PairLoss):
         margin: how much farther a negative of the anchor must be than its positive, above 0.
         second_margin: how much farther apart two negatives must be, in [0, margin].
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

@@ -254,7 +254,8 @@ class TripletLoss(PairLoss):
         swap: compare with the nearer of anchor and positive.
         negatives: None for all negatives, or a function that selects one per positive: see `tfdml.miners`.
         normalize: "all" or "active".
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
     """
 
     def __init__(

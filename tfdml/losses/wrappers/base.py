@@ -37,7 +37,7 @@ class LossOverBase(PairLoss):
         return self.base.pair(labels, embeddings)
 
     def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
-        """What `pair` compares; None for a pairing that compares a batch as a whole."""
+        """The comparison that `pair` weights; None for a pairing that compares a batch as a whole."""
         return self.base.comparison(labels, embeddings)
 
     def reweight(self, pairs: Pairs) -> Pairs:

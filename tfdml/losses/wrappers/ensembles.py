@@ -199,7 +199,8 @@ class BoostedLoss(PairLoss):
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `name`, `reduction`, `dtype` of `PairLoss`.
+        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
+            `PairLoss`.
 
     Attributes:
         shares: share of each learner in the similarity of the ensemble, 2 m / (M (M + 1)); their sum is 1.

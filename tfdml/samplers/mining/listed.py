@@ -12,6 +12,7 @@ from tfdml._core.checks import as_ids, is_labeled_set, require
 from tfdml.datasets.loading import on_host
 from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
 from tfdml.samplers.base import Sampler
+from tfdml.samplers.random_access import part_of_batch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,16 +120,17 @@ class ListSampler(Sampler):
         examples = super().batches(data, number, **options)
         stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}
         entries = self.sampler.index_batches(self.entry_labels, **stream)
-        return tf.data.Dataset.zip(examples, entries).map(_with_labels(on_host(self.entry_labels), self))
+        rows = part_of_batch(self.batch_size, options.get("num_parts", 1), options.get("part_index", 0))
+        return tf.data.Dataset.zip(examples, entries).map(_with_labels(on_host(self.entry_labels), self, rows))
 
 
-def _with_labels(entry_labels, sampler):
+def _with_labels(entry_labels, sampler, rows):
     """Function from a batch and its entries to `(examples, labels)`, with the label of its entry for each row."""
 
     @tf.autograph.experimental.do_not_convert
     def labeled(batch, entries):
         labels = tf.repeat(tf.gather(entry_labels, entries), sampler.entries.shape[1])
-        return batch[0], tf.ensure_shape(labels, (sampler.batch_size,))
+        return batch[0], tf.ensure_shape(labels, (sampler.batch_size,))[rows]
 
     return labeled
 

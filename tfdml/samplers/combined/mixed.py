@@ -13,8 +13,8 @@ from tfdml._core.checks import require, require_seed
 from tfdml.importance import PairProbabilities, mixed_probabilities
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
+from tfdml.samplers.combined.two_sets import TwoSetSampler
 from tfdml.samplers.draws import random_bits, sample_categorical
-from tfdml.samplers.two_sets import TwoSetSampler
 
 
 @dataclass(frozen=True, kw_only=True)

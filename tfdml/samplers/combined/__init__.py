@@ -1,0 +1,1 @@
+"""Samplers that draw from several samplers, or from two sets."""
