@@ -71,6 +71,7 @@ lint: .venv/installed
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
+	KERAS_BACKEND=torch $(BIN)/python benchmarks/torch_losses.py --compiled
 	$(BIN)/python benchmarks/proxies.py
 	$(BIN)/python benchmarks/miners.py
 	$(BIN)/python benchmarks/robust.py --picture docs/images/mining-time.png
@@ -103,9 +104,13 @@ studies: .venv/installed
 	$(BIN)/python -m studies.things
 	KERAS_BACKEND=jax $(BIN)/python -m studies.precision
 
-.venv/installed: requirements.lock setup.cfg pyproject.toml
+# Torch for CPUs comes from where pip looks already, or from its own index.
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+.venv/installed: requirements.lock requirements-torch.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-torch.lock || \
+	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -116,7 +121,8 @@ studies: .venv/installed
 	touch $@
 
 .venv/installed-peers: .venv/installed benchmarks/requirements.lock
-	$(BIN)/python -m pip install --quiet --require-hashes -r benchmarks/requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r benchmarks/requirements.lock || \
+	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r benchmarks/requirements.lock
 	touch $@
 
 # Pins what setup.cfg allows, with the hashes of all files; run it after changing a range. Torch for CPUs is looked for
@@ -126,4 +132,5 @@ lock: .venv/installed
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile setup.cfg --extra dev --python-version 3.11 $(PINNED) requirements.lock
 	$(BIN)/uv pip compile setup.cfg requirements-newest.in --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements-newest.lock
+	$(BIN)/uv pip compile requirements-torch.in --constraint requirements.lock --python-version 3.11 $(PINNED) requirements-torch.lock
 	$(BIN)/uv pip compile benchmarks/requirements.in --constraint requirements.lock --python-version 3.11 $(PINNED) benchmarks/requirements.lock

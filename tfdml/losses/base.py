@@ -76,6 +76,25 @@ class FunctionLoss(keras.losses.Loss):
         """Values after the Keras reduction, with optional weights of the anchors."""
         return self._reduce(values, values, sample_weight)
 
+    def parameters(self, dim: int | None = None) -> list[Any]:
+        """What the loss learns, as parameters that an optimizer of PyTorch takes; empty for most losses.
+
+        Args:
+            dim: dimension of the embeddings, for a loss with proxies that has not seen any.
+
+        Raises:
+            ValueError: another Keras backend than torch, or proxies of an unknown dimension.
+        """
+        backend, layers = keras.backend.backend(), getattr(self, "layers", [])
+        require(
+            backend == "torch", f"the Keras backend {backend!r}", "torch: set KERAS_BACKEND=torch before the import"
+        )
+        for layer in layers:
+            require(layer.built or dim is not None, "no dim for layers that are not built", "dim=, that of embeddings")
+            if not layer.built:
+                layer.build((None,), (None, dim))
+        return [variable.value for layer in layers for variable in layer.trainable_variables]
+
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Update the state of the loss from one training batch; most losses have none.
 

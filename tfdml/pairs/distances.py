@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml._core.backends import custom_gradient, list_devices, reading_values, while_loop
+from tfdml._core.backends import custom_gradient, has_values, list_devices, reading_values, while_loop
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -19,7 +19,8 @@ from tfdml.pairs.blocks import require_whole_batch
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
-_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127)).tolist()
+_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
+_LISTED_POWERS = _POWERS_OF_TWO.tolist()  # torch.compile reads no array
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -253,7 +254,10 @@ def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     low, high = -100, 126
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
-    return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
+    return ops.take(
+        ops.convert_to_tensor(_POWERS_OF_TWO if has_values() else _LISTED_POWERS, x.dtype),
+        ops.cast(exponent, "int32") - low,
+    )
 
 
 def _eps(x):

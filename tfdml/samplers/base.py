@@ -1,6 +1,6 @@
 """Base class of samplers: infinite streams of row numbers and examples that resume and shard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,6 +106,26 @@ class Sampler:
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
         return rows.with_options(loading.stream_options())
+
+    def torch_batches(self, labels: npt.ArrayLike, *, batches: int, start: int = 0, **options: Any) -> "TorchBatches":
+        """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
+
+        Args:
+            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            batches: number of batches of an epoch, which is one iteration; the next one continues after it.
+            start: first step.
+            **options: `num_shards` and `shard_index`, as in `index_batches`.
+
+        Returns:
+            An object with a length that yields lists of row numbers; batch t is a function of (seed, t) alone. Its
+            `start` is the step of the next epoch.
+
+        Raises:
+            ValueError: fewer than one batch, and the errors of `index_batches`.
+        """
+        require_whole("batches", batches, 1)
+        self.index_batches(labels, start=start, **options)  # its errors now, and not in the first epoch
+        return TorchBatches(self, labels, batches, start, options)
 
     def _rows_and_block(self, labels, start, num_shards, shard_index):
         """The row numbers of `index_batches`, and the number of batches drawn at once."""
@@ -258,6 +278,29 @@ class Sampler:
         """Dataset of the seeds `(batch, 2)` of the steps first, first + stride, ..."""
         steps = tf.data.Dataset.counter(first, stride)
         return steps.map(lambda step: augmentation_seeds(self.seed, step, self.batch_size))
+
+
+@dataclass
+class TorchBatches:
+    """Batches of row numbers for PyTorch, see `Sampler.torch_batches`.
+
+    Attributes:
+        sampler, labels, batches, start, options: its arguments; `start` grows by `batches` with each epoch that begins.
+    """
+
+    sampler: Sampler
+    labels: npt.ArrayLike
+    batches: int
+    start: int
+    options: dict[str, Any]
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        stream = self.sampler.index_batches(self.labels, start=self.start, **self.options)
+        self.start += self.batches
+        return (rows.tolist() for rows in stream.take(self.batches).as_numpy_iterator())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from typing import Unpack
 
 from keras import ops
 
+from tfdml._core.backends import has_values
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -102,6 +103,8 @@ def positives_among_negatives(
         return mean(score, total)
 
     # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
+    if not has_values():
+        return mean(scores, pairs.positive)
     at_most_one = ops.all(total == ops.amax(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
 
