@@ -1,6 +1,5 @@
 """Base classes of the losses."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, get_args
@@ -210,37 +209,39 @@ class PairLoss(FunctionLoss):
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
         require_owner(self)
-        if self.reduction in (None, "none"):
+        if self.reduction in (None, "none") or not self._may_be_in_blocks():
             return super().__call__(y_true, y_pred, sample_weight)
 
         def in_blocks(blocks):
             total = weighted_sum_in_blocks(blocks, self._weights_of_anchors(blocks.comparison, sample_weight))
             return ops.cast(total, self.dtype)
 
-        whole = functools.partial(super().__call__, y_true, y_pred, sample_weight)
-        return self._in_blocks_or_whole(y_true, y_pred, in_blocks, whole)
+        def whole(pairs):
+            return self.reduce(self.on_pairs(pairs), sample_weight)
+
+        return self._evaluated(y_true, y_pred, in_blocks, whole)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One value per anchor, `(anchors,)`, of labels and embeddings."""
-        whole = functools.partial(self._of_whole_batch, y_true, y_pred)
-        return self._in_blocks_or_whole(y_true, y_pred, values_in_blocks, whole)
+        if not self._may_be_in_blocks():
+            return self.on_pairs(self.pair(y_true, y_pred))
+        return self._evaluated(y_true, y_pred, values_in_blocks, self.on_pairs)
 
-    def _of_whole_batch(self, labels, embeddings):
-        return self.on_pairs(self.pair(labels, embeddings))
-
-    def _in_blocks_or_whole(self, labels, embeddings, in_blocks, whole):
-        """The result of one of two functions: of the blocks of a batch, or of a batch that is compared as a whole."""
+    def _evaluated(self, labels, embeddings, in_blocks, whole):
+        """The result of one of two functions: of the blocks of a batch, or of the pairs of the whole batch."""
         comparison = self.comparison(labels, embeddings)
-        size = block_size(self.anchors_per_block, comparison) if self._may_be_in_blocks() else None
+        size = block_size(self.anchors_per_block, comparison)
+        if comparison is None:
+            return whole(self.pair(labels, embeddings))
         if size is None:
-            return whole()
+            return whole(comparison.pairs())
         try:
             results = [in_blocks(blocks) for blocks in self.blocks(comparison, size)]
             return sum(results) / len(results)
         except WholeBatchError:
             if self.anchors_per_block is not None:
                 raise
-            return whole()
+            return whole(comparison.pairs())
 
     def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
         """The functions in blocks of anchors whose mean this loss is; one for most losses."""

@@ -165,4 +165,4 @@ class DynamicSoftMarginLoss(PairLoss):
         def in_blocks(blocks):
             return sum_in_blocks(blocks._replace(function=histogram))
 
-        return self._in_blocks_or_whole(labels, embeddings, in_blocks, lambda: histogram(self.pair(labels, embeddings)))
+        return self._evaluated(labels, embeddings, in_blocks, histogram)
