@@ -76,6 +76,17 @@ def test_plain_losses_compile_without_graph_breaks_to_the_same_value_and_gradien
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch.compile about graph breaks
+def test_a_loss_that_visits_positives_one_after_another_breaks_the_graph_and_keeps_its_value():
+    import torch
+
+    torch._dynamo.reset()
+    loss, (labels, x) = losses.TripletLoss(margin=1.0), tensors()
+    compiled = torch.compile(lambda labels, x: loss(labels, x), backend="eager")
+    np.testing.assert_allclose(numbers(compiled(labels, x)), numbers(loss(labels, x)), rtol=1e-5)
+
+
+@pytest.mark.slow
 def test_near_rows_are_recomputed_in_compiled_functions_too():
     import torch
 

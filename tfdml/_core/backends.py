@@ -151,15 +151,22 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`keras.ops.while_loop`; where PyTorch has shapes and no values, one step in place of an unknown number.
+    """`keras.ops.while_loop`; where Keras infers shapes on PyTorch, one step in place of an unknown number.
+
+    In `torch.compile` it breaks the graph.
 
     Args:
         condition, body: functions of `*values`; `body` returns the next values as a tuple.
         values: tuple of tensors.
     """
-    if has_values():
-        return keras.ops.while_loop(condition, body, values)
-    return tuple(body(*values))
+    if _only_shapes():
+        return tuple(body(*values))
+    return keras.ops.while_loop(condition, body, values)
+
+
+def _only_shapes():
+    """Whether tensors of PyTorch have shapes alone, as where Keras infers them."""
+    return keras.backend.backend() == "torch" and keras.ops.zeros(()).device.type == "meta"
 
 
 def has_values() -> bool:
@@ -169,7 +176,7 @@ def has_values() -> bool:
     """
     if keras.backend.backend() != "torch":
         return True
-    return not torch.compiler.is_compiling() and keras.ops.zeros(()).device.type != "meta"
+    return not torch.compiler.is_compiling() and not _only_shapes()
 
 
 def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -76,7 +76,7 @@ class FunctionLoss(keras.losses.Loss):
         return self._reduce(values, values, sample_weight)
 
     def parameters(self, dim: int | None = None) -> list[Any]:
-        """What the loss learns, as parameters that an optimizer of PyTorch takes; empty for most losses.
+        """The learned numbers of the loss, as parameters for an optimizer of PyTorch; empty for most losses.
 
         Args:
             dim: dimension of the embeddings, for a loss with proxies that has not seen any.
