@@ -272,7 +272,7 @@ def _products_within(x):
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if keras.backend.backend() == "torch" or not _only_cpus():
+    if keras.backend.backend() == "torch" or not only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
@@ -281,7 +281,8 @@ def _plus_transpose(g):
 
 
 @functools.cache
-def _only_cpus():
+def only_cpus() -> bool:
+    """Whether all devices of Keras are CPUs."""
     return all(device.startswith("cpu") for device in list_devices())
 
 
@@ -398,11 +399,11 @@ def _cosines_between(anchors, references):
 
 
 def _matmul(a, b):
-    with _full_precision():
+    with full_precision():
         return ops.matmul(a, b)
 
 
-def _full_precision():
+def full_precision() -> contextlib.AbstractContextManager[object]:
     """Matrix products in full float32 precision on JAX, also on accelerators that round inputs by default.
 
     TensorFlow has one switch for the whole program, `tf.config.experimental.enable_tensor_float_32_execution`, which
