@@ -12,7 +12,8 @@ from keras import ops
 
 from tfdml._core.backends import custom_gradient
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import full_precision, only_cpus
+from tfdml.pairs.distances import only_cpus
+from tfdml.pairs.precision import full_precision
 
 # Up to this number of intervals, a pass for each of them takes less time than segments or products of codes.
 _FEW_BINS = 20
