@@ -228,3 +228,25 @@ def of_all_replicas(rows: Any) -> Any:
         return None if x is None else tf.ensure_shape(context.all_gather(x, axis=0), [None, *x.shape[1:]])
 
     return keras.tree.map_structure(from_all, rows)
+
+
+def set_float32_products(precision: str) -> None:
+    """Switch TensorFlow or PyTorch, for the whole program, to products in full float32, or in TF32 if "fast".
+
+    They have no products of three bfloat16 passes, so "high" is full float32 there. JAX has a context instead.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_tensor_float_32_execution(precision == "fast")
+    elif keras.backend.backend() == "torch":
+        torch.set_float32_matmul_precision("high" if precision == "fast" else "highest")
+
+
+def products_in(precision: str) -> AbstractContextManager[Any]:
+    """A context in which JAX computes float32 products in a precision of its own names; other backends ignore it."""
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    import jax
+
+    return jax.default_matmul_precision(precision)

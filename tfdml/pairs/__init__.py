@@ -35,6 +35,7 @@ from tfdml.pairs.pairings import (
     two_towers,
     two_views,
 )
+from tfdml.pairs.precision import set_product_precision
 
 __all__ = [
     "DISTANCES",
@@ -56,6 +57,7 @@ __all__ = [
     "normalized",
     "pairs_with",
     "require_whole_batch",
+    "set_product_precision",
     "snr",
     "squared",
     "triplet_rows",

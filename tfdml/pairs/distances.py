@@ -1,6 +1,5 @@
 """Distances and similarities of `Pairs`, with custom gradients of one matrix product per operand."""
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
 from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.precision import exact_product, product
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
@@ -127,7 +127,7 @@ def _squared_within(x):
 
     def grad(upstream):
         h = _plus_transpose(upstream)
-        return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - _matmul(h, x))
+        return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - product(h, x))
 
     return d2, grad
 
@@ -145,16 +145,16 @@ def _squared_between(anchors, references, is_pair):
 
 def _by_rows(g, x, y):
     """The gradient of squared distances from x to y with respect to x, 2 sum_j g_ij (x_i - y_j), by one product."""
-    sums = _matmul(g, ops.concatenate([ops.ones_like(y[:, :1]), y], axis=1))
+    sums = product(g, ops.concatenate([ops.ones_like(y[:, :1]), y], axis=1))
     return 2.0 * (sums[:, :1] * x - sums[:, 1:])
 
 
 def _one_product(anchors, references):
     """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
-    return _form((anchors, anchors), (references, references))
+    return _form((anchors, anchors), (references, references), product)
 
 
-def _form(anchors, references):
+def _form(anchors, references, multiply):
     """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y).
 
     It is one product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so adding the norms takes no second pass over
@@ -162,9 +162,10 @@ def _form(anchors, references):
 
     Args:
         anchors, references: tuples (left, right), each `(rows, dim)`.
+        multiply: the matrix product, in some precision.
     """
     anchor_norms, reference_norms = _row_products(*anchors), _row_products(*references)
-    return _matmul(
+    return multiply(
         ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
         ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
     )
@@ -211,7 +212,7 @@ def _apply_if(condition, function, x):
 
 def _with_exact_matrix(d2, near, anchors, references, duplicate):
     """The same squared distances; those below `near` come from products without rounding errors."""
-    exact = sum(_form(*levels) for levels in zip(_levels(anchors), _levels(references), strict=True))
+    exact = sum(_form(*x, exact_product) for x in zip(_levels(anchors), _levels(references), strict=True))
     return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
 
 
@@ -269,14 +270,14 @@ def _products_within(x):
     """Dot products between the rows. The gradient is one product, (G + G^T) x."""
 
     def grad(upstream):
-        return _matmul(_plus_transpose(upstream), x)
+        return product(_plus_transpose(upstream), x)
 
-    return _matmul(x, ops.transpose(x)), grad
+    return product(x, ops.transpose(x)), grad
 
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if keras.backend.backend() == "torch" or not _only_cpus():
+    if keras.backend.backend() == "torch" or not only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
@@ -285,7 +286,8 @@ def _plus_transpose(g):
 
 
 @functools.cache
-def _only_cpus():
+def only_cpus() -> bool:
+    """Whether all devices of Keras are CPUs."""
     return all(device.startswith("cpu") for device in list_devices())
 
 
@@ -382,38 +384,20 @@ def _products_between(anchors, references):
     """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
 
     def grad(upstream):
-        return _matmul(upstream, references), _matmul(ops.transpose(upstream), anchors)
+        return product(upstream, references), product(ops.transpose(upstream), anchors)
 
-    return _matmul(anchors, ops.transpose(references)), grad
+    return product(anchors, ops.transpose(references)), grad
 
 
 @custom_gradient
 def _cosines_between(anchors, references):
     """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
     inverse = ops.transpose(_inverse_norms(references))
-    s = _matmul(anchors, ops.transpose(references)) * inverse
+    s = product(anchors, ops.transpose(references)) * inverse
 
     def grad(upstream):
         h = upstream * inverse
         along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return _matmul(h, references), _matmul(ops.transpose(h), anchors) - along * references
+        return product(h, references), product(ops.transpose(h), anchors) - along * references
 
     return s, grad
-
-
-def _matmul(a, b):
-    with _full_precision():
-        return ops.matmul(a, b)
-
-
-def _full_precision():
-    """Matrix products in full float32 precision on JAX, also on accelerators that round inputs by default.
-
-    TensorFlow has one switch for the whole program, `tf.config.experimental.enable_tensor_float_32_execution`, which
-    is left to the user.
-    """
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.default_matmul_precision("float32")
-    return contextlib.nullcontext()

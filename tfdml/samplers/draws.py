@@ -67,6 +67,19 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
     return tf.gather(numbers, repeated, batch_dims=bits.shape.rank - 1, axis=-1)
 
 
+def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
+    """The first `count` different numbers of each row of `numbers` `(block, n)`, in their order, `(block, count)`.
+
+    Of independent uniform numbers, they are a sample without replacement. A row with fewer different numbers repeats
+    some of them.
+    """
+    position = tf.range(numbers.shape[1])
+    is_earlier = position[:, None] > position
+    is_repeated = tf.reduce_any((numbers[:, :, None] == numbers[:, None]) & is_earlier, axis=-1)
+    order = tf.math.top_k(-tf.where(is_repeated, position + numbers.shape[1], position), count).indices
+    return tf.gather(numbers, order, batch_dims=1)
+
+
 def sample_rows(table: ClassTable, classes: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
     """k rows of each class without replacement; classes with fewer rows repeat them evenly.
 

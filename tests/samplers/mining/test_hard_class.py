@@ -9,6 +9,7 @@ from scipy import stats
 
 from tests.samplers.frequencies import mean_weighted_by, take
 from tfdml import importance, samplers
+from tfdml.samplers.draws import first_distinct
 from tfdml.samplers.mining.hard_class import nearest_first
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [4, 2, 3, 9, 5, 4]))
@@ -85,6 +86,25 @@ def test_candidates_are_a_random_set_and_the_nearest_of_them_is_taken():
     places = (classes[:, 0] * 5 + classes[:, 1]).astype(int)
     assert possible[places].all()
     assert p_value(np.cumsum(possible)[places] - 1, expected.ravel()[possible]) > 1e-4
+
+
+def test_the_first_distinct_of_independent_numbers_are_a_sample_without_replacement():
+    numbers = np.random.default_rng(0).integers(0, 5, (4_000, 12))
+    distinct = np.array([list(dict.fromkeys(row))[:3] for row in numbers.tolist() if len(set(row)) >= 3])
+    numbers = numbers[[len(set(row)) >= 3 for row in numbers.tolist()]]
+    np.testing.assert_array_equal(first_distinct(tf.constant(numbers), 3), distinct)
+    _, ordered = np.unique(distinct @ [25, 5, 1], return_inverse=True)
+    assert p_value(ordered, [1 / 60] * 60) > 1e-4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_candidates_of_many_classes_are_different_and_all_equally_likely(weighted):
+    centers = samplers.ClassCenters(np.arange(200), dim=2)
+    settings = {"classes_per_batch": 4, "examples_per_class": 1, "candidates": 4, "weighted": weighted}
+    classes = take(samplers.HardClassSampler(centers=centers, **settings), np.arange(200), 5_000)
+    assert all(len(set(batch)) == 4 for batch in classes.tolist())
+    for column in classes.T:
+        assert p_value(column, [1 / 200] * 200) > 1e-4
 
 
 @pytest.mark.parametrize(

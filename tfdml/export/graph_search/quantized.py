@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+# Vectors converted at the same time: they stay in the cache until they are multiplied.
+_BLOCK = 4096
 DTYPES = ("float32", "bfloat16", "int8")
 
 
@@ -29,5 +31,10 @@ class StoredVectors(tf.Module):
 
     def products(self, queries: Any) -> Any:
         """`(batch, n)` products of queries with all vectors."""
-        products = tf.matmul(queries, tf.cast(self.codes, tf.float32), transpose_b=True)
+        if self.codes.dtype == tf.float32:
+            return tf.matmul(queries, self.codes, transpose_b=True)
+        codes = tf.convert_to_tensor(self.codes)
+        sizes = [min(_BLOCK, codes.shape[0] - start) for start in range(0, codes.shape[0], _BLOCK)]
+        blocks = (tf.cast(block, tf.float32) for block in tf.split(codes, sizes))
+        products = tf.concat([tf.matmul(queries, block, transpose_b=True) for block in blocks], axis=1)
         return products if self.steps is None else products * self.steps

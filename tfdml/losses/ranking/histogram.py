@@ -4,10 +4,10 @@ from typing import Unpack
 
 from keras import ops
 
-from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.ranking.soft_histograms import soft_histograms
 from tfdml.losses.reductions import broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
@@ -32,9 +32,9 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
     Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
     """
     s = cosine(pairs)
-    signs = (pairs.positive, pairs.negative)
-    counts = ops.stack([ops.sum(soft_histogram(s, weights, bins, -1.0, 1.0), axis=0) for weights in signs])
-    totals = batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)
+    weights = [pairs.positive, pairs.negative]
+    counts = ops.sum(soft_histograms(s, weights, bins, -1.0, 1.0), axis=0)
+    totals = batch_sum(ops.stack([ops.sum(x) for x in weights]), pairs)
     shares = batch_sum(counts, pairs, has_gradient=True) / ops.maximum(totals, 1e-30)[:, None]
     positive_histogram, negative_histogram = ops.unstack(shares, 2)
     return broadcast_to_anchors(ops.sum(negative_histogram * ops.cumsum(positive_histogram)), pairs)
@@ -58,51 +58,12 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
     Source: Cakir, He, Xia, Kulis, Sclaroff, Deep Metric Learning to Rank, CVPR 2019, eqs. 6 to 8.
     """
     d = 2.0 - 2.0 * cosine(pairs)
-    h_p, h_n = (soft_histogram(d, weights, bins, 0.0, 4.0) for weights in (pairs.positive, pairs.negative))
+    h_p, h_n = ops.unstack(soft_histograms(d, [pairs.positive, pairs.negative], bins, 0.0, 4.0), 2, axis=1)
     cumulative_p, cumulative = ops.cumsum(h_p, axis=1), ops.cumsum(h_p + h_n, axis=1)
     positives = ops.sum(pairs.positive, axis=1)
     precision = cumulative_p / ops.where(cumulative > 0, cumulative, 1.0)
     average = ops.sum(h_p * precision, axis=1) / ops.where(positives > 0, positives, 1.0)
     return ops.where(positives > 0, 1.0 - average, 0.0)
-
-
-def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """Histogram of each row on evenly spaced nodes; a value between two nodes is split between them linearly.
-
-    Args:
-        values: `(anchors, references)`; values outside [low, high] count for the nearest node.
-        weights: `(anchors, references)`.
-        bins: number of intervals.
-        low, high: the first and the last node.
-
-    Returns:
-        `(anchors, bins + 1)`. Memory grows with the pairs, not with pairs times bins.
-    """
-    width = (high - low) / bins
-
-    @custom_gradient
-    def histogram_of(values, weights):
-        position = ops.clip((values - low) / width, 0.0, float(bins))
-        node = ops.clip(ops.cast(position, "int32"), 0, bins - 1)
-        rows = ops.arange(ops.shape(values)[0], dtype="int32")[:, None]
-
-        def total(shares):
-            nodes = ops.reshape(node + rows * bins, (-1,))
-            sums = ops.segment_sum(ops.reshape(shares, (-1,)), nodes, num_segments=ops.shape(values)[0] * bins)
-            return ops.reshape(sums, (-1, bins))
-
-        upper = total(weights * (position - ops.cast(node, position.dtype)))
-        lower = total(weights) - upper
-        counts = ops.pad(lower, [[0, 0], [0, 1]]) + ops.pad(upper, [[0, 0], [1, 0]])
-
-        def grad(upstream):
-            step = (upstream[:, 1:] - upstream[:, :-1]) / width
-            moving = (values > low) & (values < high)
-            return ops.where(moving, weights * ops.take_along_axis(step, node, axis=1), 0.0), ops.zeros_like(weights)
-
-        return counts, grad
-
-    return histogram_of(values, weights)
 
 
 @serializable

@@ -8,7 +8,7 @@ from tfdml._core.checks import require, require_fraction, require_selector_or_no
 from tfdml._core.serialization import serializable
 from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.ranking.histogram import soft_histogram
+from tfdml.losses.ranking.soft_histograms import soft_histogram
 from tfdml.losses.reductions import batch_mean_per_anchor
 from tfdml.miners.negatives import NegativeSelector, hardest_negatives
 from tfdml.pairs import Pairs, euclidean, normalized

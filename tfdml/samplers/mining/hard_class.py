@@ -10,10 +10,14 @@ from tfdml._core.checks import INT64, as_vectors, require, require_whole
 from tfdml.pairs.distances import l2_normalize
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
-from tfdml.samplers.draws import random_bits, sample_categorical, sample_rows
+from tfdml.samplers.draws import first_distinct, random_bits, sample_categorical, sample_rows
 
 _BLOCK = 8  # Steps drawn at once: few, so that new centers reach the stream soon.
 _MAX_VALUES_PER_GATHER = 2**21  # Coordinates of candidates' centers gathered at once.
+# Up to this number of candidates, and from this number of classes for each, candidates are drawn without an integer for
+# every class.
+_MAX_FEW = 512
+_CLASSES_PER_FEW = 32
 _CLASSES_PER_CHUNK = 256  # Classes compared with all others at once.
 _MAX_HARDNESS_RATIO = 1000  # Hardness is clipped to this factor around its median.
 
@@ -183,20 +187,43 @@ class HardClassSampler(ClassBalancedSampler):
     def draw(self, table: tuple[ClassTable, tf.Tensor], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes, center_index = table
-        sizes = [1, center_index.shape[0], self.batch_size]
+        num_classes, num_candidates = center_index.shape[0], self._num_candidates(table)
+        is_few = num_candidates <= min(_MAX_FEW, num_classes // _CLASSES_PER_FEW)
+        sizes = [1, _num_draws(num_candidates) if is_few else num_classes, self.batch_size]
         start_bits, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
-        if self.weighted:
-            hardness = tf.cast(tf.gather(self.centers.hardness, center_index), tf.float64)
-            first = sample_categorical(start_bits[:, 0], hardness)
-            class_bits = tf.where(tf.range(sizes[1]) == first[:, None], INT64.max, class_bits)
-        candidates = tf.math.top_k(class_bits, self._num_candidates(table)).indices
+        first = self._first_classes(start_bits[:, 0], center_index) if self.weighted else None
+        sample = _few_classes if is_few else _many_classes
+        candidates = sample(class_bits, first, num_classes, num_candidates)
         vectors = tf.gather(self.centers.centers, tf.gather(center_index, candidates))
         chosen = tf.gather(candidates, nearest_first(vectors, self.classes_per_batch), batch_dims=1)
         row_bits = tf.reshape(row_bits, (*chosen.shape, self.examples_per_class))
         return tf.reshape(sample_rows(classes, chosen, row_bits), (steps.shape[0], self.batch_size))
 
+    def _first_classes(self, bits, center_index):
+        """The class that each batch starts with, `(block,)` int32, by hardness."""
+        hardness = tf.cast(tf.gather(self.centers.hardness, center_index), tf.float64)
+        return sample_categorical(bits, hardness)
+
     def _num_candidates(self, table):
         return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
+
+
+def _many_classes(bits, first, num_classes, count):
+    """`count` classes without replacement, `(block, count)`: those with the largest of one random integer per class."""
+    if first is not None:
+        bits = tf.where(tf.range(num_classes) == first[:, None], INT64.max, bits)
+    return tf.math.top_k(bits, count).indices
+
+
+def _num_draws(count):
+    """Number of independent classes of which `count` are different, but for a probability below 1e-20."""
+    return count + count // 8 + 64
+
+
+def _few_classes(bits, first, num_classes, count):
+    """As `_many_classes`, without an integer for each class: the first different ones of a few more than `count`."""
+    classes = tf.cast(tf.math.floormod(bits, num_classes), tf.int32)
+    return first_distinct(classes if first is None else tf.concat([first[:, None], classes], axis=1), count)
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
@@ -211,21 +238,22 @@ def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
     """
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
-    candidates = tf.range(vectors.shape[1])
-
-    def add(i, distance, is_selected, selected):
+    nearest = tf.zeros_like(squares[:, 0], tf.int32)
+    distance = tf.where(tf.range(vectors.shape[1]) == 0, np.inf, squares)
+    selected = [nearest]
+    for _ in range(count - 1):  # A graph without a loop takes half the time.
         nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not specify which of equal values it returns.
-        is_selected |= candidates == nearest
-        nearest = nearest[:, 0]
-        dot = tf.linalg.matvec(vectors, tf.gather(vectors, nearest, batch_dims=1))
-        to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)[:, None]
-        distance = tf.where(is_selected, np.inf, tf.minimum(distance, to_added))
-        return i + 1, distance, is_selected, selected.write(i, nearest)
+        distance = _without(distance, nearest, squares, vectors)
+        selected.append(nearest[:, 0])
+    return tf.stack(selected, axis=1)
 
-    selected = tf.TensorArray(tf.int32, count, element_shape=(vectors.shape[0],))
-    is_selected = tf.zeros_like(squares, tf.bool)
-    *_, selected = tf.while_loop(lambda i, *_: i < count, add, (0, squares, is_selected, selected))
-    return tf.transpose(selected.stack())
+
+def _without(distance, nearest, squares, vectors):
+    """Distances to the nearest selected vector after one more is selected, infinite for the selected."""
+    dot = tf.matmul(vectors, tf.gather(vectors, nearest, batch_dims=1), transpose_b=True)[..., 0]
+    to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)
+    is_selected = (tf.range(vectors.shape[1]) == nearest) | (distance == np.inf)
+    return tf.where(is_selected, np.inf, tf.minimum(distance, to_added))
 
 
 def _centers(x, table):

@@ -17,7 +17,7 @@ from tfdml.metrics.retrieval.ranks.base import Ranks
 from tfdml.metrics.retrieval.ranks.tiles import compare_tile
 from tfdml.search.blocks import for_blocks, in_threads, thread_count
 
-_ROWS, _COLUMNS = 512, 1024  # The matrix product is fast, and a tile stays in the cache while it is compared.
+_ROWS, _COLUMNS = 512, 2048  # The matrix product is fast, and a tile stays in the cache while it is compared.
 _CLOSE = 32  # Number of items of a tile close to a relevant one, above which its query is left to exact scores.
 _SPARSE = 64  # A query whose last item has at most one in this many items above it is compared in lists.
 _ITEM_BYTES = 160  # of each relevant item
