@@ -184,7 +184,7 @@ def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
 
 
 KERAS_OPTIONS = {"name", "reduction", "dtype"}
-PAIR_OPTIONS = {"pairing", "miner", "importance", "match"}
+PAIR_OPTIONS = {"pairing", "miner", "importance", "match", "anchors_per_block"}
 
 
 def require_options(loss, expected, **given):
