@@ -28,7 +28,7 @@ check: lint
 row: .venv/installed
 	$(PYTEST) -k "$(ROW)"
 
-# Every room on TensorFlow, its core on JAX, the first example of every page: ten minutes on two cores.
+# Every room on TensorFlow, its core on JAX and PyTorch, the first example of every page: ten minutes on two cores.
 test: .venv/installed
 	$(PARTS) test
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 5 * 2**28  # bytes: a module of networks on JAX takes 1.4 GiB more
+LIMIT = 2**31  # bytes
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def bounded_memory():
-    """Drop what JAX has compiled after a module, once the process holds much memory. Modules share little of it."""
+    """Drop what JAX has compiled after a test, once the process holds much memory."""
     yield
     if "jax" in sys.modules and resident() > LIMIT:
         sys.modules["jax"].clear_caches()

@@ -27,7 +27,18 @@ def assert_same_training(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["a loss", "a learning rate", "a memory", "proxies", "sampled proxies", "micro-batches", "LoRA", "pairs"]
+    "name",
+    [
+        "a loss",
+        "a learning rate",
+        "a memory",
+        "proxies",
+        "sampled proxies",
+        "blocks of anchors",
+        "micro-batches",
+        "LoRA",
+        "pairs",
+    ],
 )
 def test_two_replicas_compare_the_whole_batch_as_one_device_does(found, name):
     assert_same_training(found[f"{name} on replicas"], found[f"{name} on one device"])

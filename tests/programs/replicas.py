@@ -34,6 +34,11 @@ def remembering():
     return losses.ContrastiveLoss(negative_margin=4.0, pairing=layers.Memory(32, warm_up=1))
 
 
+def in_blocks():
+    """A loss in blocks of anchors, which takes numbers of the whole batch."""
+    return losses.LiftedStructureLoss(anchors_per_block=5)
+
+
 def over_proxies(**options):
     """A loss with proxies, the same in every model."""
     return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), **options))
@@ -102,6 +107,7 @@ SAME = {
     "a memory": (remembering, {}),
     "proxies": (over_proxies, {}),
     "sampled proxies": (lambda: over_proxies(num_sampled_classes=3, seed=0), {}),
+    "blocks of anchors": (in_blocks, {}),
     "micro-batches": (remembering, {"micro_batch_size": 4}),
     "LoRA": (plain, {"lora": 2}),
 }
