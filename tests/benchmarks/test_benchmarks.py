@@ -51,6 +51,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),
         ("gpu_retrieval", [], {"device", "seconds", "over_product", "recall@1000"}),
+        ("blocks", [], {"anchors_per_block", "peak_mib", "step_s"}),
         ("micro_batches", [], {"peak_mib", "step_s"}),
         ("tuning", [], {"trained", "trained_percent", "optimizer_mib", "peak_mib", "step_s"}),
         ("train", [], {"before_s", "training_s", "outputs_s", "minutes"}),
