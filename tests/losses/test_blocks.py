@@ -86,18 +86,31 @@ def test_memory_grows_with_rows_and_not_with_pairs():
     assert largest(in_blocks, 512) <= 2 * largest(in_blocks, 256) <= 64 * 512
 
 
+@pytest.mark.backends
+@pytest.mark.slow
+def test_a_compiled_evaluation_takes_one_product_and_training_three():
+    labels, x = batch(LARGER[:64].tolist(), dim=256)
+    loss = losses.NTXentLoss(anchors_per_block=16)
+    evaluation = text_of(lambda v: loss(labels, v), x)
+    training = text_of(lambda v: gradient_and_values(lambda x: (loss(labels, x), x), v)[:2], x)
+    assert [len(re.findall(r"\bdot\(", text)) for text in (evaluation, training)] == [1, 3]
+
+
 def largest_buffer(function, x):
     """Entries of the largest array of a function that XLA has compiled."""
+    shapes = re.findall(r"\b[fsu]\d+\[([\d,]+)\]", text_of(function, x))
+    return max(math.prod(map(int, shape.split(","))) for shape in shapes)
+
+
+def text_of(function, x):
+    """A function as XLA has compiled it."""
     if keras.backend.backend() == "jax":
         import jax
 
-        text = jax.jit(function).lower(x).compile().as_text()
-    else:
-        import tensorflow as tf
+        return jax.jit(function).lower(x).compile().as_text()
+    import tensorflow as tf
 
-        text = tf.function(function, jit_compile=True).experimental_get_compiler_ir(tf.constant(x))("optimized_hlo")
-    shapes = re.findall(r"\b[fsu]\d+\[([\d,]+)\]", text)
-    return max(math.prod(map(int, shape.split(","))) for shape in shapes)
+    return tf.function(function, jit_compile=True).experimental_get_compiler_ir(tf.constant(x))("optimized_hlo")
 
 
 PAIRINGS = {
