@@ -92,7 +92,9 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
+	if nvidia-smi >/dev/null 2>&1; then KERAS_BACKEND=jax $(BIN)/python benchmarks/gpu_losses.py; fi
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/speed.py
 
 # Four hours on two cores; resumes where it was stopped.
 studies: .venv/installed

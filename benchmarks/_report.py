@@ -1,6 +1,7 @@
 """Timing in turns, and CSV tables with the hardware and versions they were measured on."""
 
 import csv
+import datetime
 import importlib.util
 import os
 import statistics
@@ -20,6 +21,11 @@ def hardware():
 def versions(*packages):
     """The installed versions of packages, in one string."""
     return tfdml.environment(*packages)["versions"]
+
+
+def today():
+    """The day of a measurement, such as 2026-11-24."""
+    return datetime.date.today().isoformat()
 
 
 def median_seconds(functions, *, repeats):

@@ -15,7 +15,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer need
 
 import jax
 from _peers import OF_ADDONS, SIZES, arguments_of, batch, check, ours, peer_value_and_gradient
-from _report import hardware, median_seconds, print_table, versions, write_csv
+from _report import hardware, median_seconds, print_table, today, versions, write_csv
 
 PEERS = {"torch": "torch", "pytorch_metric_learning": "pytorch-metric-learning"}
 
@@ -87,7 +87,8 @@ def measure(name, size, dim, *, repeats, with_peer):
 def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "gpu_losses.csv", sizes=[*SIZES, (16384, 512)], peers=PEERS)
-    about = {"versions": versions("jax", *(PEERS.values() if options.peers else [])), "hardware": hardware()}
+    packages = ["jax", *(PEERS.values() if options.peers else [])]
+    about = {"measured": today(), "versions": versions(*packages), "hardware": hardware()}
     names = options.losses or (["triplet, all"] if options.quick else [n for n in ours() if n not in OF_ADDONS])
     rows = []
     for name in names:
@@ -97,7 +98,7 @@ def main():
             rows.append(row | about)
             print_table(rows[-1:], list(row))
     write_csv(options.output, rows)
-    print_table(rows, list(rows[0])[:-2])
+    print_table(rows, list(rows[0])[:-3])
     failed = [f"{row['loss']} at {row['batch']}: {row['ours_ms']}" for row in rows if isinstance(row["ours_ms"], str)]
     if failed:
         raise SystemExit(f"Ours failed: {'; '.join(failed)}.")

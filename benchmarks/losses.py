@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
-from _report import hardware, print_table, versions, write_csv
+from _report import hardware, print_table, today, versions, write_csv
 
 WORKER = Path(__file__).with_name("_loss_worker.py")
 # A call that takes longer than this many seconds, and its way is left out of that size and of larger ones.
@@ -111,7 +111,11 @@ def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "losses.csv")
     names = options.losses or (["multi-similarity"] if options.quick else list(ours()))
-    about = {"versions": versions(*(PEER_PACKAGES if options.peers else [])), "hardware": hardware()}
+    about = {
+        "measured": today(),
+        "versions": versions(*(PEER_PACKAGES if options.peers else [])),
+        "hardware": hardware(),
+    }
     rows = []
     for name in names:
         peer = "tensorflow_addons" if name in OF_ADDONS else "pytorch_metric_learning"
@@ -123,15 +127,15 @@ def main():
             if options.peers:
                 row |= {"peer": peer.replace("_", "-"), "note": NOTES.get(name, "")}
             rows.append(row | about)
-            print_table(rows[-1:], list(rows[0])[:-2])
+            print_table(rows[-1:], list(rows[0])[:-3])
         for way in ways.values():
             way.close()
     if options.losses and Path(options.output).exists():  # the other losses stay as they were measured
         before = csv.DictReader(Path(options.output).read_text().splitlines())
-        rows += [row for row in before if row["loss"] not in names]
+        rows += [{"measured": "", **row} for row in before if row["loss"] not in names]
         rows.sort(key=lambda row: list(ours()).index(row["loss"]))
     write_csv(options.output, rows)
-    print_table(rows, list(rows[0])[:-2])
+    print_table(rows, list(rows[0])[:-3])
 
 
 if __name__ == "__main__":

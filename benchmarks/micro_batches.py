@@ -1,6 +1,6 @@
 """Memory and time of a training step of a large batch: in one pass, and in micro-batches with the same gradient.
 
-python benchmarks/micro_batches.py            # three minutes on two cores
+python benchmarks/micro_batches.py            # ten minutes on two cores, most of it for 65,536 images
 python benchmarks/micro_batches.py --quick    # one step of a small batch
 """
 
@@ -14,7 +14,7 @@ import time
 from _report import RESULTS, hardware, print_table, versions, write_csv
 
 
-def measured(batch_size, micro_batch_size, size, steps):
+def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
     """Peak memory beyond that of the built model and its data, in MiB, and the median seconds of a step."""
     import keras
     import numpy as np
@@ -28,7 +28,8 @@ def measured(batch_size, micro_batch_size, size, steps):
     inputs = keras.Input((size, size, 3), dtype="uint8")
     outputs = tfdml.models.residual_cnn(inputs, stem=(32,), widths=(64, 128))
     model = tfdml.models.EmbeddingModel(inputs, outputs)
-    model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(), micro_batch_size=micro_batch_size)
+    loss = tfdml.losses.MultiSimilarityLoss(anchors_per_block=anchors_per_block)
+    model.compile("adam", loss=loss, micro_batch_size=micro_batch_size)
     process, done, seconds = psutil.Process(), threading.Event(), []
     before, peak = process.memory_info().rss, [0]
 
@@ -47,14 +48,14 @@ def measured(batch_size, micro_batch_size, size, steps):
     return {"peak_mib": (peak[0] - before) / 2**20, "step_s": float(np.median(seconds[1:]))}
 
 
-def row(batch_size, micro_batch_size, size, steps):
+def row(case):
     """One case, in its own process."""
-    case = [batch_size, micro_batch_size, size, steps]
     command = [sys.executable, __file__, "--case", json.dumps(case)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
-    return {"batch": batch_size, "micro_batch": micro_batch_size or "-", "pixels": size, **found, **about}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    columns = dict(zip(["batch", "micro_batch", "anchors_per_block", "pixels"], case, strict=False))
+    columns = {name: value or "-" for name, value in columns.items()}
+    environment = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    return columns | json.loads(done.stdout.splitlines()[-1]) | environment
 
 
 def main():
@@ -67,14 +68,22 @@ def main():
     if arguments.case:
         print(json.dumps(measured(*arguments.case)))
         return
-    cases = [(16, None, 16, 1), (16, 8, 16, 1)] if arguments.quick else CASES
-    rows = [row(*case) for case in cases]
-    print_table(rows, list(rows[0])[:5])
+    rows = [row(case) for case in (QUICK if arguments.quick else CASES)]
+    print_table(rows, list(rows[0])[:6])
     write_csv(arguments.output, rows)
 
 
-# batch, micro-batch, pixels, steps
-CASES = [(64, None, 64, 5), (256, None, 64, 5), (1024, None, 64, 3), (256, 64, 64, 5), (1024, 64, 64, 3)]
+# batch, micro-batch, anchors per block, pixels, steps
+CASES = [
+    (64, None, None, 64, 5),
+    (256, None, None, 64, 5),
+    (1024, None, None, 64, 3),
+    (256, 64, None, 64, 5),
+    (1024, 64, None, 64, 3),
+    (8192, 1024, 256, 16, 1),
+    (65536, 1024, 256, 16, 1),
+]
+QUICK = [(16, None, None, 16, 1), (16, 8, 4, 16, 1)]
 
 if __name__ == "__main__":
     main()

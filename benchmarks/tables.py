@@ -1,4 +1,4 @@
-"""Fills the tables of benchmarks/README.md, and those of benchmarks in other pages, from the CSV files of the last run.
+"""Fills the tables of benchmarks/README.md and other pages from the CSV files of the last run.
 
     python benchmarks/tables.py
 
@@ -13,10 +13,8 @@ from _report import format_cell
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-PAGES = [
-    HERE / "README.md",
-    *(DOCS / name for name in ("losses/proxies.md", "clustering.md", "server.md", "tuning.md", "many-devices.md")),
-]
+NAMES = ["losses/proxies.md", "clustering.md", "server.md", "tuning.md", "many-devices.md", "speed.md"]
+PAGES = [HERE / "README.md", *(DOCS / name for name in NAMES)]
 
 
 def filled(text):

@@ -8,8 +8,8 @@
 `tests/budgets.toml` lists the parts: the group, the pytest arguments or another command, and the processor seconds that
 the part takes on the machine of the budgets. Processor seconds are those of all processes of a part, so other work on
 the machine changes them little. Other processors take longer: a loop of Python is timed before and after each part, and
-a part may take its budget times the seconds of this loop over those on the machine of the budgets. Memory is the largest
-process.
+a part may take its budget times the seconds of this loop over those on the machine of the budgets. Memory is that of
+the largest process.
 """
 
 import argparse
@@ -80,7 +80,8 @@ def table(measured):
     lines = [f"{'part':<24}{'wall s':>8}{'processor s':>13}{'budget s':>10}{'slowness':>10}{'peak MiB':>10}"]
     for part in measured:
         remarks = [" failed"] * bool(part.status) + [" over its budget"] * part.is_over
-        numbers = f"{part.wall:>8.0f}{part.processor:>13.0f}{part.budget:>10.0f}{part.slowness:>10.2f}{part.memory / 2**20:>10.0f}"
+        numbers = f"{part.wall:>8.0f}{part.processor:>13.0f}{part.budget:>10.0f}{part.slowness:>10.2f}"
+        numbers += f"{part.memory / 2**20:>10.0f}"
         lines.append(f"{part.name:<24}{numbers}{','.join(remarks)}")
     sums = [sum(getattr(part, column) for part in measured) for column in ("wall", "processor", "budget")]
     return "\n".join([*lines, f"{'together':<24}{sums[0]:>8.0f}{sums[1]:>13.0f}{sums[2]:>10.0f}"])

@@ -263,3 +263,29 @@ def test_training_steps_need_pytorch_unless_it_is_left_out():
     assert done.returncode == 1
     assert "Missing torch" in done.stderr
     assert "pip install" in done.stderr
+
+
+def test_the_page_of_speed_has_a_row_a_loss_and_marks_older_numbers_of_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    speed = importlib.import_module("speed")
+    for name, day in (("losses", "2026-02-01"), ("gpu_losses", "2026-01-01")):
+        rows = [
+            {"loss": loss, "batch": batch, "dim": 512, "device": "a card", "measured": day}
+            | {"graph_ms": batch, "xla_ms": 2 * batch, "peer_ms": 3 * batch, "three_products_ms": batch / 2}
+            | {"graph_over_three_products": 2.0, "xla_over_three_products": 4.0, "ours_over_three_products": 5.0}
+            | {"peer_over_graph": 3.0, "peer_over_xla": 1.5, "peer_over_ours": "out of memory"}
+            | {"versions": "numpy 2", "hardware": "2 cores"}
+            for loss in ("FastAP", "batch hard")
+            for batch in (64, 256, 1024, 4096)
+        ]
+        speed.write_csv(tmp_path / f"{name}.csv", rows)
+    (tmp_path / "page.md").write_text("text")
+    options = ["--results", str(tmp_path), "--page", str(tmp_path / "page.md"), "--pictures", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["speed", *options])
+    speed.main()
+    batch_hard, fast_ap = csv.DictReader((tmp_path / "speed.csv").read_text().splitlines())
+    assert (batch_hard["family"], fast_ap["family"]) == ("triplets", "ranking")
+    assert (fast_ap["to_limit_64"], fast_ap["peer_to_ours_4096"]) == ("2.0", "3.0")
+    assert (fast_ap["gpu_to_limit_4096"], fast_ap["gpu_peer_to_ours_4096"]) == ("5.0", "")
+    assert fast_ap["gpu"] == "a card, 2026-01-01 (older)"
+    assert {"speed-triplets.png", "speed-ranking.png"} <= {path.name for path in tmp_path.iterdir()}
