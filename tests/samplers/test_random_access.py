@@ -193,6 +193,8 @@ def test_a_model_trains_on_batches_of_grain():
     ours = model.fit(GROUP.grain_batches(X, LABELS), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0).history
     assert model.steps == 4
     assert np.isfinite(ours["loss"]).all()
+    with pytest.raises(ValueError, match="endless dataset without steps_per_epoch"):
+        model.fit(GROUP.grain_batches(X, LABELS), shuffle=False)
 
 
 def broken(x):

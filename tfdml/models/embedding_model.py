@@ -367,15 +367,20 @@ def _require_single_executions(strategy, per_execution):
 
 
 def _require_an_end(option, arguments, data):
-    """Raise a ValueError for an endless `tf.data.Dataset` without a number of steps."""
-    if arguments.get(option) is not None or not hasattr(data, "cardinality") or int(data.cardinality()) != -1:
+    """Raise a ValueError for endless batches of `tf.data`, or of a sampler by grain, without a number of steps."""
+    if arguments.get(option) is not None or not _is_endless(data):
         return
-    shapes = [spec.shape for spec in keras.tree.flatten(data.element_spec)]
+    shapes = [spec.shape for spec in keras.tree.flatten(getattr(data, "element_spec", []))]
     rows = next((shape[0] for shape in shapes if shape.rank), None) or "batch_size"
     raise ValueError(
         f"Received an endless dataset without {option}, expected the number of batches of an epoch. Pass {option}, "
         f"len(labels) // {rows} for one pass over the examples, or end the dataset with take(n)."
     )
+
+
+def _is_endless(data):
+    """Whether batches have no end, as those of samplers."""
+    return getattr(data, "is_endless", False) or (hasattr(data, "cardinality") and int(data.cardinality()) == -1)
 
 
 def _with_shared_objects(config):

@@ -157,12 +157,13 @@ def grain_dataset(batches: BatchSource, *, workers: int, prefetch: int) -> Any:
     dataset = grain.MapDataset.source(batches).to_iter_dataset(
         grain.ReadOptions(num_threads=2, prefetch_buffer_size=prefetch)
     )
-    if workers == 0:
-        return dataset
-    if not flags.FLAGS.is_parsed():  # grain reads flags, which only programs of absl parse
-        flags.FLAGS.mark_as_parsed()
-    options = grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=prefetch)
-    return dataset.mp_prefetch(options, worker_init_fn=_without_gpu)
+    if workers > 0:
+        if not flags.FLAGS.is_parsed():  # grain reads flags, which only programs of absl parse
+            flags.FLAGS.mark_as_parsed()
+        options = grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=prefetch)
+        dataset = dataset.mp_prefetch(options, worker_init_fn=_without_gpu)
+    dataset.is_endless = True  # `fit` then asks for steps_per_epoch
+    return dataset
 
 
 def part_of_batch(batch_size: int, num_parts: int, part_index: int) -> slice:
