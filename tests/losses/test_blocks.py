@@ -25,6 +25,7 @@ from tfdml import layers, losses, miners, models, pairs, samplers
 from tfdml.losses import base
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
 from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum
+from tfdml.pairs.pairings import compare
 
 LABELS, X = batch(LARGE)
 SIZE = 11  # of three blocks of 32 anchors, of which the last is filled up
@@ -272,6 +273,21 @@ def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
     assert loss.comparison(LABELS, X).num_anchors == 32
     assert base.block_size(None, loss.comparison(LABELS, X)) == 7
     require_equal(evaluated(loss), expected)
+
+
+def test_blocks_are_even_and_small_on_a_cpu(monkeypatch):
+    def size(anchors, references):
+        rows = np.zeros((anchors, 5), "float32"), np.zeros((references, 5), "float32")
+        comparison = compare(np.zeros(anchors, "int32"), rows[0], np.zeros(references, "int32"), rows[1])
+        return base.block_size(None, comparison)
+
+    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 1000 * 30)
+    assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
+    assert size(5, 100_000) is None  # the pairs take no more than the references
+    assert size(6, 100_000) == 1
+    assert size(40_000, 2) == 507  # of 79 blocks
+    monkeypatch.setattr(base, "only_cpus", lambda: False)
+    assert size(40_000, 2) == 13_334  # of 3 blocks
 
 
 def test_what_may_need_the_whole_batch_gets_it(monkeypatch):

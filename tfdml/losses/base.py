@@ -15,13 +15,17 @@ from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Match, Miner, Tensor
 from tfdml.pairs.blocks import WholeBatchError
 from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.distances import only_cpus
 from tfdml.pairs.loops import Blocks, values_in_blocks, weighted_sum_in_blocks
 from tfdml.pairs.pairings import usable
 
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
 
-# Bytes of one matrix of pairs: larger batches are compared in blocks of this size, unless anchors_per_block says so.
+# Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
 BLOCK_BYTES = 2**25
+# On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
+# operation uses again; but each block adds to the gradient of all references.
+ANCHORS_PER_BLOCK_ON_CPU = 512
 
 
 class LossOptions(TypedDict, total=False):
@@ -160,7 +164,8 @@ class PairLoss(FunctionLoss):
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
             those of the whole batch, in memory that grows with its rows and not with its pairs. None for the whole
-            batch, or for blocks of 32 MiB per matrix of pairs if it has more pairs than that, and if the function, the
+            batch, or for blocks of at most 32 MiB per matrix of pairs, and of 512 anchors on a CPU, if that of the
+            batch takes more than 64 MiB and more than the embeddings of the references, and if the function, the
             pairing and the miners are those of tfdml. A function of your own may be compared in blocks if each of its
             values depends on the pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
         name: name of the loss; None for the name of the function.
@@ -331,11 +336,17 @@ def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> 
 
 
 def _size_of_large_batch(comparison):
-    """Number of anchors whose pairs take `BLOCK_BYTES`; None for a batch with fewer, or of unknown size."""
-    anchors, references = comparison.anchors.shape[0], comparison.reference_embeddings.shape[0]
-    if None in (anchors, references) or 4 * anchors * references <= BLOCK_BYTES:
+    """Number of anchors of even blocks of at most `BLOCK_BYTES`; None for a batch that is compared as a whole.
+
+    That is one of unknown size, one of at most two such blocks, and one whose pairs take less than the embeddings of
+    its references, such as a memory: each block would read them all.
+    """
+    (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
+    if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
         return None
-    return max(1, BLOCK_BYTES // (4 * references))
+    most = max(1, BLOCK_BYTES // (4 * references))
+    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
+    return -(-anchors // number)
 
 
 def _is_of_tfdml(function):

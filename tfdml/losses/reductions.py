@@ -94,16 +94,22 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
     return _log_sum_exp(axis)(scores, weights)
 
 
+def log_sum_exp_and_softmax(scores: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """`log_sum_exp` of each row, `(anchors, 1)`, and its derivatives by the scores, 0 where all weights are 0."""
+    exp, top = _exponentials(scores, weights, 1)
+    terms = weights * exp
+    total = ops.sum(terms, axis=1, keepdims=True)
+    divisor = ops.where(total == 0, 1.0, total)
+    return ops.where(total == 0, -float("inf"), ops.log(divisor) + top), terms / divisor
+
+
 @functools.cache
 def _log_sum_exp(axis):
     """`log_sum_exp` along an axis. The gradient takes one pass over the matrix."""
 
     @custom_gradient
     def log_sum_exp(scores, weights):
-        scores = ops.where(weights > 0, scores, -float("inf"))
-        top = ops.amax(scores, axis=axis, keepdims=True)
-        top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
-        exp = ops.exp(scores - top)
+        exp, top = _exponentials(scores, weights, axis)
         terms = weights * exp
         total = ops.sum(terms, axis=axis, keepdims=True)
         empty = total == 0
@@ -115,6 +121,14 @@ def _log_sum_exp(axis):
         return ops.squeeze(ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + top), axis), grad
 
     return log_sum_exp
+
+
+def _exponentials(scores, weights, axis):
+    """exp(score - top), 0 where the weight is 0, and top, the largest score along the axis."""
+    scores = ops.where(weights > 0, scores, -float("inf"))
+    top = ops.amax(scores, axis=axis, keepdims=True)
+    top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
+    return ops.exp(scores - top), top
 
 
 def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:

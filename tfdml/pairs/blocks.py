@@ -57,13 +57,18 @@ class Totals:
 
     Args:
         values: the numbers that are known.
+
+    Attributes:
+        terms: the terms of the block in the numbers that the loss has asked for.
     """
 
     def __init__(self, values: Sequence[Tensor] = ()) -> None:
         self._remaining = list(values)
+        self.terms: list[Tensor] = []
 
     def next(self, term: Tensor, reduction: Reduction) -> Tensor:
         """The next number of the batch."""
+        self.terms.append(term)
         if not self._remaining:
             raise UnknownTotal(term, reduction)
         return self._remaining.pop(0)

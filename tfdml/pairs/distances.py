@@ -114,7 +114,7 @@ def _center(x):
     It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
     """
     mean = ops.mean(x, axis=0)
-    spread = ops.amax(ops.abs(x - mean))
+    spread = ops.amax(ops.maximum(ops.amax(x, axis=0) - mean, mean - ops.amin(x, axis=0)))
     return _rounded(mean, _power_of_two(spread + _eps(x) * ops.amax(ops.abs(mean))))
 
 
@@ -138,15 +138,12 @@ def _squared_between(anchors, references, is_pair):
     d2 = _refined(_one_product(anchors, references), is_pair, anchors, references)
 
     def grad(upstream):
-        return _by_rows(upstream, anchors, references), _by_rows(ops.transpose(upstream), references, anchors), None
+        g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
+        by_anchors = ops.sum(g, axis=1)[:, None] * anchors - product(g, references)
+        by_references = ops.sum(g, axis=0)[:, None] * references - product(ops.transpose(g), anchors)
+        return by_anchors, by_references, None
 
     return d2, grad
-
-
-def _by_rows(g, x, y):
-    """The gradient of squared distances from x to y with respect to x, 2 sum_j g_ij (x_i - y_j), by one product."""
-    sums = product(g, ops.concatenate([ops.ones_like(y[:, :1]), y], axis=1))
-    return 2.0 * (sums[:, :1] * x - sums[:, 1:])
 
 
 def _one_product(anchors, references):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from tfdml._core.backends import custom_gradient, loop, value_and_vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, value_and_vector_jacobian, vector_jacobian
 from tfdml.pairs.base import Pairs, Tensor
 from tfdml.pairs.blocks import Totals, UnknownTotal
 from tfdml.pairs.comparison import Comparison
@@ -120,20 +120,19 @@ class _Run:
     def evaluate(self, number, arguments, totals):
         """The values of a block, `(size,)`."""
         anchors, *shared = arguments
-        return self._evaluate(number, self._at(anchors, number), *shared, *totals)
+        return self._evaluate(number, Totals(totals), self._at(anchors, number), *shared)
 
-    def _evaluate(self, number, anchors, references, *rest):
-        weights, totals = rest[: len(self.weights)], rest[len(self.weights) :]
+    def _evaluate(self, number, totals, anchors, references, *weights):
         seeds = [_advanced(seed, number) for seed in self.first_seeds]
         values = [*zip(self.weights, weights, strict=True), *zip(self.seeds, seeds, strict=True), *self.constants]
         with keras.StatelessScope(state_mapping=values):
             at = self.rows[number], self.is_valid[number]
-            return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, Totals(totals)))
+            return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, totals))
 
-    def _term(self, number, *arguments):
+    def _term(self, number, arguments, totals):
         """The term of a block in the first number of the batch that is not computed yet."""
         try:
-            self._evaluate(number, *arguments)
+            self.evaluate(number, arguments, totals)
         except UnknownTotal as unknown:
             return unknown.term
 
@@ -150,10 +149,8 @@ class _Run:
                 return list(zip(values, reductions, strict=True))
 
     def _total(self, arguments, earlier, unknown):
-        anchors, *shared = arguments
-
         def merge(number, total):
-            return unknown.reduction.merge(total, self._term(number, self._at(anchors, number), *shared, *earlier))
+            return unknown.reduction.merge(total, self._term(number, arguments, earlier))
 
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
@@ -167,51 +164,59 @@ class _Run:
         return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
 
     def values_and_gradients(self, arguments, totals, upstream):
-        """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument."""
-        numbers = [value for value, _ in totals]
+        """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument.
+
+        The gradient by a number of the batch takes a pass over the blocks. The last pass then has, beside the values,
+        the terms of each block in these numbers, so that all gradients by the embeddings are computed once.
+        """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
-        zeros = [self._zeros(arguments[0][:, 0])]
-        (values,), slopes = self._pass(self._evaluate, [*arguments, *numbers], lambda number: weights[number], zeros)
-        for number, (_, reduction) in reversed(list(enumerate(totals))):
-            by_total = slopes.pop()
-            if reduction.slope is not None:
-                more = self._pass_of_total(arguments, numbers[: number + 1], by_total, reduction.slope)
-                slopes = [x + y for x, y in zip(slopes, more, strict=True)]
-        return self._unstacked(values), slopes
+        numbers, slopes = [value for value, _ in totals], [reduction.slope for _, reduction in totals]
+        gradients = [None] * len(totals)
 
-    def _pass_of_total(self, arguments, numbers, by_total, slope):
-        """The gradient of the last number of the batch, times `by_total`, by the arguments and the earlier numbers."""
+        def block(number, numbers, *arguments):
+            totals = Totals(numbers)
+            values = self._evaluate(number, totals, *arguments)
+            terms = zip(gradients, slopes, numbers, totals.terms, strict=True)
+            return values, ops.sum(weights[number] * values) + sum(_weighted(*x) for x in terms if x[0] is not None)
 
-        def weighted_term(*block):
-            term = self._term(*block)
-            weights = ops.stop_gradient(by_total * slope(numbers[-1], term))
-            return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
+        for i in reversed(range(len(totals))):
+            if slopes[i] is not None:
+                gradients[i] = self._gradient_by_number(block, arguments, numbers, i)
+        return self._values_and_slopes(lambda number, *arguments: block(number, numbers, *arguments), arguments)
 
-        one = ops.ones((), dtype=by_total.dtype)
-        return self._pass(weighted_term, [*arguments, *numbers[:-1]], lambda _: one, [])[1]
+    def _gradient_by_number(self, block, arguments, numbers, i):
+        """The gradient of all blocks by a number of the batch, given those by the later numbers."""
+        anchors, *shared = arguments
 
-    def _pass(self, function, inputs, upstream, results):
-        """The results of a function of each block, and the gradient of all blocks by its inputs.
+        def add(number, gradient):
+            def function(x):
+                return block(number, [*numbers[:i], x, *numbers[i + 1 :]], self._at(anchors, number), *shared)[1]
+
+            return gradient + vector_jacobian(function, [numbers[i]], ops.ones((), dtype=anchors.dtype))[0]
+
+        return loop(self.blocks.number, add, ops.zeros_like(numbers[i]))
+
+    def _values_and_slopes(self, function, arguments):
+        """The values of all blocks, and the gradient of their weighted sum by the arguments.
 
         Args:
-            function: of the number of a block, its anchors, and the other inputs.
-            inputs: all anchors, and the other inputs.
-            upstream: function of the number of a block that returns the gradient by what the function returns.
-            results: a list of zeros for the results of all blocks; empty for results that are not wanted.
+            function: of the number of a block, its anchors and the other arguments; returns the values of the block and
+                their weighted sum.
+            arguments: all anchors, and the other arguments.
         """
-        anchors, *shared = inputs
+        anchors, *shared = arguments
+        upstream = ops.zeros((self.blocks.size,), dtype=anchors.dtype), ops.ones((), dtype=anchors.dtype)
 
         def step(number, state):
-            results, by_anchors, sums = state
+            values, by_anchors, sums = state
             block = [self._at(anchors, number), *shared]
-            result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream(number))
-            results = [_put(x, number, result) for x in results]
+            result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream)
             by_anchors = _put(by_anchors, number, slopes[0])
-            return results, by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            return _put(values, number, result[0]), by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
 
-        zeros = results, self._zeros(anchors), [ops.zeros_like(x) for x in shared]
-        results, by_anchors, sums = loop(self.blocks.number, step, zeros)
-        return results, [self._unstacked(by_anchors), *sums]
+        zeros = self._zeros(anchors[:, 0]), self._zeros(anchors), [ops.zeros_like(x) for x in shared]
+        values, by_anchors, sums = loop(self.blocks.number, step, zeros)
+        return self._unstacked(values), [self._unstacked(by_anchors), *sums]
 
     def _zeros(self, rows):
         """Zeros for a result of each anchor, a block at a time."""
@@ -239,6 +244,12 @@ def _variables(layers):
             group = weights if id(variable) in trained else seeds if is_seed else constants
             group[id(variable)] = variable
     return list(weights.values()), list(seeds.values()), list(constants.values())
+
+
+def _weighted(gradient, slope, number, term):
+    """The term of a block in a number of the batch, times the gradient by the term, held constant."""
+    weights = ops.stop_gradient(gradient * slope(number, term))
+    return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
 
 
 def _advanced(seed, number):

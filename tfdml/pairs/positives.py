@@ -76,8 +76,9 @@ def put(columns, values, matrix):
 def nearest(d, allowed):
     """The column of the smallest allowed entry of each row, `(anchors,)`; -1 where none is allowed and finite."""
     d = ops.where(allowed, d, float("inf"))
-    column = ops.cast(ops.argmin(d, axis=1), "int32")
-    return ops.where(at(column, d)[:, 0] == float("inf"), -1, column)
+    smallest, num_columns = ops.amin(d, axis=1, keepdims=True), ops.shape(d)[1]
+    columns = ops.where(d == smallest, ops.arange(num_columns, dtype="int32"), num_columns)  # faster than argmin
+    return ops.where(smallest[:, 0] < float("inf"), ops.minimum(ops.amin(columns, axis=1), num_columns - 1), -1)
 
 
 def pairs_of_triplets(pairs, holds):

@@ -4,6 +4,7 @@ from typing import Unpack
 
 from keras import ops
 
+from tfdml._core.backends import custom_gradient
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -17,6 +18,8 @@ from tfdml.losses.reductions import (
 )
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
+
+_LOWEST = -1e30  # in place of the logarithm of 0, whose differences are not numbers
 
 
 def lifted_structure(
@@ -54,16 +57,22 @@ def lifted_structure(
     else:
         from_anchor = log_sum_exp(margin - d, pairs.negative)
         from_positive = log_sum_exp_of_references(margin - d, pairs.negative, pairs)
-        push = _log_add_exp(from_anchor[:, None], from_positive)
+        push = _log_add_exp(from_anchor, from_positive)
     violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
     losses = ops.square(violation) / 2 if squared else violation
     return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), count(pairs.positive), pairs)
 
 
-def _log_add_exp(a, b):
-    """log(e^a + e^b), -inf with gradient 0 where both are -inf."""
-    larger, smaller = ops.maximum(a, b), ops.minimum(a, b)
-    return larger + ops.softplus(ops.where(smaller == -float("inf"), smaller, smaller - larger))
+@custom_gradient
+def _log_add_exp(rows, columns):
+    """log(e^row + e^column) of two vectors, `(rows, columns)`; below any finite one where both are -inf."""
+    rows, columns = (ops.where(x == -float("inf"), _LOWEST, x) for x in (rows[:, None], columns[None]))
+
+    def grad(upstream):
+        by_rows = upstream * ops.sigmoid(rows - columns)
+        return ops.sum(by_rows, axis=1), ops.sum(upstream, axis=0) - ops.sum(by_rows, axis=0)
+
+    return ops.maximum(rows, columns) + ops.softplus(-ops.abs(rows - columns)), grad
 
 
 def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:

@@ -7,9 +7,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    count,
-)
+from tfdml.losses.reductions import count
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
@@ -38,12 +36,12 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
     def add(p, exists, sums, gradient):
         weight = exists[:, None] * at(p, pairs.positive)
-        above = ops.sigmoid((fixed - at(p, fixed)) / temperature)
-        others = pairs.positive - put(p, at(p, pairs.positive), fixed)
-        rank_p = 1.0 + ops.sum(others * above, axis=1, keepdims=True)
+        above = ops.sigmoid((fixed - at(p, fixed)) / temperature)  # 1/2 of p itself, which is not above itself
+        rank_p = 1.0 + ops.sum(pairs.positive * above, axis=1, keepdims=True) - at(p, pairs.positive) / 2
         rank = rank_p + ops.sum(pairs.negative * above, axis=1, keepdims=True)
-        by_rank = (others * (rank - rank_p) - pairs.negative * rank_p) / ops.square(rank)
-        by_score = weight * by_rank * above * (1.0 - above) / temperature
+        scale = weight / (temperature * ops.square(rank))
+        by_above = scale * (rank - rank_p) * pairs.positive - scale * rank_p * pairs.negative
+        by_score = by_above * (above * (1.0 - above))
         by_own_score = -ops.sum(by_score, axis=1, keepdims=True)
         return sums + (weight * rank_p / rank)[:, 0], gradient + by_score + put(p, by_own_score, fixed)
 

@@ -8,7 +8,7 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp, require_same_rows
+from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp_and_softmax, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import require_whole_batch
@@ -40,15 +40,14 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     fixed = ops.stop_gradient(s)
     tangent = math.tan(math.radians(angle_degrees)) ** 2
     to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
+    scaled = to_negative * fixed
 
     def add(p, exists, value, gradient):
-        logits = to_negative * (fixed + ops.take(fixed, p, axis=0))
-        over_negatives = log_sum_exp(logits, pairs.negative)[:, None]
+        over_negatives, softmax = log_sum_exp_and_softmax(scaled + ops.take(scaled, p, axis=0), pairs.negative)
         violation = over_negatives - to_positive * at(p, fixed)
         weight = exists[:, None] * at(p, pairs.positive)
         by_violation = weight * ops.sigmoid(violation)
-        log_softmax = ops.where(pairs.negative > 0, logits - over_negatives, -float("inf"))
-        by_anchor_to_negative = by_violation * to_negative * pairs.negative * ops.exp(log_softmax)
+        by_anchor_to_negative = by_violation * to_negative * softmax
         by_positive_to_negative = ops.segment_sum(by_anchor_to_negative, p, num_segments=ops.shape(fixed)[0])
         return (
             value + ops.sum(weight * ops.softplus(violation)),
