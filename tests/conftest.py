@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 LIMIT = 3 * 2**29  # bytes that a process may hold before anything is dropped
-STEP = 2**28  # bytes that it grows by before more is dropped: each drop takes a second, and compiled code is compiled again
+STEP = (
+    2**28
+)  # bytes that it grows by before more is dropped: each drop takes a second, and compiled code is compiled again
 
 next_drop = LIMIT
 

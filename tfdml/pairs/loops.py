@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
-from keras import ops
 
-from tfdml._core.backends import custom_gradient, loop, value_and_vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, ops, value_and_vector_jacobian
 from tfdml.pairs.base import Pairs, Tensor
 from tfdml.pairs.blocks import Totals, UnknownTotal
 from tfdml.pairs.comparison import Comparison

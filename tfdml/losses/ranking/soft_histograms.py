@@ -8,9 +8,7 @@ devices are slow at that, where many values meet in one sum: they take products 
 import math
 from collections.abc import Sequence
 
-from keras import ops
-
-from tfdml._core.backends import custom_gradient
+from tfdml._core.backends import custom_gradient, ops
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.distances import only_cpus
 from tfdml.pairs.precision import full_precision
