@@ -63,12 +63,22 @@ if keras.backend.backend() == "torch":
     def _like(function, of_keras):
         return lambda x, dtype=None: function(x) if dtype is None else of_keras(x, dtype)
 
+    def _pad(x, widths, **options):
+        if options:
+            return keras.ops.pad(x, widths, **options)
+        return torch.nn.functional.pad(x, [width for sides in reversed(widths) for width in sides])
+
     def _segment_sum(data, segments, num_segments):
         return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
 
-    def _concatenate(xs, axis=0):
-        is_plain = all(isinstance(x, torch.Tensor) for x in xs)
-        return torch.cat(xs, axis) if is_plain else keras.ops.concatenate(xs, axis)
+    def _of_lists(function, of_keras):
+        """The operation of PyTorch on lists of tensors; that of Keras on other lists."""
+
+        def operation(xs, axis=0):
+            is_plain = all(isinstance(x, torch.Tensor) for x in xs)
+            return (function if is_plain else of_keras)(xs, axis)
+
+        return operation
 
     _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
     _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
@@ -89,6 +99,7 @@ if keras.backend.backend() == "torch":
             "minimum": _minimum,
             "multiply": torch.mul,
             "ones_like": _like(torch.ones_like, keras.ops.ones_like),
+            "pad": _pad,
             "relu": torch.relu,
             "round": torch.round,
             "rsqrt": torch.rsqrt,
@@ -109,6 +120,7 @@ if keras.backend.backend() == "torch":
         },
         None: {
             "broadcast_to": torch.broadcast_to,
+            "expand_dims": torch.unsqueeze,
             "cast": _cast,
             "equal": torch.eq,
             "isfinite": torch.isfinite,
@@ -120,7 +132,7 @@ if keras.backend.backend() == "torch":
 
     def _for_tensors(function, dtype, of_keras):
         """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
-        plain = (torch.Tensor, int, float, str, tuple, torch.dtype)
+        plain = (torch.Tensor, int, float, str, list, tuple, torch.dtype)
 
         @functools.wraps(of_keras)
         def operation(x, *others, **options):
@@ -140,7 +152,8 @@ def _operations():
     for dtype, functions in _TORCH_OPS.items():
         for name, function in functions.items():
             setattr(operations, name, _for_tensors(function, dtype, getattr(keras.ops, name)))
-    operations.concatenate = _concatenate
+    operations.concatenate = _of_lists(torch.cat, keras.ops.concatenate)
+    operations.stack = _of_lists(torch.stack, keras.ops.stack)
     return operations
 
 
@@ -265,9 +278,7 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`keras.ops.while_loop`; where Keras infers shapes on PyTorch, one step in place of an unknown number.
-
-    In `torch.compile` it breaks the graph.
+    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step.
 
     Args:
         condition, body: functions of `*values`; `body` returns the next values as a tuple.
@@ -277,6 +288,10 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: 
         return keras.ops.while_loop(condition, body, values)
     if values[0].device.type == "meta":
         return tuple(body(*values))
+    if torch.compiler.is_compiling():
+        from torch._higher_order_ops import while_loop
+
+        return while_loop(condition, body, tuple(x.clone() for x in values))  # it refuses the same tensor twice
     while condition(*values):
         values = tuple(body(*values))
     return values
@@ -290,7 +305,7 @@ def are_zeros(x: Any) -> bool:
 
 
 def has_plain_mean(values: Any) -> bool:
-    """Whether `keras.losses.Loss` would reduce values without weights by `values.mean()`, after many checks: PyTorch."""
+    """Whether Keras would reduce values without weights by `values.mean()`, after many checks: on PyTorch."""
     return keras.backend.backend() == "torch" and isinstance(values, torch.Tensor) and values.numel() > 0
 
 
@@ -336,6 +351,13 @@ def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
         return operation(list(tensors)) if torch.compiler.is_compiling() else function(*tensors)
 
     return called
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that `torch.compile` calls as it is, because it differentiates inside; it breaks the graph."""
+    if keras.backend.backend() != "torch":
+        return function
+    return torch.compiler.disable(function, reason="it computes gradients itself; losses in blocks are not compiled")
 
 
 def list_devices() -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Self, TypedDict, get_args
 
 import keras
 
-from tfdml._core.backends import are_zeros, custom_gradient, has_plain_mean, ops, vector_jacobian
+from tfdml._core.backends import are_zeros, custom_gradient, has_plain_mean, ops, uncompiled, vector_jacobian
 from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import require_owner
@@ -258,6 +258,7 @@ class PairLoss(FunctionLoss):
         functions = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
         return self.anchors_per_block is not None or all(map(_is_of_tfdml, functions))
 
+    @uncompiled
     def _weights_of_anchors(self, comparison, sample_weight):
         """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
         zeros = ops.zeros((comparison.num_anchors,), dtype=self.dtype)

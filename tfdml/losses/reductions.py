@@ -26,7 +26,8 @@ def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
 def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
     number = count(weights, counts)
-    return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
+    has_pairs = number > 0
+    return ops.where(has_pairs, ops.sum(weights * values, axis=1) / ops.where(has_pairs, number, 1.0), 0.0)
 
 
 def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
