@@ -309,6 +309,14 @@ def has_plain_mean(values: Any) -> bool:
     return keras.backend.backend() == "torch" and isinstance(values, torch.Tensor) and values.numel() > 0
 
 
+def plus_transpose(x: Any) -> Any:
+    """A matrix of PyTorch plus its transpose, without gradient.
+
+    The transpose is copied first, because a sum that reads by columns takes several times longer.
+    """
+    return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
+
+
 def next_power_of_two(x: Any) -> Any:
     """The power of two above each entry, or twice the entry if it is one, of positive floats of PyTorch; exact."""
     mantissa, _ = torch.frexp(x)

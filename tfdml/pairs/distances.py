@@ -7,7 +7,15 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from tfdml._core.backends import custom_gradient, list_devices, next_power_of_two, ops, reading_values, while_loop
+from tfdml._core.backends import (
+    custom_gradient,
+    list_devices,
+    next_power_of_two,
+    ops,
+    plus_transpose,
+    reading_values,
+    while_loop,
+)
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -278,7 +286,9 @@ def _products_within(x):
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if keras.backend.backend() == "torch" or not only_cpus():
+    if keras.backend.backend() == "torch":
+        return plus_transpose(g)
+    if not only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
