@@ -60,8 +60,8 @@ if keras.backend.backend() == "torch":
     def _transpose(x, axes=None):
         return x.t() if x.ndim == 2 and axes is None else keras.ops.transpose(x, axes)
 
-    def _like(function, of_keras):
-        return lambda x, dtype=None: function(x) if dtype is None else of_keras(x, dtype)
+    def _like(function, fallback):
+        return lambda x, dtype=None: function(x) if dtype is None else fallback(x, dtype)
 
     def _pad(x, widths, **options):
         if options:
@@ -71,12 +71,12 @@ if keras.backend.backend() == "torch":
     def _segment_sum(data, segments, num_segments):
         return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
 
-    def _of_lists(function, of_keras):
+    def _of_lists(function, fallback):
         """The operation of PyTorch on lists of tensors; that of Keras on other lists."""
 
         def operation(xs, axis=0):
             is_plain = all(isinstance(x, torch.Tensor) for x in xs)
-            return (function if is_plain else of_keras)(xs, axis)
+            return (function if is_plain else fallback)(xs, axis)
 
         return operation
 
@@ -130,16 +130,16 @@ if keras.backend.backend() == "torch":
         },
     }
 
-    def _for_tensors(function, dtype, of_keras):
+    def _for_tensors(function, dtype, fallback):
         """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
         plain = (torch.Tensor, int, float, str, list, tuple, torch.dtype)
 
-        @functools.wraps(of_keras)
+        @functools.wraps(fallback)
         def operation(x, *others, **options):
             is_plain = isinstance(x, torch.Tensor) and (dtype is None or x.dtype == dtype)
             if is_plain and others:
                 is_plain = all(isinstance(y, plain) for y in others)
-            return (function if is_plain else of_keras)(x, *others, **options)
+            return (function if is_plain else fallback)(x, *others, **options)
 
         return operation
 
