@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.backend import gradient, numbers
+from tests.backend import BACKEND, gradient, numbers
+from tfdml._core import backends
 from tfdml._core.backends import custom_gradient, list_devices, loop, of_all_replicas, vector_jacobian
 
 pytestmark = pytest.mark.backends
@@ -137,3 +138,67 @@ class TestOnPyTorch:
         (first,) = torch.autograd.grad(square_with_gradient_of_seven(x).sum() ** 2, x, create_graph=True)
         with pytest.raises(RuntimeError, match="once_differentiable"):
             first.sum().backward()
+
+
+ON_TORCH = pytest.mark.skipif(BACKEND != "torch", reason="elsewhere they are the same object")
+MATRIX = np.array([[-2.0, 0.0, 0.5], [np.inf, 3.0, np.nan]], "float32")
+IS_LARGE = np.array([[True, False, True], [False, True, True]])
+# Name of an operation, its arguments after the first, and its options.
+OPERATIONS = [
+    *((name, (), {}) for name in ("abs", "ceil", "exp", "floor", "isfinite", "relu", "round", "sigmoid", "softplus")),
+    *(
+        (name, (), {})
+        for name in ("log", "ones_like", "rsqrt", "shape", "sqrt", "square", "stop_gradient", "transpose")
+    ),
+    *((name, (), {}) for name in ("amax", "amin", "mean", "sum", "zeros_like")),
+    *((name, (), {"axis": axis}) for name in ("amax", "amin", "mean", "sum") for axis in (0, -1, (0, 1))),
+    *((name, (), {"axis": 1, "keepdims": True}) for name in ("amax", "amin", "mean", "sum")),
+    *((name, (other,), {}) for name in ("equal", "maximum", "minimum", "multiply") for other in (0.0, 0.5, MATRIX[0])),
+    ("clip", (-1.0, 2.0), {}),
+    ("zeros_like", (), {"dtype": "bool"}),
+    ("cast", ("int64",), {}),
+    ("cast", ("float16",), {}),
+    ("broadcast_to", ((2, 2, 3),), {}),
+    ("expand_dims", (1,), {}),
+    ("matmul", (MATRIX.T,), {}),
+    ("pad", ([[1, 0], [0, 2]],), {}),
+    ("pad", ([[1, 0], [0, 2]],), {"constant_values": 3}),
+]
+BOOLEAN_OPERATIONS = [
+    ("logical_not", ()),
+    ("any", ()),
+    *((name, (other,)) for name in ("logical_and", "logical_xor") for other in (True, IS_LARGE[0])),
+    *(("where", others) for others in ((0.0, MATRIX), (MATRIX, -np.inf), (MATRIX, MATRIX[0]), (1.0, 0.0))),
+]
+
+
+def assert_same(name, x, others, options=None):
+    """The operation gives what that of Keras gives, of tensors and of arrays, with the same type."""
+    for convert in (ops.convert_to_tensor, np.asarray):
+        x, *others = (convert(y) if isinstance(y, np.ndarray) else y for y in (x, *others))
+        actual, expected = (getattr(room, name)(x, *others, **(options or {})) for room in (backends.ops, ops))
+        np.testing.assert_allclose(numbers(actual), numbers(expected), rtol=1e-6)
+        assert getattr(actual, "dtype", None) == getattr(expected, "dtype", None)
+
+
+@ON_TORCH
+@pytest.mark.parametrize(("name", "others", "options"), OPERATIONS)
+def test_operations_are_those_of_keras(name, others, options):
+    assert_same(name, np.nan_to_num(MATRIX, posinf=7.0) if name == "cast" else MATRIX, others, options)
+    if name not in ("matmul", "softplus"):  # which Keras does not compute of integers
+        assert_same(name, np.array([[1, 2, 3], [4, 5, 6]], "int32"), others, options)
+
+
+@ON_TORCH
+@pytest.mark.parametrize(("name", "others"), BOOLEAN_OPERATIONS)
+def test_operations_on_booleans_are_those_of_keras(name, others):
+    assert_same(name, IS_LARGE, others)
+
+
+@ON_TORCH
+def test_operations_on_lists_and_segments_are_those_of_keras():
+    x = [tensor(X), tensor(2 * X)]
+    for name in ("concatenate", "stack"):
+        np.testing.assert_array_equal(numbers(getattr(backends.ops, name)(x)), numbers(getattr(ops, name)(x)))
+    sums = backends.ops.segment_sum(tensor(X), ops.convert_to_tensor([1, 0, 1]), num_segments=3)
+    np.testing.assert_allclose(numbers(sums), [2.0, 4.0, 0.0])

@@ -58,32 +58,50 @@ def test_what_a_loss_learns_is_a_list_of_parameters_of_torch():
         losses.CosFaceLoss(classes=6).parameters()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [losses.ContrastiveLoss(), losses.NTXentLoss(), losses.MultiSimilarityLoss()])
-def test_plain_losses_compile_without_graph_breaks_to_the_same_value_and_gradient(loss):
+def results(function):
+    """The loss and its gradient."""
+    labels, x = tensors()
+    value = function(labels, x)
+    value.backward()
+    return numbers(value), numbers(x.grad)
+
+
+def compiled(loss, *, fullgraph):
     import torch
 
     torch._dynamo.reset()
-    compiled = torch.compile(lambda labels, x: loss(labels, x), fullgraph=True, backend="aot_eager")
-    results = []
-    for function in (loss, compiled):
-        labels, x = tensors()
-        value = function(labels, x)
-        value.backward()
-        results.append((numbers(value), numbers(x.grad)))
-    for ours, theirs in zip(*results, strict=True):
+    return torch.compile(lambda labels, x: loss(labels, x), fullgraph=fullgraph, backend="aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*lru_cache")
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.ContrastiveLoss(),
+        losses.NTXentLoss(),
+        losses.MultiSimilarityLoss(),
+        losses.FastAPLoss(),
+        losses.HistogramLoss(bins=40),
+        losses.TripletLoss(margin=1.0),  # visits positives one after another, in a loop inside the graph
+    ],
+    ids=lambda loss: loss.name,
+)
+def test_losses_compile_without_graph_breaks_to_the_same_value_and_gradient(loss):
+    for ours, theirs in zip(results(loss), results(compiled(loss, fullgraph=True)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of torch.compile about graph breaks
-def test_a_loss_that_visits_positives_one_after_another_breaks_the_graph_and_keeps_its_value():
+@pytest.mark.filterwarnings("ignore:.*lru_cache")
+def test_a_loss_in_blocks_is_not_compiled_and_keeps_its_value_and_gradient():
     import torch
 
-    torch._dynamo.reset()
-    loss, (labels, x) = losses.TripletLoss(margin=1.0), tensors()
-    compiled = torch.compile(lambda labels, x: loss(labels, x), backend="eager")
-    np.testing.assert_allclose(numbers(compiled(labels, x)), numbers(loss(labels, x)), rtol=1e-5)
+    loss = losses.MultiSimilarityLoss(anchors_per_block=8)
+    for ours, theirs in zip(results(loss), results(compiled(loss, fullgraph=False)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="losses in blocks are not compiled"):
+        compiled(loss, fullgraph=True)(*tensors())
 
 
 @pytest.mark.slow

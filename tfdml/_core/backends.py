@@ -1,7 +1,12 @@
-"""Operations that differ between Keras backends: gradients, sequential loops, devices, gathering across replicas."""
+"""Operations that differ between Keras backends: gradients, sequential loops, devices, gathering across replicas.
+
+`ops` is `keras.ops`, but for the most frequent operations on PyTorch. Keras converts and checks every argument of an
+operation, which takes longer than the operation itself on a small batch, so tensors go to PyTorch directly.
+"""
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -31,6 +36,128 @@ if keras.backend.backend() == "torch":
             gradient = ctx.function(*ctx.saved_tensors)[1] if torch.compiler.is_compiling() else ctx.gradient
             gradients = gradient(*upstream)
             return None, *(gradients if isinstance(gradients, list | tuple) else [gradients])
+
+    def _along_axes(function):
+        def along_axes(x, axis=None, keepdims=False):
+            return function(x, tuple(range(x.ndim)) if axis is None else axis, keepdims)
+
+        return along_axes
+
+    def _cast(x, dtype):
+        return x.to(_TORCH_DTYPES[dtype]) if dtype in _TORCH_DTYPES else keras.ops.cast(x, dtype)
+
+    def _with_bool(function):
+        return lambda x, y: function(x, torch.as_tensor(y))
+
+    def _maximum(x, y):
+        if isinstance(y, torch.Tensor):
+            return torch.maximum(x, y)
+        return torch.relu(x) if y == 0 else x.clamp(min=y)  # the gradient of relu takes one pass
+
+    def _minimum(x, y):
+        return torch.minimum(x, y) if isinstance(y, torch.Tensor) else x.clamp(max=y)
+
+    def _transpose(x, axes=None):
+        return x.t() if x.ndim == 2 and axes is None else keras.ops.transpose(x, axes)
+
+    def _like(function, fallback):
+        return lambda x, dtype=None: function(x) if dtype is None else fallback(x, dtype)
+
+    def _pad(x, widths, **options):
+        if options:
+            return keras.ops.pad(x, widths, **options)
+        return torch.nn.functional.pad(x, [width for sides in reversed(widths) for width in sides])
+
+    def _segment_sum(data, segments, num_segments):
+        return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
+
+    def _of_lists(function, fallback):
+        """The operation of PyTorch on lists of tensors; that of Keras on other lists."""
+
+        def operation(xs, axis=0):
+            is_plain = all(isinstance(x, torch.Tensor) for x in xs)
+            return (function if is_plain else fallback)(xs, axis)
+
+        return operation
+
+    _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
+    _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
+    # Type of the first argument, and the operations that PyTorch computes as Keras does.
+    _TORCH_OPS = {
+        torch.float32: {
+            "abs": torch.abs,
+            "amax": _along_axes(torch.amax),
+            "amin": _along_axes(torch.amin),
+            "ceil": torch.ceil,
+            "clip": torch.clamp,
+            "exp": torch.exp,
+            "floor": torch.floor,
+            "log": torch.log,
+            "matmul": torch.matmul,
+            "maximum": _maximum,
+            "mean": _along_axes(torch.mean),
+            "minimum": _minimum,
+            "multiply": torch.mul,
+            "ones_like": _like(torch.ones_like, keras.ops.ones_like),
+            "pad": _pad,
+            "relu": torch.relu,
+            "round": torch.round,
+            "rsqrt": torch.rsqrt,
+            "segment_sum": _segment_sum,
+            "sigmoid": torch.sigmoid,
+            "softplus": torch.nn.functional.softplus,
+            "sqrt": torch.sqrt,
+            "square": torch.square,
+            "sum": _along_axes(torch.sum),
+            "zeros_like": _like(torch.zeros_like, keras.ops.zeros_like),
+        },
+        torch.bool: {
+            "any": _along_axes(torch.any),
+            "logical_and": _with_bool(torch.logical_and),
+            "logical_not": torch.logical_not,
+            "logical_xor": _with_bool(torch.logical_xor),
+            "where": torch.where,
+        },
+        None: {
+            "broadcast_to": torch.broadcast_to,
+            "expand_dims": torch.unsqueeze,
+            "cast": _cast,
+            "equal": torch.eq,
+            "isfinite": torch.isfinite,
+            "shape": lambda x: tuple(x.shape),
+            "stop_gradient": torch.Tensor.detach,
+            "transpose": _transpose,
+        },
+    }
+
+    def _for_tensors(function, dtype, fallback):
+        """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
+        plain = (torch.Tensor, int, float, str, list, tuple, torch.dtype)
+
+        @functools.wraps(fallback)
+        def operation(x, *others, **options):
+            is_plain = isinstance(x, torch.Tensor) and (dtype is None or x.dtype == dtype)
+            if is_plain and others:
+                is_plain = all(isinstance(y, plain) for y in others)
+            return (function if is_plain else fallback)(x, *others, **options)
+
+        return operation
+
+
+def _operations():
+    if keras.backend.backend() != "torch":
+        return keras.ops
+    operations = types.ModuleType("ops")
+    vars(operations).update(vars(keras.ops))
+    for dtype, functions in _TORCH_OPS.items():
+        for name, function in functions.items():
+            setattr(operations, name, _for_tensors(function, dtype, getattr(keras.ops, name)))
+    operations.concatenate = _of_lists(torch.cat, keras.ops.concatenate)
+    operations.stack = _of_lists(torch.stack, keras.ops.stack)
+    return operations
+
+
+ops: Any = _operations()
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,17 +278,49 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`keras.ops.while_loop`; where Keras infers shapes on PyTorch, one step in place of an unknown number.
-
-    In `torch.compile` it breaks the graph.
+    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step.
 
     Args:
         condition, body: functions of `*values`; `body` returns the next values as a tuple.
         values: tuple of tensors.
     """
-    if _only_shapes():
+    if keras.backend.backend() != "torch":
+        return keras.ops.while_loop(condition, body, values)
+    if values[0].device.type == "meta":
         return tuple(body(*values))
-    return keras.ops.while_loop(condition, body, values)
+    if torch.compiler.is_compiling():
+        from torch._higher_order_ops import while_loop
+
+        return while_loop(condition, body, tuple(x.clone() for x in values))  # it refuses the same tensor twice
+    while condition(*values):
+        values = tuple(body(*values))
+    return values
+
+
+def are_zeros(x: Any) -> bool:
+    """Whether all numbers are 0, where reading them takes no time: PyTorch, eager, on a CPU. False elsewhere."""
+    if keras.backend.backend() != "torch" or torch.compiler.is_compiling() or x.device.type != "cpu":
+        return False
+    return not x.any()
+
+
+def has_plain_mean(values: Any) -> bool:
+    """Whether Keras would reduce values without weights by `values.mean()`, after many checks: on PyTorch."""
+    return keras.backend.backend() == "torch" and isinstance(values, torch.Tensor) and values.numel() > 0
+
+
+def plus_transpose(x: Any) -> Any:
+    """A matrix of PyTorch plus its transpose, without gradient.
+
+    The transpose is copied first, because a sum that reads by columns takes several times longer.
+    """
+    return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
+
+
+def next_power_of_two(x: Any) -> Any:
+    """The power of two above each entry, or twice the entry if it is one, of positive floats of PyTorch; exact."""
+    mantissa, _ = torch.frexp(x)
+    return x / mantissa
 
 
 def _only_shapes():
@@ -200,6 +359,13 @@ def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
         return operation(list(tensors)) if torch.compiler.is_compiling() else function(*tensors)
 
     return called
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that `torch.compile` calls as it is, because it differentiates inside; it breaks the graph."""
+    if keras.backend.backend() != "torch":
+        return function
+    return torch.compiler.disable(function, reason="it computes gradients itself; losses in blocks are not compiled")
 
 
 def list_devices() -> list[str]:

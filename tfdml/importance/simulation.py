@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_unmasked, require_whole
 from tfdml.importance.probabilities import PairProbabilities
 

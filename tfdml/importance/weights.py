@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import keras
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.serialization import renamed, serializable
 from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer

@@ -1,7 +1,6 @@
 """A histogram that follows the batches of a training."""
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml.layers.base import LossLayer
 from tfdml.pairs.base import Tensor
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Tensor

@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import keras
 import numpy as np
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import References

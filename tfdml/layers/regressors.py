@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypedDict, get_args
 
 import keras
-from keras import ops
 
-from tfdml._core.backends import custom_gradient, vector_jacobian
+from tfdml._core.backends import are_zeros, custom_gradient, has_plain_mean, ops, uncompiled, vector_jacobian
 from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import require_owner
@@ -77,6 +76,8 @@ class FunctionLoss(keras.losses.Loss):
 
     def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Values after the Keras reduction, with optional weights of the anchors."""
+        if sample_weight is None and self.reduction == "sum_over_batch_size" and has_plain_mean(values):
+            return ops.mean(ops.cast(values, self.dtype))
         return self._reduce(values, values, sample_weight)
 
     def parameters(self, dim: int | None = None) -> list[Any]:
@@ -262,6 +263,7 @@ class PairLoss(FunctionLoss):
         functions = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
         return self.anchors_per_block is not None or all(map(_is_of_tfdml, functions))
 
+    @uncompiled
     def _weights_of_anchors(self, comparison, sample_weight):
         """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
         zeros = ops.zeros((comparison.num_anchors,), dtype=self.dtype)
@@ -418,11 +420,11 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
-    zeros = 0.0 * (16.0 * ops.sum(ops.square(anchors), axis=-1) + values)
+    zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
     if not pairs.is_self:
-        references = ops.cast(pairs.references, values.dtype)
+        references = ops.cast(ops.stop_gradient(pairs.references), values.dtype)
         zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
-    return _plus(ops.stop_gradient(zeros), values, anchors)
+    return values if are_zeros(zeros) else _plus(zeros, values, anchors)
 
 
 @custom_gradient

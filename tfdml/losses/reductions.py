@@ -3,9 +3,7 @@
 import functools
 from collections.abc import Sequence
 
-from keras import ops
-
-from tfdml._core.backends import custom_gradient
+from tfdml._core.backends import custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -28,7 +26,8 @@ def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
 def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
     number = count(weights, counts)
-    return ops.where(number > 0, ops.sum(weights * values, axis=1) / ops.where(number > 0, number, 1.0), 0.0)
+    has_pairs = number > 0
+    return ops.where(has_pairs, ops.sum(weights * values, axis=1) / ops.where(has_pairs, number, 1.0), 0.0)
 
 
 def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
@@ -77,7 +76,8 @@ def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
 
 def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """The number of pairs in each row, `(anchors,)`, as floats: `counts`, or 1, for each nonzero weight."""
-    return ops.sum(ops.cast(weights > 0, weights.dtype) * (1.0 if counts is None else counts), axis=1)
+    is_pair = ops.cast(weights > 0, weights.dtype)
+    return ops.sum(is_pair if counts is None else is_pair * counts, axis=1)
 
 
 def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:

@@ -4,9 +4,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
-from keras import ops
-
-from tfdml._core.backends import while_loop
+from tfdml._core.backends import ops, while_loop
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.layers.base import Seeded

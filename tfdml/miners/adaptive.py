@@ -3,8 +3,8 @@
 from typing import Any, Self
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_fraction, require_function_or_none, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer

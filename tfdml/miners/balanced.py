@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, distance_function

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import Seeded

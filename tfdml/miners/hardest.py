@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from keras import ops
-
-from tfdml._core.backends import while_loop
+from tfdml._core.backends import ops, while_loop
 from tfdml._core.checks import require_fraction, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function

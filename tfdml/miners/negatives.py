@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded

@@ -3,9 +3,9 @@
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.pairs import Pairs

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared

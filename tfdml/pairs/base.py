@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from keras import ops
 
-from tfdml._core.backends import has_values
+from tfdml._core.backends import has_values, ops
 
 Tensor: TypeAlias = Any  # a tensor of the Keras backend, or an array that converts to one
 

@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from keras import ops
-
-from tfdml._core.backends import scatter
+from tfdml._core.backends import ops, scatter
 from tfdml.pairs.base import Pairs, Tensor
 
 

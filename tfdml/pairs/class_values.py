@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_unmasked
 from tfdml.pairs.base import value_of
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml.pairs.base import Match, Pairs, Tensor
 from tfdml.pairs.blocks import Block, Totals, WholeBatchError
@@ -86,7 +86,7 @@ def weighted(anchors, references, anchor_labels, reference_labels, match=None, a
 def by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
     """`Pairs` with weight 1 on every allowed pair, positive where it is relevant."""
     positive = relevant if allowed is None else ops.logical_and(relevant, allowed)
-    negative = ops.logical_not(relevant) if allowed is None else ops.logical_and(ops.logical_not(relevant), allowed)
+    negative = ops.logical_not(relevant) if allowed is None else ops.logical_xor(positive, allowed)
     dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
     return Pairs(
         anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)

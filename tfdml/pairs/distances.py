@@ -6,9 +6,16 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
-from keras import ops
 
-from tfdml._core.backends import custom_gradient, has_values, list_devices, reading_values, while_loop
+from tfdml._core.backends import (
+    custom_gradient,
+    list_devices,
+    next_power_of_two,
+    ops,
+    plus_transpose,
+    reading_values,
+    while_loop,
+)
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
@@ -20,7 +27,6 @@ _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
 _POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
-_LISTED_POWERS = _POWERS_OF_TWO.tolist()  # torch.compile reads no array
 # Vectors with a squared norm up to this are zero vectors.
 _ZERO_NORM_SQUARED = 1e-30
 
@@ -101,9 +107,9 @@ def _squared(pairs):
     references = as_float(pairs.reference_embeddings)
     if len(references.shape) == 3:
         return ops.sum(ops.square(as_float(pairs.anchors)[:, None] - references), axis=-1)
-    center = ops.stop_gradient(_center(references))
     if pairs.is_self:
-        return _squared_within(references - center)
+        return _squared_within(references)
+    center = _center(ops.stop_gradient(references))
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
     return _squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
 
@@ -123,6 +129,7 @@ def _squared_within(x):
     """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
     rows = ops.arange(ops.shape(x)[0])
     is_pair = rows[:, None] != rows
+    x = x - _center(x)
     d2 = ops.where(is_pair, _refined(_one_product(x, x), is_pair, x, x), 0.0)
 
     def grad(upstream):
@@ -148,7 +155,8 @@ def _squared_between(anchors, references, is_pair):
 
 def _one_product(anchors, references):
     """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
-    return _form((anchors, anchors), (references, references), product)
+    left = anchors, anchors
+    return _form(left, left if references is anchors else (references, references), product)
 
 
 def _form(anchors, references, multiply):
@@ -161,7 +169,8 @@ def _form(anchors, references, multiply):
         anchors, references: tuples (left, right), each `(rows, dim)`.
         multiply: the matrix product, in some precision.
     """
-    anchor_norms, reference_norms = _row_products(*anchors), _row_products(*references)
+    anchor_norms = _row_products(*anchors)
+    reference_norms = anchor_norms if references is anchors else _row_products(*references)
     return multiply(
         ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
         ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
@@ -176,10 +185,11 @@ def _refined(d2, is_pair, anchors, references):
     otherwise the whole matrix is, which takes six times the products.
     """
     norms = _square_norms(anchors)
-    near, duplicate = _NEAR_FRACTION * norms, 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
-    most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
+    near = _NEAR_FRACTION * norms
 
     def recompute(d2):
+        duplicate = 8.0 * _eps(anchors) ** 2 * anchors.shape[-1] * norms
+        most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
         is_near = (d2 < near) & is_pair
         return ops.cond(
             ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
@@ -251,11 +261,10 @@ def _rounded(x, step):
 def _power_of_two(x):
     """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
     low, high = -100, 126
+    if keras.backend.backend() == "torch":
+        return next_power_of_two(ops.clip(x, 2.0**low, 2.0**high))
     exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
-    return ops.take(
-        ops.convert_to_tensor(_POWERS_OF_TWO if has_values() else _LISTED_POWERS, x.dtype),
-        ops.cast(exponent, "int32") - low,
-    )
+    return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
 
 
 def _eps(x):
@@ -274,7 +283,9 @@ def _products_within(x):
 
 def _plus_transpose(g):
     """G + G^T, with G computed once."""
-    if keras.backend.backend() == "torch" or not only_cpus():
+    if keras.backend.backend() == "torch":
+        return plus_transpose(g)
+    if not only_cpus():
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
-from keras import ops
 
-from tfdml._core.backends import custom_gradient, loop, value_and_vector_jacobian, vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, ops, uncompiled, value_and_vector_jacobian, vector_jacobian
 from tfdml.pairs.base import Pairs, Tensor
 from tfdml.pairs.blocks import Totals, UnknownTotal
 from tfdml.pairs.comparison import Comparison
@@ -41,6 +40,7 @@ class Blocks(NamedTuple):
         return (self.comparison.num_anchors + self.size - 1) // self.size
 
 
+@uncompiled
 def values_in_blocks(blocks: Blocks) -> Tensor:
     """The values of all anchors, `(anchors,)`, with gradients to embeddings and to weights of the layers."""
     run = _Run(blocks)
@@ -58,6 +58,7 @@ def values_in_blocks(blocks: Blocks) -> Tensor:
     return run.ended(values(*run.arguments))
 
 
+@uncompiled
 def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
     """The sum of weight times value over all anchors, a scalar.
 
@@ -79,6 +80,7 @@ def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
     return run.ended(weighted_sum(ops.cast(weights, run.arguments[0].dtype), *run.arguments))
 
 
+@uncompiled
 def sum_in_blocks(blocks: Blocks) -> Tensor:
     """The sum of what the function returns for each block, without gradient; it has the shape of one result."""
     run = _Run(blocks)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_unmasked, how_to_number, require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor, value_of

@@ -11,9 +11,7 @@ it accumulates the value together with its gradient by the scores, which the los
 where `add` sees the scores under `stop_gradient`.
 """
 
-from keras import ops
-
-from tfdml._core.backends import while_loop
+from tfdml._core.backends import ops, while_loop
 
 
 def for_each_positive(pairs, body, state):

@@ -2,9 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from keras import ops
-
-from tfdml._core.backends import products_in, set_float32_products
+from tfdml._core.backends import ops, products_in, set_float32_products
 from tfdml._core.checks import require_one_of
 from tfdml.pairs.base import Tensor
 

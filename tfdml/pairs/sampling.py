@@ -1,6 +1,6 @@
 """Sampling of pairs in proportion to their weights, without a loop over the draws."""
 
-from keras import ops
+from tfdml._core.backends import ops
 
 _COLUMNS_PER_BLOCK = 32
 

@@ -3,9 +3,9 @@
 import math
 from typing import Any, Self, Unpack
 
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.losses.base import PairOptions

@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.base import PairLoss

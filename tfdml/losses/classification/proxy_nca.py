@@ -2,9 +2,9 @@
 
 from typing import Unpack
 
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions

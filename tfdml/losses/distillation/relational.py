@@ -2,9 +2,7 @@
 
 from typing import Unpack
 
-from keras import ops
-
-from tfdml._core.backends import custom_gradient, loop, vector_jacobian
+from tfdml._core.backends import custom_gradient, loop, ops, vector_jacobian
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, as_batch, huber, teacher_and_student

@@ -2,8 +2,7 @@
 
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, as_batch, teacher_and_student

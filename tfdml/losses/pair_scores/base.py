@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import as_unmasked, require
 from tfdml.losses.base import FunctionLoss
 from tfdml.pairs.base import Tensor

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
 import keras
-from keras import ops
 from numpy.typing import ArrayLike
 
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions

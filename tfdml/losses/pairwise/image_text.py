@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias, Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.learned_number import LearnedNumber

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class

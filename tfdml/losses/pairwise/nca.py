@@ -2,8 +2,7 @@
 
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp

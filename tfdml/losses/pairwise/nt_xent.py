@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Unpack
 
-from keras import ops
-
-from tfdml._core.backends import has_values
+from tfdml._core.backends import has_values, ops
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions

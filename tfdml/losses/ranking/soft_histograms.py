@@ -8,9 +8,7 @@ devices are slow at that, where many values meet in one sum: they take products 
 import math
 from collections.abc import Sequence
 
-from keras import ops
-
-from tfdml._core.backends import custom_gradient
+from tfdml._core.backends import custom_gradient, ops
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.distances import only_cpus
 from tfdml.pairs.precision import full_precision
@@ -77,21 +75,22 @@ def sums_of_shares(position: Tensor, weights: Sequence[Tensor], bins: int) -> Te
 
     def counts(position, *weights):
         shares = (ops.relu(1.0 - ops.abs(position - float(node))) for node in range(bins + 1))
-        return ops.stack([_weighted_sums(weights, share) for share in shares], axis=-1)
+        return ops.stack([*map(_weighted_sums(weights), shares)], axis=-1)
 
     if only_cpus():
         return _in_blocks(counts, [position, *weights], _ENTRIES_PER_BLOCK)
     return counts(position, *weights)
 
 
-def _weighted_sums(weights, share):
-    """The sum of weight times share of each row, `(anchors, len(weights))`.
+def _weighted_sums(weights):
+    """A function of the shares that returns the sum of weight times share of each row, `(anchors, len(weights))`.
 
     A product of matrices takes one pass on a CPU; on other devices, XLA fuses the sums, which stay in full precision.
     """
     if only_cpus():
-        return ops.matmul(ops.stack(weights, axis=1), share[:, :, None])[..., 0]
-    return ops.stack([ops.sum(x * share, axis=1) for x in weights], axis=-1)
+        stacked = ops.stack(weights, axis=1)
+        return lambda share: ops.matmul(stacked, share[:, :, None])[..., 0]
+    return lambda share: ops.stack([ops.sum(x * share, axis=1) for x in weights], axis=-1)
 
 
 def sums_of_products(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:

@@ -3,8 +3,7 @@
 import math
 from typing import Any, Self, Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.losses.base import PairLoss, PairOptions

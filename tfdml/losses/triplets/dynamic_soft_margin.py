@@ -2,8 +2,7 @@
 
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_fraction, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.layers.histogram import RunningHistogram, mix_histograms

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.layers.regressors import Regressors

@@ -8,8 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Unpack
 
-from keras import ops
-
+from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions, PairLoss, PairOptions
