@@ -1,5 +1,6 @@
 """Every room in a few lines: the tests to run first on new versions of Python, Keras and TensorFlow."""
 
+import importlib.util
 import json
 from types import SimpleNamespace
 
@@ -165,6 +166,11 @@ def search(trained):
     else:
         with pytest.raises(ImportError, match=r"TensorFlow 2\.20.* pip install tfdml\[scann\]"):
             tfdml.search.Scann(x)
+    if importlib.util.find_spec("faiss"):
+        assert tfdml.search.Faiss(x).search(x, 2)[0].shape == (24, 2)
+    else:
+        with pytest.raises(ImportError, match=r"pip install tfdml\[faiss\]"):
+            tfdml.search.Faiss(x)
 
 
 def serving(trained):

@@ -36,6 +36,7 @@ def export_best(model, folder):
 WRITERS = {
     "exact index": lambda model, folder: search.Exact(VECTORS).save(folder),
     "ScaNN index": lambda model, folder: search.Scann(VECTORS).save(folder),
+    "faiss index": lambda model, folder: search.Faiss(VECTORS).save(folder),
     "export": lambda model, folder: export.saved_model(model, folder),
     "best export": export_best,
     "zoo entry": lambda model, folder: zoo.save(

@@ -44,13 +44,14 @@ def by_loops(vectors, queries, k, metric):
 
 
 def build(kind, vectors, ids=None, **options):
-    return (search.Exact if kind == "exact" else search.Scann)(vectors, ids, **options)
+    return KINDS[kind](vectors, ids, **options)
 
 
-both = pytest.mark.parametrize("kind", ["exact", "scann"])
+KINDS = {"exact": search.Exact, "scann": search.Scann, "faiss": search.Faiss}
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("metric", METRICS)
 def test_small_indexes_are_exact(kind, metric):
     x, q = clustered(), clustered(30, seed=1)
@@ -71,7 +72,7 @@ def test_exact_search_agrees_with_scikit_learn(metric):
     np.testing.assert_allclose(scores if metric == "euclidean" else 1 - scores, distance, rtol=1e-4, atol=1e-6)
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("metric", METRICS)
 def test_results_run_from_near_to_far_and_a_vector_finds_itself(kind, metric):
     x = clustered()
@@ -83,7 +84,7 @@ def test_results_run_from_near_to_far_and_a_vector_finds_itself(kind, metric):
         np.testing.assert_array_equal(scores[:, 0], 0)
 
 
-@both
+@every_kind
 def test_ids_may_be_any_int64(kind):
     x = clustered(50)
     ids = -(2**62) + np.random.default_rng(0).permutation(50)
@@ -91,7 +92,7 @@ def test_ids_may_be_any_int64(kind):
     np.testing.assert_array_equal(found[:, 0], ids)
 
 
-@both
+@every_kind
 def test_k_may_be_the_size_of_the_index_and_there_may_be_no_queries(kind):
     x = clustered(50)
     index = build(kind, x)
@@ -102,7 +103,7 @@ def test_k_may_be_the_size_of_the_index_and_there_may_be_no_queries(kind):
     assert (len(index), index.dim, index.metric) == (50, 12, "cosine")
 
 
-@both
+@every_kind
 def test_one_vector_makes_an_index(kind):
     ids, scores = build(kind, [[3.0, 4.0]], [7]).search([[4.0, 3.0]], 1)
     assert ids.tolist() == [[7]]
@@ -223,7 +224,7 @@ def test_whole_numbers_have_exact_distances_and_ties_in_the_order_of_the_index()
     assert scores.tolist() == [[0, 1, 1, 2, 2, 2]]
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("shift", [0, 3, 1e6])
 def test_a_euclidean_score_does_not_depend_on_the_other_vectors(kind, shift):
     x = clustered(60) + np.float32(shift)
@@ -238,10 +239,10 @@ def test_a_euclidean_score_does_not_depend_on_the_other_vectors(kind, shift):
 
 
 def test_the_size_chooses_the_method():
-    from tfdml.search.scann import _method
+    from tfdml.search.approximate.scann import _automatic
 
     sizes = (1, 19_999, 20_000, 99_999, 100_000)
-    assert [_method("auto", n) for n in sizes] == ["exact", "exact", "quantized", "quantized", "partitioned"]
+    assert [_automatic(n) for n in sizes] == ["exact", "exact", "quantized", "quantized", "partitioned"]
     assert search.Scann(clustered()).method == "exact"
 
 
@@ -325,11 +326,11 @@ def files_below(folder):
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-@both
+@every_kind
 def test_an_index_folder_holds_no_pickle_and_leaves_nothing_beside_it(tmp_path, kind):
     build(kind, clustered(50)).save(tmp_path / "index")
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
-    assert {p.rsplit(".", 1)[-1] for p in files_below(tmp_path)} <= {"json", "npy", "pb", "pbtxt"}
+    assert {p.rsplit(".", 1)[-1] for p in files_below(tmp_path)} <= {"json", "npy", "pb", "pbtxt", "faiss"}
 
 
 def test_saving_replaces_an_index_and_nothing_else(tmp_path):
@@ -344,7 +345,7 @@ def test_saving_replaces_an_index_and_nothing_else(tmp_path):
     assert files_below(tmp_path / "mine") == ["thesis.txt"]
 
 
-@both
+@every_kind
 def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch):
     x = clustered(50)
     search.Exact(x).save(tmp_path / "index")
@@ -367,7 +368,7 @@ def test_a_place_that_cannot_be_written_is_an_oserror(tmp_path):
         search.Exact(clustered(50)).save(tmp_path / "file" / "index")
 
 
-@both
+@every_kind
 def test_folders_without_a_whole_index_are_refused(tmp_path, kind):
     with pytest.raises(FileNotFoundError, match=r"index\.json"):
         search.load(tmp_path / "nowhere")
@@ -458,7 +459,7 @@ def entries(folder, version):
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("metric", METRICS)
-@both
+@pytest.mark.parametrize("kind", ["exact", "scann"])
 def test_an_index_of_an_older_format_is_read_and_saved_in_the_present_one(tmp_path, kind, metric, version):
     index = build(kind, X + FAR, np.arange(50) + 7, metric=metric)
     as_older(index, tmp_path / "index", version)
@@ -499,7 +500,7 @@ def test_arrays_that_do_not_fit_together_are_refused_even_without_checksums(tmp_
         search.load(tmp_path)
 
 
-@both
+@every_kind
 def test_every_flipped_byte_of_a_saved_index_is_an_error(tmp_path, kind):
     build(kind, clustered(20, 3), metric="euclidean").save(tmp_path / "index")
     rng = np.random.default_rng(0)
@@ -530,7 +531,7 @@ X = clustered(50)
 FAR = np.float32([1000] * 6 + [0] * 6)  # half of the columns lie far from 0, so that euclidean has a center
 
 
-@both
+@every_kind
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -551,7 +552,7 @@ def test_wrong_vectors_are_refused_with_advice(kind, arguments, options, message
         build(kind, *arguments, **options)
 
 
-@both
+@every_kind
 @pytest.mark.parametrize(
     ("queries", "k", "message"),
     [

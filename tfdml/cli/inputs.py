@@ -74,7 +74,7 @@ def is_training_run(path: str) -> bool:
     return is_run
 
 
-def open_run(path: str) -> tuple[search.Exact | search.Scann | None, visualize.Thumbnails | None]:
+def open_run(path: str) -> tuple[search.Exact | search.Scann | search.Faiss | None, visualize.Thumbnails | None]:
     """The index in a folder that `tfdml train` wrote, and the thumbnails of its items; None for what it does not have.
 
     Raises:
@@ -151,7 +151,7 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
         return search.Exact(embeddings.embeddings, embeddings.rows), lambda row: _metadata_of_row(embeddings, row)
 
 
-def open_index_with_metadata(path: str) -> search.Exact | search.Scann:
+def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.Faiss:
     """An index; labels and paths of embeddings become its metadata.
 
     Raises:

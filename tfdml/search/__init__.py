@@ -1,7 +1,9 @@
-"""Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN."""
+"""Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN and faiss."""
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
+from tfdml.search.approximate.faiss import Faiss
+from tfdml.search.approximate.scann import Scann
 from tfdml.search.duplicates.groups import near_duplicates
 from tfdml.search.duplicates.pairs import SimilarPairs, pair_groups, similar_pairs
 from tfdml.search.exact import Exact
@@ -13,11 +15,11 @@ from tfdml.search.refinement.expansion import augment_database, expand_queries
 from tfdml.search.refinement.hubs import neighborhood_similarity
 from tfdml.search.refinement.rerank import rerank
 from tfdml.search.refinement.whitening import Whitening
-from tfdml.search.scann import Scann
 from tfdml.typing import FilePath
 
 __all__ = [
     "Exact",
+    "Faiss",
     "FalseNegativeGuard",
     "HardPairs",
     "Scann",
@@ -38,22 +40,22 @@ __all__ = [
 ]
 
 
-def load(path: FilePath) -> Exact | Scann:
-    """Read an index that `Exact.save` or `Scann.save` wrote, as the class that wrote it.
+def load(path: FilePath) -> Exact | Scann | Faiss:
+    """Read an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote, as the class that wrote it.
 
     Every file is compared with its checksum, and vectors are memory-mapped.
     Another process may save to the same folder at the same time; the result is then either the old or the new index.
 
     Raises:
         FileNotFoundError: the folder holds no index, or files are missing.
-        ImportError: it is a ScaNN index or has metadata, and ScaNN or pyarrow is not installed.
+        ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
         ValueError: the index is damaged.
     """
     return read_whole(path, _load)
 
 
 def _load(folder):
-    classes: dict[str, type[Exact] | type[Scann]] = {"exact": Exact, "scann": Scann}
+    classes: dict[str, type[Exact] | type[Scann] | type[Faiss]] = {"exact": Exact, "scann": Scann, "faiss": Faiss}
     kind = read_manifest(folder)["kind"]
     require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
     return classes[kind].read(folder)

@@ -4,24 +4,28 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tfdml._core.checks import require
+from tfdml.search.approximate.faiss import Faiss
+from tfdml.search.approximate.scann import Scann
 from tfdml.search.exact import Exact
-from tfdml.search.scann import Scann
 from tfdml.typing import Index
 
-IndexBuilder = Callable[..., Index] | Literal["exact", "scann"] | None
+IndexBuilder = Callable[..., Index] | Literal["exact", "scann", "faiss"] | None
 
-_NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann}
+_NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann, "faiss": Faiss}
 
 
 def index_builder(search: IndexBuilder) -> Callable[..., Index]:
     """The function `(vectors, metric=...)` that builds an index.
 
     Args:
-        search: "exact" or None for `Exact`, "scann" for `Scann`, or such a function, as these classes are.
+        search: "exact" or None for `Exact`, "scann" for `Scann`, "faiss" for `Faiss`, or such a function, as these
+            classes are.
 
     Raises:
         ValueError: another name, or anything else that is not a function.
     """
     build: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
-    require(callable(build), f"search={search!r}", "'exact', 'scann', None, or a class such as tfdml.search.Scann")
+    require(
+        callable(build), f"search={search!r}", "'exact', 'scann', 'faiss', None, or a class such as tfdml.search.Scann"
+    )
     return build

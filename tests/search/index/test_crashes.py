@@ -111,7 +111,7 @@ def test_the_old_or_the_new_index_is_whole_before_every_file_operation_of_adding
     assert [place.name for place in killed_half_way.iterdir()] == ["index"]
 
 
-@pytest.mark.parametrize("make", [search.Exact, search.Scann])
+@pytest.mark.parametrize("make", [search.Exact, search.Scann, search.Faiss])
 def test_a_flipped_bit_in_any_file_of_an_index_that_changed_is_found(tmp_path, make):
     x = (1000 + np.random.default_rng(0).normal(size=(40, 3))).astype("float32")
     names = [f"n{i}" for i in range(40)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfdml import search
-from tfdml.search import scann
+from tfdml.search.approximate import scann
 from tfdml.search.index import files
 
 X = np.random.default_rng(0).standard_normal((6, 3)).astype("float32")

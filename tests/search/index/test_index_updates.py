@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, both, build, by_loops, clustered
+from tests.search.test_search import METRICS, build, by_loops, clustered, every_kind
 from tfdml import search
 from tfdml.search.index.items import Items
 from tfdml.search.index.segment_files import read_ids
@@ -67,7 +67,7 @@ def assert_holds(index, held, metric, k=7):
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("text", [False, True])
 def test_an_index_that_changed_finds_what_it_holds_and_so_does_its_folder(tmp_path, kind, metric, text):
@@ -165,7 +165,7 @@ def test_every_vector_may_be_updated_at_once():
     np.testing.assert_allclose(index.search(X[5:10], 1)[1], 0)
 
 
-@both
+@every_kind
 def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
     index = build(kind, X[:20])
     for gone in (3, 5):
@@ -180,7 +180,7 @@ def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
     assert index.search(X[30:31], 1)[0] == 3
 
 
-@both
+@every_kind
 @pytest.mark.parametrize(("first", "later"), [(0, 1e6), (1e6, 0)])
 def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later_ones(tmp_path, kind, first, later):
     x = np.concatenate([X[:30] + np.float32(first), X[30:90] + np.float32(later)])
@@ -291,7 +291,7 @@ def files_and_inodes(folder):
     return {path.name: path.stat().st_ino for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"}
 
 
-@both
+@every_kind
 def test_saving_again_to_the_same_folder_writes_only_what_is_new(tmp_path, kind):
     index = build(kind, X[:100], WORDS[:100], metadata=table(np.arange(100)))
     index.save(tmp_path / "index")
@@ -340,7 +340,7 @@ def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():
         index.search(1e9 * np.eye(4)[:1], 1)
 
 
-@both
+@every_kind
 def test_a_loaded_index_maps_its_vectors(tmp_path, kind):
     build(kind, X, metric="dot").save(tmp_path)
     base = search.load(tmp_path).vectors
@@ -382,7 +382,7 @@ def other(**options):
     return {"price": [1, 2], "name": ["a", "b"]} | options
 
 
-@both
+@every_kind
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -20,12 +20,12 @@ def signed(manifest):
     return json.dumps({**content, "sha256": digest}, indent=1)
 
 
-@pytest.fixture(scope="module", params=["exact", "scann"])
+@pytest.fixture(scope="module", params=["exact", "scann", "faiss"])
 def saved(request, tmp_path_factory):
     """The folder of an index with two segments, removed rows and metadata, and its manifest."""
     folder = tmp_path_factory.mktemp("manifests") / "index"
     x = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
-    make = {"exact": search.Exact, "scann": search.Scann}[request.param]
+    make = {"exact": search.Exact, "scann": search.Scann, "faiss": search.Faiss}[request.param]
     index = make(x[:8], metric="euclidean", metadata={"label": list("abcdefgh")})
     index.add(x[8:], range(8, 12), metadata={"label": list("ijkl")})
     index.remove([1])

@@ -141,7 +141,7 @@ class Index:
             self._items = self._items.remove(updated).add(Segment(gallery, old.ids, table))
 
     def search(self, queries: npt.ArrayLike, k: int, *, where: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Find the `k` nearest vectors of every query, with `Scann` approximately.
+        """Find the `k` nearest vectors of every query, with `Scann` and `Faiss` approximately.
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
@@ -180,7 +180,7 @@ class Index:
 
         Raises:
             FileNotFoundError: the folder holds no index, or files are missing.
-            ImportError: it is a ScaNN index or has metadata, and ScaNN or pyarrow is not installed.
+            ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
             ValueError: the index is damaged or of another kind.
         """
         return read_whole(path, lambda folder: cls.read(folder, memory))

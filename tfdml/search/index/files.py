@@ -20,7 +20,8 @@ _ONE_CENTER = "tfdml.search/3"
 _ONE_SEGMENT = "tfdml.search/2"
 _WITHOUT_CHECKSUMS = "tfdml.search/1"
 _DIGITS = 16  # of the checksum in a name
-_COMPONENTS = {"ids", "gallery", "scann", "metadata", "alive", "center"}  # of a segment
+_SEARCHERS = ("scann", "faiss")  # components that only an index of this kind has
+_COMPONENTS = {"ids", "gallery", "metadata", "alive", "center", *_SEARCHERS}  # of a segment
 
 
 class SavedFile(NamedTuple):
@@ -145,8 +146,9 @@ def _has_segments(manifest):
 
 def _is_segment(manifest, record):
     """Whether a record has the components of a segment, and the manifest lists their files."""
-    has_vectors = ("gallery" in record) != ("scann" in record) and (manifest["kind"] == "scann" or "gallery" in record)
-    has_components = "ids" in record and has_vectors and record.keys() <= _COMPONENTS
+    has_vectors = ("gallery" in record) != ("scann" in record)  # ScaNN keeps them in its own files
+    is_of_kind = all(manifest["kind"] == searcher for searcher in _SEARCHERS if searcher in record)
+    has_components = "ids" in record and has_vectors and is_of_kind and record.keys() <= _COMPONENTS
     return has_components and all(saved_file(manifest, name) for name in record.values())
 
 

@@ -25,10 +25,11 @@ def write_items(files: Files, items: Items) -> dict[str, Any]:
 def _write_segment(files, segment):
     """Write the components of a segment that are not in the folder yet; return the name of each file."""
     writers = {"ids.npy": _array(segment.ids.values)}
-    if segment.searcher is None:
+    component = segment.searcher and getattr(segment.searcher, "component", "scann")
+    if component != "scann":  # which keeps the vectors in its own files
         writers["gallery.npy"] = _array(segment.gallery.augmented)
-    else:
-        writers["scann"] = lambda path: _write_searcher(path, segment.searcher)
+    if component is not None:
+        writers[component] = lambda path: _write_searcher(path, segment.searcher)
     if segment.gallery.is_shifted:
         writers["center.npy"] = _array(segment.gallery.center)
     if segment.metadata is not None:
@@ -81,7 +82,8 @@ def _require_consistent(is_consistent, folder):
 
 def _read_segment(folder, manifest, record, metric, dim, load_searcher):
     ids = read_ids(folder, record["ids"])
-    searcher = load_searcher(folder / record["scann"]) if "scann" in record else None
+    name = record.get("scann", record.get("faiss"))
+    searcher = load_searcher(folder / name) if name is not None and load_searcher is not None else None
     gallery = _read_gallery(folder, record, metric, dim, len(ids))
     metadata = read_table(folder / record["metadata"]) if "metadata" in record else None
     alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None

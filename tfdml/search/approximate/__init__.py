@@ -1,0 +1,1 @@
+"""Approximate nearest neighbors with ScaNN and faiss, behind the interface of `Exact`."""

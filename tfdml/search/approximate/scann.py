@@ -1,0 +1,160 @@
+"""Approximate nearest neighbors with ScaNN."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
+from tfdml.search.blocks import MEMORY
+from tfdml.search.index.items import Items
+from tfdml.search.index.segments import joined
+from tfdml.search.scores import require_range
+from tfdml.typing import Metadata
+
+_OVERSAMPLING = 2  # With a filter: requested neighbors, over the number that is expected to hold k allowed ones.
+
+
+class Scann(Approximate):
+    """Approximate nearest neighbors with ScaNN, behind the interface of `Exact`.
+
+    The number of vectors determines the method, following ScaNN's rules of thumb:
+
+    * below 20,000 vectors `"exact"`: every vector is compared in float32;
+    * below 100,000 `"quantized"`: all are scored from 4-bit codes of two dimensions each (asymmetric hashing), and the
+      best `rescore` are scored again in float32;
+    * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
+
+    Euclidean scores equal the scores of `Exact`, to the last bit; others are ScaNN's float32 products.
+
+    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
+    were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
+
+    Args:
+        vectors: `(n, dim)` floats, finite.
+        ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
+        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
+            "euclidean".
+        metadata: columns with one row per vector, as for `Exact`.
+        memory: bytes that an exact search may use.
+        method: "auto", "exact", "quantized" or "partitioned".
+        leaves: number of cells; the square root of n by default.
+        leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
+            slower and raises the recall.
+        rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
+            never fewer than k.
+
+    Raises:
+        ImportError: ScaNN is not installed.
+        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
+            of range.
+
+    Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
+    """
+
+    kind: ClassVar[str] = "scann"
+    methods: ClassVar[tuple[str, ...]] = ("exact", "quantized", "partitioned")
+
+    def __init__(
+        self,
+        vectors: npt.ArrayLike,
+        ids: npt.ArrayLike | None = None,
+        *,
+        metric: str = "cosine",
+        metadata: Metadata | None = None,
+        memory: int = MEMORY,
+        method: str = "auto",
+        leaves: int | None = None,
+        leaves_to_search: int | None = None,
+        rescore: int | None = None,
+    ):
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
+        self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
+
+    def rebuild(
+        self,
+        *,
+        method: str = "auto",
+        leaves: int | None = None,
+        leaves_to_search: int | None = None,
+        rescore: int | None = None,
+    ) -> None:
+        """Build ScaNN's searcher again, of all vectors, also those that were added since.
+
+        Args:
+            method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by default.
+        """
+        segment = joined(self._items.segments)
+        gallery = segment.gallery
+        method = chosen_method(self.methods, method, _automatic(len(gallery)))
+        leaves, leaves_to_search = chosen_leaves(method, leaves, leaves_to_search, len(gallery))
+        rescore = optional_whole(rescore, "rescore")
+        if method != "exact":
+            require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
+        searcher = _built(gallery, method, leaves, leaves_to_search)
+        self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
+        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
+
+    def _effort(self, segment, allowed, k):
+        num_rescored = self._chosen_rescore(k)
+        if allowed is None:
+            return k, num_rescored
+        count, num_allowed = len(segment.ids), int(allowed.sum())
+        num_requested = min(count, _OVERSAMPLING * k * count // num_allowed + 10)
+        return num_requested, num_rescored * count // num_allowed
+
+    def _approximate_neighbors(self, segment, allowed, queries, num_requested, num_rescored):
+        num_rescored = min(len(segment.ids), max(num_requested, num_rescored))
+        scores = segment.gallery.scores(queries)
+        centered = segment.gallery.shift(scores.queries)
+        search = segment.searcher.search_batched_parallel
+        rows, values = search(centered, num_requested, num_rescored, self.leaves_to_search)
+        rows, values = rows.astype(np.int64), np.array(values)
+        return rescored(scores, rows, values) if self.metric == "euclidean" else (rows, values)
+
+    def _load_searcher(self, folder):
+        return _load(folder)
+
+
+def _pybind():
+    """ScaNN's NumPy interface."""
+    try:
+        from scann import scann_ops_pybind
+    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
+        raise ImportError(
+            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow "
+            "2.20, on Linux and Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. "
+            "tfdml.search.Exact needs no further package."
+        ) from error
+    return scann_ops_pybind
+
+
+def _automatic(count):
+    """The method for a number of vectors."""
+    return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
+
+
+def _built(gallery, method, leaves, leaves_to_search):
+    vectors = np.ascontiguousarray(gallery.centered)
+    distance = "squared_l2" if gallery.metric == "euclidean" else "dot_product"
+    builder = _pybind().builder(vectors, min(10, len(vectors)), distance)
+    if method == "partitioned":
+        builder = builder.tree(num_leaves=leaves, num_leaves_to_search=leaves_to_search)
+    if method == "exact":
+        builder = builder.score_brute_force()
+    else:
+        builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
+    # Brute force is rescored too: ScaNN computes Euclidean distances from products, which are inaccurate near 0.
+    return builder.reorder(min(300, len(vectors))).build()
+
+
+def _load(folder):
+    # ScaNN would unpickle this file. save() never writes it.
+    if (folder / "scann_docids.pkl").exists():
+        raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")
+    load = _pybind().load_searcher
+    try:
+        return load(str(folder))
+    except Exception as error:  # Each damage fails in its own way.
+        raise ValueError(f"{str(folder)!r} is damaged: {error}. Build the index again, and save it.") from error
