@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import compiled, fast, float64, gradient, gradient_and_values, gradient_of, numbers
+from tests.backend import XLA, compiled, fast, float64, gradient, gradient_and_values, gradient_of, numbers
 from tests.losses.rows import (
     BRANCHES,
     DEFAULTS,
@@ -72,11 +72,13 @@ def test_compiled_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row)
     require_equal(in_blocks, whole, rtol=3e-5)
 
 
+of_xla = pytest.mark.skipif(not XLA, reason="reads the text of what XLA has compiled")
 LARGER = np.random.default_rng(0).integers(0, 64, 512)
 
 
 @pytest.mark.backends
 @pytest.mark.slow
+@of_xla
 def test_memory_grows_with_rows_and_not_with_pairs():
     def largest(loss, rows):
         labels, x = batch(LARGER[:rows].tolist(), dim=16)
@@ -89,6 +91,7 @@ def test_memory_grows_with_rows_and_not_with_pairs():
 
 @pytest.mark.backends
 @pytest.mark.slow
+@of_xla
 def test_a_compiled_evaluation_takes_one_product_and_training_three():
     labels, x = batch(LARGER[:64].tolist(), dim=256)
     loss = losses.NTXentLoss(anchors_per_block=16)

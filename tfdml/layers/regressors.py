@@ -69,6 +69,7 @@ class Regressors(LossLayer):
             learners: the embeddings of each learner, `(batch, dim)`.
             trained: whether the gradient flows to the regressors; otherwise they are constant.
         """
+        learners = [ops.convert_to_tensor(learner) for learner in learners]
         total = ops.zeros_like(learners[0][:, 0])
         for (k, m), weights in zip(self._combinations(), self.networks, strict=True):
             tensors = [ops.cast(ops.convert_to_tensor(weight), learners[m].dtype) for weight in weights]
