@@ -462,17 +462,18 @@ CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
 LOSSES = {name: row.loss for name, row in CHECKED.items()}
 
 
-def each(rows, is_compiled=BACKEND == "jax"):
+def each(rows, is_compiled=BACKEND == "jax", slow=()):
     """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class.
 
-    Compiled rows are slow, but for the defaults of each class.
+    Compiled rows are slow, but for the defaults of each class, and so are the rows named in `slow`.
     """
-    return pytest.mark.parametrize("row", [parameter(name, row, is_compiled) for name, row in rows.items()])
+    fast_rows = (DEFAULTS if is_compiled else rows).keys() - set(slow)
+    return pytest.mark.parametrize("row", [parameter(name, row, name in fast_rows) for name, row in rows.items()])
 
 
-def parameter(name, row, is_compiled):
+def parameter(name, row, is_fast):
     """A row as a parameter of pytest."""
-    marks = [pytest.mark.slow] if is_compiled and name not in DEFAULTS else []
+    marks = [] if is_fast else [pytest.mark.slow]
     return pytest.param(row, id=f"{type(row.loss).__name__}-{name.replace(' ', '-')}", marks=marks)
 
 

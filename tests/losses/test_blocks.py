@@ -53,7 +53,10 @@ def require_equal(in_blocks, whole, rtol=1e-5):
         np.testing.assert_allclose(received, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(), 0.1))
 
 
-@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), is_compiled=False)
+SLOW = ["dynamic soft margin", "dynamic soft margin of all triplets", "triplet, semi-hard negatives"]
+
+
+@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), is_compiled=False, slow=SLOW)
 def test_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
     require_equal(evaluated(row.with_options(anchors_per_block=SIZE)), evaluated(row.with_options()), rtol=3e-5)
 

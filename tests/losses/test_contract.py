@@ -80,7 +80,7 @@ def jacobian(function, x, step=1e-6):
     return np.stack(columns, axis=-1).reshape(-1, *x.shape)
 
 
-@each(CHECKED)
+@each(CHECKED, slow=["PDDM", "clustering", "clustering, greedy"])
 def test_gradients_agree_with_finite_differences_of_the_loops_for_any_sample_weight(row):
     labels, x = batch(UNEVEN["three classes"], seed=3)
     by_loops = partial(row.by_loops, labels)
