@@ -4,6 +4,7 @@
     python tools/run_parts.py test more     # and what `make test-all` has beyond it
     python tools/run_parts.py jax           # one part
     python tools/run_parts.py --hold test   # also fails where a part takes more than its budget allows
+    python tools/run_parts.py --minutes 45 more   # leaves out, and names, parts that would end later
 
 `tests/budgets.toml` lists the parts: the group, the pytest arguments or another command, and the processor seconds that
 the part takes on the machine of the budgets. Processor seconds are those of all processes of a part, so other work on
@@ -13,6 +14,7 @@ the largest process.
 """
 
 import argparse
+import math
 import os
 import shlex
 import statistics
@@ -75,6 +77,18 @@ def run(name, part, workers):
     return Measured(name, part["processor_seconds"], slowness, status, wall, processor, 1024 * usage.ru_maxrss)
 
 
+def run_all(parts, workers, seconds):
+    """Run all parts that end within some seconds, as their budgets say; the names of the others come second."""
+    begin, measured, left_out = time.monotonic(), [], []
+    for name, part in parts.items():
+        expected = part["processor_seconds"] * loop_seconds(workers) / LOOP_SECONDS / int(workers)
+        if time.monotonic() - begin + expected > seconds:
+            left_out.append(name)
+        else:
+            measured.append(run(name, part, workers))
+    return measured, left_out
+
+
 def table(measured):
     """A line for each part, and their sum."""
     lines = [f"{'part':<24}{'wall s':>8}{'processor s':>13}{'budget s':>10}{'slowness':>10}{'peak MiB':>10}"]
@@ -92,6 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("selected", nargs="+", metavar="GROUP or PART")
     parser.add_argument("--hold", action="store_true", help="fail above the budgets")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="leave out parts that would end later")
     parser.add_argument("--workers", default="2", help="processes of pytest")
     options = parser.parse_args()
     parts = tomllib.loads(BUDGETS.read_text())
@@ -99,8 +114,10 @@ def main():
     if unknown:
         parser.error(f"Received {', '.join(unknown)}, expected a group or a part of {BUDGETS.name}.")
     selected = {name: part for name, part in parts.items() if {name, part["group"]} & set(options.selected)}
-    measured = [run(name, part, options.workers) for name, part in selected.items()]
+    measured, left_out = run_all(selected, options.workers, 60 * options.minutes)
     print(table(measured))
+    if left_out:
+        print(f"Not run, as they would end after {options.minutes:.0f} minutes: {', '.join(left_out)}.")
     sys.exit(any(part.status or (options.hold and part.is_over) for part in measured))
 
 
