@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 LIMIT = 2**30  # bytes that a process may hold before anything is dropped
-STEP = (
-    2**28
-)  # bytes that it grows by before more is dropped: each drop takes a second, and compiled code is compiled again
+STEP = 2**27  # bytes that it grows by before more is dropped: a drop takes time, and code is compiled again after it
 
 next_drop = LIMIT
 
