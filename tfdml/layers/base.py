@@ -75,11 +75,19 @@ class References(LossLayer):
         self.built = False
 
     def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against the references."""
-        return self.comparison(labels, embeddings, match).pairs()
+        """The `Pairs` of a batch against the references, which are built if they are not yet."""
+        return self.call(*self._built_for(labels, embeddings), match)
+
+    def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
+        """The `Pairs` of a batch against the built references; a subclass may have its own, for batches as a whole."""
+        return self._comparison(labels, embeddings, match).pairs()
 
     def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
         """The comparison of a batch with the references, which are built if they are not yet."""
+        return self._comparison(*self._built_for(labels, embeddings), match)
+
+    def _built_for(self, labels, embeddings):
+        """Labels and embeddings that the references, which are now built, can be compared with."""
         labels, embeddings = usable(labels, embeddings)
         if not self.built:
             self.build(np.shape(labels), np.shape(embeddings))
@@ -89,7 +97,7 @@ class References(LossLayer):
             f"embeddings of shape {received} for {type(self).__name__} of dimension {dim}",
             f"embeddings of dimension {dim}: make a new layer for a network of another dimension",
         )
-        return self._comparison(labels, embeddings, match)
+        return labels, embeddings
 
     def get_build_config(self) -> dict[str, Any] | None:
         """The dimension of the embeddings, or None before the layer is built."""
