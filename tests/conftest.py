@@ -3,6 +3,7 @@
 Neither this file nor another `conftest.py` imports Keras at its top: pytest-xdist's main process runs no test.
 """
 
+import ctypes
 import gc
 import os
 import sys
@@ -24,6 +25,8 @@ def bounded_memory():
     if os.environ.get("KERAS_BACKEND") == "jax" and "jax" in sys.modules and resident() > next_drop:
         gc.collect()  # models, which hold what was compiled for them
         sys.modules["jax"].clear_caches()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)  # freed memory goes back to the system
         next_drop = max(LIMIT, resident() + STEP)
 
 
