@@ -53,6 +53,39 @@ def pair_archive_of(
     return archive, ["serving_default", "serve_bytes", "score"]
 
 
+def pixel_function(
+    model: keras.Model, shape: tuple[int, int, int], graph_index: GraphIndex | None, threshold: float | None
+) -> Any:
+    """One function of uint8 pixels with the outputs of all signatures, for files that hold one function.
+
+    Args:
+        model: a model of images, or of pairs of images.
+        shape: height, width and channels of its inputs.
+        graph_index: the index to search; None for none.
+        threshold: similarity of a match; None for no match.
+
+    Returns:
+        A `tf.function` from `images`, or from `a` and `b`, to a dict of tensors.
+    """
+    model = merge_lora(model)
+    network = keras.Model(model.inputs, model.outputs)
+    if len(network.inputs) == 2:
+        function, inputs = _pair_scores(network), _pair_inputs(shape, ["uint8", "uint8"])
+    else:
+        function = _for_pixels(network, lambda embeddings: _all_answers(embeddings, graph_index, threshold))
+        inputs = [tf.TensorSpec((None, *shape), "uint8", name="images")]
+    return tf.function(function, input_signature=inputs)
+
+
+def _all_answers(embeddings, graph_index, threshold):
+    """The outputs of every answer to embeddings."""
+    if graph_index is None:
+        return _embedding(embeddings)
+    if threshold is None:
+        return _embedding(embeddings) | graph_index.search(embeddings)
+    return _embedding(embeddings) | graph_index.search_and_match(embeddings, threshold)
+
+
 def _pair_inputs(shape, dtypes):
     return [tf.TensorSpec((None, *shape), dtype, name=name) for name, dtype in zip(PAIR_INPUTS, dtypes, strict=True)]
 

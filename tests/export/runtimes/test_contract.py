@@ -1,0 +1,233 @@
+"""What every runtime promises: the embeddings, neighbors and matches of the SavedModel, from pixels."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.export.runtimes.rows import RUNTIMES
+from tfdml import datasets, export, models, search
+from tfdml._core.checksums import require_checksums
+
+pytestmark = pytest.mark.slow
+THRESHOLD = 0.9999
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def runtime(request):
+    return RUNTIMES[request.param]
+
+
+@pytest.fixture(scope="module")
+def folder(runtime, model, index, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "model"
+    view = datasets.Preprocessing(size=16, channels=1, fit="pad")
+    options = {"index": index, "threshold": THRESHOLD, "preprocessing": view, "class_names": ["ant", "bee"]}
+    return runtime.write(model, path, **options)
+
+
+def others(images):
+    """Images that are not in the index."""
+    return np.random.default_rng(1).integers(0, 256, (20, *images.shape[1:]), dtype="uint8") // 2
+
+
+def scores_of(vectors, queries, metric="cosine"):
+    """Every score in float64, larger for nearer."""
+    x, y = queries.astype(np.float64), vectors.astype(np.float64)
+    if metric == "cosine":
+        x, y = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (x, y))
+    return -np.linalg.norm(x[:, None] - y, axis=2) if metric == "euclidean" else x @ y.T
+
+
+def require_nearest(answer, rows, vectors, queries, metric="cosine"):
+    """The rows are the ten nearest, nearest first, equal vectors in the order of the index; their scores are right."""
+    expected = scores_of(vectors, queries, metric)
+    sign = -1 if metric == "euclidean" else 1
+    np.testing.assert_allclose(sign * answer["scores"], -np.sort(-expected, axis=1)[:, :10], atol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(expected, rows, 1), -np.sort(-expected, axis=1)[:, :10], atol=1e-6)
+    for line in rows:
+        assert len(set(line)) == 10
+        assert all(line[i] < line[i + 1] for i in range(9) if (vectors[line[i]] == vectors[line[i + 1]]).all())
+
+
+def test_embeddings_are_those_of_the_model(runtime, folder, model, images):
+    for batch in (images[:1], images[:50]):
+        answer = runtime.run(folder, images=batch)
+        assert answer["embedding"].dtype == np.float32
+        np.testing.assert_allclose(answer["embedding"], model.predict(batch, verbose=0), atol=1e-5)
+
+
+def test_ten_ids_are_those_of_exact_search_and_ties_are_in_the_order_of_the_index(
+    runtime, folder, model, images, index
+):
+    queries = np.concatenate([images[:30], others(images)])
+    answer, vectors = runtime.run(folder, images=queries), model.predict(queries, verbose=0)
+    assert answer["ids"].dtype == np.int64
+    require_nearest(answer, 2**40 - answer["ids"], index.vectors, vectors)
+    assert (answer["ids"][:20, :2] == 2**40 - np.stack([np.arange(20), 280 + np.arange(20)], 1)).all()
+    neighbors, scores = search.Exact(index.vectors, index.ids).search(vectors, k=10)
+    assert (answer["ids"] == neighbors).mean() > 0.99  # all but scores that differ in their last bits
+    np.testing.assert_allclose(answer["scores"], scores, atol=1e-4)
+
+
+def test_an_image_that_is_not_near_enough_is_unknown(runtime, folder, images, index):
+    answer = runtime.run(folder, images=np.concatenate([images[:5], others(images)]))
+    is_known = answer["scores"][:, 0] >= THRESHOLD
+    assert is_known[:5].all()
+    assert not is_known.all()
+    expected = np.where(is_known, answer["ids"][:, 0], -1)
+    if runtime.texts:
+        expected = np.array(["unknown" if number == -1 else str(number) for number in expected])
+    assert (answer["id"] == expected).all()
+    np.testing.assert_array_equal(answer["score"], answer["scores"][:, 0])
+
+
+def test_an_empty_batch_has_no_neighbors(runtime, folder, images):
+    if not runtime.empty:
+        pytest.skip("LiteRT takes no empty batch")
+    answer = runtime.run(folder, images=images[:0])
+    assert {name: value.shape for name, value in answer.items()} == {
+        **{"embedding": (0, 6), "ids": (0, 10), "scores": (0, 10)},
+        **{"id": (0,), "score": (0,)},
+    }
+
+
+def test_the_folder_describes_its_model(runtime, folder):
+    require_checksums(folder)
+    described = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("runtime", "search", "versions")}
+    assert described["search"]["vectors"] == 300
+    assert described["versions"]["tensorflow"] == tf.__version__
+    assert described["runtime"]["inputs"] == {"images": ["uint8", [-1, 16, 16, 1]]}
+    assert described["runtime"]["outputs"] == ["embedding", "id", "ids", "score", "scores"]
+    assert (folder / described["runtime"]["file"]).is_file()
+    view = datasets.Preprocessing.from_config(json.loads((folder / "preprocessing.json").read_text()))
+    assert view == datasets.Preprocessing(size=16, channels=1, fit="pad")
+    assert json.loads((folder / "class_names.json").read_text()) == ["ant", "bee"]
+    assert json.loads((folder / "threshold.json").read_text()) == THRESHOLD
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "dot"])
+def test_other_metrics_have_their_scores(runtime, model, images, index, metric, tmp_path):
+    other = SimpleNamespace(vectors=index.vectors, ids=np.arange(300), metric=metric, metadata=None)
+    folder = runtime.write(model, tmp_path / "model", index=other)
+    answer, vectors = runtime.run(folder, images=images[:30]), model.predict(images[:30], verbose=0)
+    assert set(answer) == {"embedding", "ids", "scores"}
+    require_nearest(answer, answer["ids"], index.vectors, vectors, metric)
+
+
+def test_text_ids_stay_texts_or_become_rows(runtime, model, images, index, tmp_path):
+    names = [f"item-{row}" for row in range(300)]
+    named = SimpleNamespace(vectors=index.vectors, ids=np.array(names), metric="cosine", metadata=None)
+    folder = runtime.write(model, tmp_path / "model", index=named, threshold=THRESHOLD)
+    answer = runtime.run(folder, images=np.concatenate([images[:3], others(images)]))
+    expected = export.saved_model(model, tmp_path / "served", index=named, threshold=THRESHOLD)
+    served = tf.saved_model.load(str(expected)).signatures
+    texts = served["search"](images=tf.constant(images[:3]))["ids"].numpy().astype(str)
+    if runtime.texts:
+        assert answer["ids"][:3].tolist() == texts.tolist()
+        assert answer["id"][:3].tolist() == texts[:, 0].tolist()
+        assert "unknown" in answer["id"].tolist()
+    else:
+        listed = json.loads((folder / "ids.json").read_text())
+        assert listed == names
+        assert np.array(listed)[answer["ids"][:3]].tolist() == texts.tolist()
+        assert answer["id"][:3].tolist() == answer["ids"][:3, 0].tolist()
+        assert -1 in answer["id"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_a_gallery_of_fewer_bits_is_searched_as_in_a_saved_model(runtime, model, images, index, dtype, tmp_path):
+    options = {"index": index, "search": export.ExactSearch(k=10, dtype=dtype)}
+    answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=images[:40])
+    served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
+    expected = served["search"](images=tf.constant(images[:40]))
+    np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-4)
+    assert (answer["ids"] == expected["ids"].numpy()).mean() > 0.98
+
+
+def test_a_model_of_pairs_scores_both_images(runtime, images, tmp_path):
+    a, b = (keras.Input((16, 16, 1), name=name) for name in ("first", "second"))
+    shared = keras.layers.Dense(3)
+    flat = [shared(keras.layers.Flatten()(x)) for x in (a, b)]
+    score = keras.layers.Reshape(())(keras.layers.Dot(axes=1, normalize=True)(flat))
+    model = keras.Model([a, b], score)
+    answer = runtime.run(runtime.write(model, tmp_path / "model"), a=images[:7], b=images[7:14])
+    expected = model.predict([images[:7].astype("float32"), images[7:14].astype("float32")], verbose=0)
+    np.testing.assert_allclose(answer["score"], expected, atol=1e-5)
+
+
+class Igamma(keras.layers.Layer):
+    """An operation that only TensorFlow has."""
+
+    def call(self, x):
+        return tf.math.igamma(tf.abs(x) + 1.0, tf.abs(x) + 0.5)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+def test_an_operation_that_a_runtime_lacks_is_named(runtime, tmp_path):
+    inputs = keras.Input((4, 4, 1))
+    model = keras.Model(inputs, Igamma()(keras.layers.Flatten()(inputs)))
+    with pytest.raises(ValueError, match=r"a model with Igamma, which (ONNX|OpenVINO|LiteRT).* does not have"):
+        runtime.write(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, model, tmp_path):
+    folder = runtime.write(model, tmp_path / "model")
+    assert runtime.write(model, folder) == folder
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"notes\.txt"):
+        runtime.write(model, folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino", "web"])
+@pytest.mark.parametrize("package", ["onnx", "tf2onnx", "openvino"])
+def test_a_package_that_is_missing_is_named_with_its_extra(name, package, model, tmp_path, monkeypatch):
+    if package == "openvino" and name != "openvino":
+        pytest.skip("only one export needs openvino")
+    monkeypatch.setitem(sys.modules, package, None)
+    extra = "openvino" if name == "openvino" else "onnx"
+    with pytest.raises(ImportError, match=rf"export\.{name} needs {package}: pip install tfdml\[{extra}\]"):
+        getattr(export, name)(model, tmp_path / "model")
+
+
+def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
+    minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
+    cases = [
+        (export.onnx, {"opset": 14}, "opset=14"),
+        (export.onnx, {"search": "exact"}, "without an index"),
+        (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
+        (export.litert, {"index": minus, "threshold": 0.5}, "the id -1"),
+        (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
+    ]
+    for write, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write(model, tmp_path / "model", **options)
+
+
+def test_versions_of_all_formats_are_counted(model, tmp_path):
+    for _ in range(2):
+        export.litert(model, export.next_version(tmp_path / "products"))
+    assert export.next_version(tmp_path / "products").name == "3"
+
+
+def test_lora_is_merged_and_metadata_are_texts_of_onnx(images, index, tmp_path):
+    import pyarrow as pa
+
+    from tfdml import networks
+
+    inputs = keras.Input((16, 16, 1))
+    model = networks.add_lora(models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4,))), rank=2)
+    metadata = pa.table({"price": np.arange(300) / 4})
+    priced = SimpleNamespace(vectors=index.vectors, ids=np.arange(300), metric="cosine", metadata=metadata)
+    folder = export.onnx(model, tmp_path / "model", index=priced)
+    answer = RUNTIMES["onnx"].run(folder, images=images[:3])
+    np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)
+    assert json.loads(answer["payload"][2, 3]) == {"price": answer["ids"][2, 3] / 4}

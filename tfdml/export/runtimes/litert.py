@@ -1,0 +1,62 @@
+"""Models for LiteRT, formerly TensorFlow Lite."""
+
+import tempfile
+from pathlib import Path
+from typing import Unpack
+
+import keras
+import tensorflow as tf
+
+from tfdml.export.runtimes.onnx import require_operations
+from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.typing import FilePath
+
+FILE = "model.tflite"
+
+
+def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
+    """Write a model of images for LiteRT, with an index if there is one: `model.tflite`, for phones and small devices.
+
+        tfdml.export.litert(model, "products-litert", index=index, threshold=0.8)
+        interpreter = ai_edge_litert.interpreter.Interpreter("products-litert/model.tflite")
+        answer = interpreter.get_signature_runner("search")(images=pixels)
+
+    The signature `search` has the input and the outputs of `tfdml.export.openvino`: numbers in place of texts, -1 in
+    place of "unknown". Batches may have any size of at least 1. All operations are those of LiteRT itself, without
+    the Flex delegate.
+
+    Args:
+        model: as for `tfdml.export.saved_model`.
+        path: folder to write; an earlier export without other files is replaced.
+        **options: `preprocessing`, `class_names`, `threshold`, `index` and `search`, as for `tfdml.export.saved_model`.
+
+    Returns:
+        The folder, a `pathlib.Path`.
+
+    Raises:
+        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named; or an id -1
+            beside a threshold.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
+    """
+    pixels = pixel_model(model, texts=False, **options)
+    content = _litert_bytes(pixels)
+    with runtime_folder(path, pixels, {"format": "litert", "file": FILE}, ("tensorflow",)) as folder:
+        (folder / FILE).write_bytes(content)
+    return Path(path)
+
+
+def _litert_bytes(pixels: PixelModel) -> bytes:
+    """The content of a file of LiteRT. Only the converter of a SavedModel keeps the names of inputs and outputs."""
+    module = tf.Module()
+    module.function = pixels.function
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures={"search": pixels.function})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["search"])
+        try:
+            return converter.convert()
+        except Exception as error:  # the error of the converter is not public
+            names = {each.operator.name.removeprefix("tf.") for each in getattr(error, "errors", ())}
+            require_operations(names, "LiteRT")
+            raise
