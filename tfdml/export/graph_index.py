@@ -11,7 +11,7 @@ from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search import Search
 from tfdml.typing import VectorIndex
 
-UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
+UNKNOWN = "unknown"
 
 
 class GraphIndex(tf.Module):
@@ -21,8 +21,7 @@ class GraphIndex(tf.Module):
         index: an index of `tfdml.search`.
         search: how the graph searches.
         dim: dimension of the embeddings.
-        texts: whether the graph may hold texts. Without them, text ids are the rows of the index, no metadata are
-            returned, and the id of `match` is a number, -1 for no match.
+        matches: whether `match` is called, which holds whole numbers as texts, too.
 
     Attributes:
         description: JSON-serializable facts about the search, shown by the server.
@@ -31,16 +30,18 @@ class GraphIndex(tf.Module):
         ValueError: an index of another dimension, or of fewer vectors than `search.k`.
     """
 
-    def __init__(self, index: VectorIndex, search: Search, dim: int, *, texts: bool = True):
+    def __init__(self, index: VectorIndex, search: Search, dim: int, *, matches: bool = False):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
         require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")
         k = neighbor_count(search.k, len(vectors))
         require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
-        self._texts = texts
-        self._ids = tf.Variable(_as_ids(index.ids, texts), trainable=False)
-        metadata = getattr(index, "metadata", None) if texts else None
+        ids = np.asarray(index.ids)
+        are_numbers = ids.dtype.kind in "iu"
+        self._names = tf.Variable(_as_names(ids), trainable=False) if matches or not are_numbers else None
+        self._ids = tf.Variable(tf.constant(ids, tf.int64), trainable=False) if are_numbers else self._names
+        metadata = getattr(index, "metadata", None)
         self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
         self.description = {
             "search": type(search).__name__,
@@ -71,30 +72,19 @@ class GraphIndex(tf.Module):
 
     def _nearest(self, rows, scores, threshold):
         similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
-        nearest = tf.gather(self._ids, rows[:, 0])
-        if self._texts and nearest.dtype != tf.string:
-            nearest = tf.strings.as_string(nearest)
-        unknown = tf.constant(UNKNOWN if self._texts else UNKNOWN_NUMBER, nearest.dtype)
-        return {"id": tf.where(similarity >= threshold, nearest, unknown), "score": scores[:, 0]}
+        # Only a gather returns texts: it is the one operation of texts that all runtimes have.
+        names = tf.where(similarity >= threshold, rows[:, 0], self.description["vectors"])
+        return {"id": tf.gather(self._names, names), "score": scores[:, 0]}
 
     def require_no_unknown(self) -> None:
-        """Raise a ValueError if an id is the one of no match, the text "unknown" or the number -1."""
-        unknown = UNKNOWN if self._texts else UNKNOWN_NUMBER
-        stored = unknown.encode() if isinstance(unknown, str) else unknown
-        is_used = stored in self._ids.numpy().tolist()
-        require(not is_used, f"the id {unknown!r}, which match returns for no match", "another id")
+        """Raise a ValueError if an id is the text "unknown"."""
+        is_used = self._ids.dtype == tf.string and UNKNOWN.encode() in self._ids.numpy()[:-1]
+        require(not is_used, f"the id {UNKNOWN!r}, which match returns for no match", "another id")
 
 
-def are_numbers(ids: Any) -> bool:
-    """Whether ids are whole numbers, or texts."""
-    return np.asarray(ids).dtype.kind in "iu"
-
-
-def _as_ids(ids, texts):
-    """Ids as a tensor: int64, or strings; where there are no texts, the rows of the index."""
-    if are_numbers(ids):
-        return tf.constant(np.asarray(ids), tf.int64)
-    return tf.constant([str(name) for name in ids]) if texts else tf.range(len(ids), dtype=tf.int64)
+def _as_names(ids):
+    """Ids as texts, and after them the text of no match."""
+    return tf.constant([*map(str, ids), UNKNOWN])
 
 
 def _as_payload(metadata):

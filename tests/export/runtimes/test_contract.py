@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import keras
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
 from tests.export.runtimes.rows import RUNTIMES
-from tfdml import datasets, export, models, search
+from tfdml import datasets, export, models, networks, search
 from tfdml._core.checksums import require_checksums
 
 pytestmark = pytest.mark.slow
@@ -54,6 +55,11 @@ def require_nearest(answer, rows, vectors, queries, metric="cosine"):
         assert all(line[i] < line[i + 1] for i in range(9) if (vectors[line[i]] == vectors[line[i + 1]]).all())
 
 
+def texts_of(values):
+    """Texts, some of which are bytes, as lists of str."""
+    return np.asarray(values).astype(str).tolist()
+
+
 def test_embeddings_are_those_of_the_model(runtime, folder, model, images):
     for batch in (images[:1], images[:50]):
         answer = runtime.run(folder, images=batch)
@@ -79,10 +85,8 @@ def test_an_image_that_is_not_near_enough_is_unknown(runtime, folder, images, in
     is_known = answer["scores"][:, 0] >= THRESHOLD
     assert is_known[:5].all()
     assert not is_known.all()
-    expected = np.where(is_known, answer["ids"][:, 0], -1)
-    if runtime.texts:
-        expected = np.array(["unknown" if number == -1 else str(number) for number in expected])
-    assert (answer["id"] == expected).all()
+    names = [str(i) if known else "unknown" for i, known in zip(answer["ids"][:, 0], is_known, strict=True)]
+    assert texts_of(answer["id"]) == names
     np.testing.assert_array_equal(answer["score"], answer["scores"][:, 0])
 
 
@@ -119,24 +123,19 @@ def test_other_metrics_have_their_scores(runtime, model, images, index, metric, 
     require_nearest(answer, answer["ids"], index.vectors, vectors, metric)
 
 
-def test_text_ids_stay_texts_or_become_rows(runtime, model, images, index, tmp_path):
-    names = [f"item-{row}" for row in range(300)]
-    named = SimpleNamespace(vectors=index.vectors, ids=np.array(names), metric="cosine", metadata=None)
-    folder = runtime.write(model, tmp_path / "model", index=named, threshold=THRESHOLD)
-    answer = runtime.run(folder, images=np.concatenate([images[:3], others(images)]))
-    expected = export.saved_model(model, tmp_path / "served", index=named, threshold=THRESHOLD)
-    served = tf.saved_model.load(str(expected)).signatures
-    texts = served["search"](images=tf.constant(images[:3]))["ids"].numpy().astype(str)
-    if runtime.texts:
-        assert answer["ids"][:3].tolist() == texts.tolist()
-        assert answer["id"][:3].tolist() == texts[:, 0].tolist()
-        assert "unknown" in answer["id"].tolist()
-    else:
-        listed = json.loads((folder / "ids.json").read_text())
-        assert listed == names
-        assert np.array(listed)[answer["ids"][:3]].tolist() == texts.tolist()
-        assert answer["id"][:3].tolist() == answer["ids"][:3, 0].tolist()
-        assert -1 in answer["id"]
+def test_text_ids_and_metadata_are_those_of_a_saved_model(runtime, model, images, index, tmp_path):
+    metadata = pa.table({"price": np.arange(300) / 4, "label": [f"class {row % 3}" for row in range(300)]})
+    names = np.array([f"item-{row}" for row in range(300)])
+    named = SimpleNamespace(vectors=index.vectors, ids=names, metric="cosine", metadata=metadata)
+    options = {"index": named, "threshold": THRESHOLD, "search": export.ExactSearch(k=3)}
+    queries = np.concatenate([images[:3], others(images)])
+    answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=queries)
+    served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
+    expected = {**served["search"](images=tf.constant(queries)), **served["match"](images=tf.constant(queries))}
+    assert set(answer) == {"embedding", *expected}
+    for name in ("ids", "payload", "id"):
+        assert texts_of(answer[name]) == texts_of(expected[name].numpy())
+    assert "unknown" in texts_of(answer["id"])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
@@ -187,24 +186,30 @@ def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, model, tmp_
     assert (folder / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["onnx", "openvino", "web"])
-@pytest.mark.parametrize("package", ["onnx", "tf2onnx", "openvino"])
-def test_a_package_that_is_missing_is_named_with_its_extra(name, package, model, tmp_path, monkeypatch):
-    if package == "openvino" and name != "openvino":
-        pytest.skip("only one export needs openvino")
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("onnx", "onnx", "onnx"),
+        ("onnx", "tf2onnx", "onnx"),
+        ("web", "tf2onnx", "onnx"),
+        ("openvino", "openvino", "openvino"),
+        ("openvino", "tf2onnx", "onnx"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(name, package, extra, model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    extra = "openvino" if name == "openvino" else "onnx"
-    with pytest.raises(ImportError, match=rf"export\.{name} needs {package}: pip install tfdml\[{extra}\]"):
+    with pytest.raises(ImportError, match=rf"needs {package}: pip install tfdml\[{extra}\]"):
         getattr(export, name)(model, tmp_path / "model")
 
 
 def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
-    minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
+    ids = np.array(["unknown", *map(str, range(299))])
+    named = SimpleNamespace(vectors=index.vectors, ids=ids, metric="cosine", metadata=None)
     cases = [
         (export.onnx, {"opset": 14}, "opset=14"),
         (export.onnx, {"search": "exact"}, "without an index"),
         (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
-        (export.litert, {"index": minus, "threshold": 0.5}, "the id -1"),
+        (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
         (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
     ]
     for write, options, message in cases:
@@ -218,16 +223,8 @@ def test_versions_of_all_formats_are_counted(model, tmp_path):
     assert export.next_version(tmp_path / "products").name == "3"
 
 
-def test_lora_is_merged_and_metadata_are_texts_of_onnx(images, index, tmp_path):
-    import pyarrow as pa
-
-    from tfdml import networks
-
+def test_lora_is_merged(images, tmp_path):
     inputs = keras.Input((16, 16, 1))
     model = networks.add_lora(models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4,))), rank=2)
-    metadata = pa.table({"price": np.arange(300) / 4})
-    priced = SimpleNamespace(vectors=index.vectors, ids=np.arange(300), metric="cosine", metadata=metadata)
-    folder = export.onnx(model, tmp_path / "model", index=priced)
-    answer = RUNTIMES["onnx"].run(folder, images=images[:3])
+    answer = RUNTIMES["onnx"].run(export.onnx(model, tmp_path / "model"), images=images[:3])
     np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)
-    assert json.loads(answer["payload"][2, 3]) == {"price": answer["ids"][2, 3] / 4}

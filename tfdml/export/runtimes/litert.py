@@ -21,8 +21,7 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         interpreter = ai_edge_litert.interpreter.Interpreter("products-litert/model.tflite")
         answer = interpreter.get_signature_runner("search")(images=pixels)
 
-    The signature `search` has the input and the outputs of `tfdml.export.openvino`: numbers in place of texts, -1 in
-    place of "unknown". Batches may have any size of at least 1. All operations are those of LiteRT itself, without
+    The signature `search` has the input and the outputs of `tfdml.export.onnx`. Batches may have any size of at least 1. All operations are those of LiteRT itself, without
     the Flex delegate.
 
     Args:
@@ -34,13 +33,12 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named; or an id -1
-            beside a threshold.
+        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
-    pixels = pixel_model(model, texts=False, **options)
+    pixels = pixel_model(model, **options)
     content = _litert_bytes(pixels)
     with runtime_folder(path, pixels, {"format": "litert", "file": FILE}, ("tensorflow",)) as folder:
         (folder / FILE).write_bytes(content)

@@ -49,7 +49,7 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         RuntimeError: the Keras backend is not TensorFlow.
     """
     require_whole("opset", opset, *OPSETS)
-    pixels = pixel_model(model, texts=True, **options)
+    pixels = pixel_model(model, **options)
     content = onnx_bytes(pixels, opset)
     with runtime_folder(path, pixels, {"format": "onnx", "file": FILE, "opset": opset}, ("onnx", "tf2onnx")) as folder:
         (folder / FILE).write_bytes(content)

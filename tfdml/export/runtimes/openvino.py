@@ -20,10 +20,7 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         network = openvino.compile_model("served/products/1/model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         ids, scores = (network([pixels])[name] for name in ("ids", "scores"))
 
-    Input and outputs are those of `tfdml.export.onnx`, but OpenVINO has no texts: `ids` are int64; text ids are the
-    rows of the index, whose names `ids.json` lists. There is no `payload`, and `id` is int64, -1 in place of "unknown".
-
-    The ONNX file of the model is read and written again by OpenVINO, with an order of equal scores that it does not
+    Input and outputs are those of `tfdml.export.onnx`. The ONNX file of the model is read and written again by OpenVINO, with an order of equal scores that it does not
     state by itself: the row of the index.
 
     Args:
@@ -36,15 +33,14 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named; or an id -1 beside
-            a threshold.
+        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named.
         ImportError: openvino, onnx or tf2onnx is not installed.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
-    pixels = pixel_model(model, texts=False, **options)
+    pixels = pixel_model(model, **options)
     network = _network(runtime, onnx_bytes(pixels, OPSETS[1]))
     facts = {"format": "openvino", "file": FILE}
     with runtime_folder(path, pixels, facts, ("openvino", "onnx", "tf2onnx")) as folder:

@@ -13,7 +13,6 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml.datasets import Preprocessing
-from tfdml.export.graph_index import are_numbers
 from tfdml.export.graph_search.search import Search
 from tfdml.export.saved_model import (
     as_graph_index,
@@ -64,7 +63,6 @@ class PixelModel:
 def pixel_model(
     model: keras.Model,
     *,
-    texts: bool,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
@@ -75,7 +73,6 @@ def pixel_model(
 
     Args:
         model: as for `tfdml.export.saved_model`.
-        texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
         preprocessing, class_names, threshold, index, search: as for `tfdml.export.saved_model`.
 
     Raises:
@@ -84,10 +81,8 @@ def pixel_model(
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    graph_index = as_graph_index(index, search, model, threshold, texts=texts)
+    graph_index = as_graph_index(index, search, model, threshold)
     contents = descriptions(preprocessing, class_names, threshold, graph_index)
-    if index is not None and not texts and not are_numbers(index.ids):
-        contents["ids.json"] = _json([str(name) for name in index.ids])
     return PixelModel(pixel_function(model, shape, graph_index, threshold), contents)
 
 

@@ -51,7 +51,7 @@ def web(
     missing = [script.name for script in scripts if not script.is_file()]
     expected = "the folder dist of the npm package onnxruntime-web: npm install onnxruntime-web"
     require(not missing, f"runtime={str(runtime)!r} without {', '.join(missing)}", expected)
-    pixels = pixel_model(model, texts=True, **options)
+    pixels = pixel_model(model, **options)
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
     preprocessing = options.get("preprocessing")
     has_boxes = preprocessing is not None and preprocessing.boxes
