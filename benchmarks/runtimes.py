@@ -1,6 +1,7 @@
 """One model and one index in every runtime, on one core: size, milliseconds per query, agreement with the original.
 
-The gallery has 100,000 embeddings of 128 dimensions, of images of random squares; the queries are 10,000 others. `mib` is the size of the folder, and `ms` the median of requests of one image, from pixels to ids.
+The gallery has 100,000 embeddings of 128 dimensions, of images of random squares; the queries are 10,000 others.
+`mib` is the size of the folder, and `ms` the median of requests of one image, from pixels to ids.
 `embedding_error` is the largest difference from the Keras model, and `score_error` from `tfdml.search.Exact`.
 `same_ten` is the share of queries whose ten ids are to the last one in the order of `tfdml.search.Exact`, and
 `same_ten_by_score` also counts those whose ids differ only where scores differ by less than 1e-6. For int8 galleries,

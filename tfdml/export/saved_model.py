@@ -185,6 +185,8 @@ def as_graph_index(
     search: Search | str | None,
     model: keras.Model,
     threshold: float | None,
+    *,
+    texts: bool = True,
 ) -> GraphIndex | None:
     """The index inside the graph, see `GraphIndex`; None if there is none."""
     expected = "a model that embeds images. tfdml.search.rerank scores the neighbors of its search by a model of pairs"
@@ -192,7 +194,8 @@ def as_graph_index(
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1], matches=threshold is not None)
+    settings = {"matches": threshold is not None, "texts": texts}
+    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1], **settings)
     if threshold is not None:
         graph_index.require_no_unknown()
     return graph_index

@@ -28,4 +28,4 @@ def index(model, images):
     """What an export reads of an index, with ids that fall with the rows. Copies have the same vectors to the bit."""
     vectors = model.predict(images[:280], verbose=0)
     vectors = np.concatenate([vectors, vectors[:20]])
-    return SimpleNamespace(vectors=vectors, ids=2**40 - np.arange(300), metric="cosine", metadata=None)
+    return SimpleNamespace(vectors=vectors, ids=2**30 - np.arange(300), metric="cosine", metadata=None)

@@ -1,4 +1,4 @@
-"""Runtimes of exports: how each runs its file. `empty`: whether a batch may be empty."""
+"""Runtimes of exports: how each runs its file. `texts`: whether it has texts. `empty`: whether a batch may be empty."""
 
 import importlib
 from collections import namedtuple
@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml import export
 
-Runtime = namedtuple("Runtime", "write run empty")
+Runtime = namedtuple("Runtime", "write run texts empty")
 
 
 def run_onnx(folder, **inputs):
@@ -31,8 +31,8 @@ def run_litert(folder, **inputs):
 
 
 RUNTIMES = {
-    "onnx": Runtime(export.onnx, run_onnx, empty=True),
-    "openvino": Runtime(export.openvino, run_openvino, empty=True),
-    "litert": Runtime(export.litert, run_litert, empty=False),
-    "onnx-15": Runtime(partial(export.onnx, opset=15), run_onnx, empty=True),
+    "onnx": Runtime(export.onnx, run_onnx, texts=True, empty=True),
+    "openvino": Runtime(export.openvino, run_openvino, texts=False, empty=True),
+    "litert": Runtime(export.litert, run_litert, texts=True, empty=False),
+    "onnx-15": Runtime(partial(export.onnx, opset=15), run_onnx, texts=True, empty=True),
 }

@@ -73,8 +73,8 @@ def test_ten_ids_are_those_of_exact_search_and_ties_are_in_the_order_of_the_inde
     queries = np.concatenate([images[:30], others(images)])
     answer, vectors = runtime.run(folder, images=queries), model.predict(queries, verbose=0)
     assert answer["ids"].dtype == np.int64
-    require_nearest(answer, 2**40 - answer["ids"], index.vectors, vectors)
-    assert (answer["ids"][:20, :2] == 2**40 - np.stack([np.arange(20), 280 + np.arange(20)], 1)).all()
+    require_nearest(answer, 2**30 - answer["ids"], index.vectors, vectors)
+    assert (answer["ids"][:20, :2] == 2**30 - np.stack([np.arange(20), 280 + np.arange(20)], 1)).all()
     neighbors, scores = search.Exact(index.vectors, index.ids).search(vectors, k=10)
     assert (answer["ids"] == neighbors).mean() > 0.99  # all but scores that differ in their last bits
     np.testing.assert_allclose(answer["scores"], scores, atol=1e-4)
@@ -85,7 +85,8 @@ def test_an_image_that_is_not_near_enough_is_unknown(runtime, folder, images, in
     is_known = answer["scores"][:, 0] >= THRESHOLD
     assert is_known[:5].all()
     assert not is_known.all()
-    names = [str(i) if known else "unknown" for i, known in zip(answer["ids"][:, 0], is_known, strict=True)]
+    unknown = "unknown" if runtime.texts else "-1"
+    names = [str(i) if known else unknown for i, known in zip(answer["ids"][:, 0], is_known, strict=True)]
     assert texts_of(answer["id"]) == names
     np.testing.assert_array_equal(answer["score"], answer["scores"][:, 0])
 
@@ -123,29 +124,50 @@ def test_other_metrics_have_their_scores(runtime, model, images, index, metric, 
     require_nearest(answer, answer["ids"], index.vectors, vectors, metric)
 
 
-def test_text_ids_and_metadata_are_those_of_a_saved_model(runtime, model, images, index, tmp_path):
+def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model, images, index, tmp_path):
     metadata = pa.table({"price": np.arange(300) / 4, "label": [f"class {row % 3}" for row in range(300)]})
     names = np.array([f"item-{row}" for row in range(300)])
     named = SimpleNamespace(vectors=index.vectors, ids=names, metric="cosine", metadata=metadata)
     options = {"index": named, "threshold": THRESHOLD, "search": export.ExactSearch(k=3)}
     queries = np.concatenate([images[:3], others(images)])
-    answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=queries)
+    runtime_folder = runtime.write(model, tmp_path / "model", **options)
+    answer = runtime.run(runtime_folder, images=queries)
     served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
     expected = {**served["search"](images=tf.constant(queries)), **served["match"](images=tf.constant(queries))}
-    assert set(answer) == {"embedding", *expected}
-    for name in ("ids", "payload", "id"):
+    if not runtime.texts:
+        assert set(answer) == {"embedding", *expected} - {"payload"}
+        listed = [*json.loads((runtime_folder / "ids.json").read_text()), "unknown"]
+        answer = {"ids": np.array(listed)[answer["ids"]], "id": np.array(listed)[answer["id"]]}
+    else:
+        assert set(answer) == {"embedding", *expected}
+    for name in set(answer) & {"ids", "payload", "id"}:
         assert texts_of(answer[name]) == texts_of(expected[name].numpy())
     assert "unknown" in texts_of(answer["id"])
+
+
+def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
+    large = SimpleNamespace(vectors=index.vectors, ids=2**60 - np.arange(300), metric="cosine", metadata=None)
+    folder = runtime.write(model, tmp_path / "model", index=large)
+    ids = runtime.run(folder, images=images[20:30])["ids"][:, 0]
+    if not runtime.texts:
+        ids = [int(json.loads((folder / "ids.json").read_text())[row]) for row in ids]
+    assert list(ids) == list(large.ids[20:30])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 def test_a_gallery_of_fewer_bits_is_searched_as_in_a_saved_model(runtime, model, images, index, dtype, tmp_path):
     options = {"index": index, "search": export.ExactSearch(k=10, dtype=dtype)}
+    if runtime.write is export.litert and dtype == "bfloat16":
+        with pytest.raises(ValueError, match="dtype='bfloat16', which LiteRT does not have"):
+            runtime.write(model, tmp_path / "model", **options)
+        return
     answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=images[:40])
     served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
     expected = served["search"](images=tf.constant(images[:40]))
     np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-4)
-    assert (answer["ids"] == expected["ids"].numpy()).mean() > 0.98
+    is_near = np.abs(np.diff(expected["scores"].numpy(), axis=1, append=-1)) < 1e-5
+    is_near |= np.roll(is_near, 1, axis=1)
+    assert ((answer["ids"] == expected["ids"].numpy()) | is_near).mean() > 0.99
 
 
 def test_a_model_of_pairs_scores_both_images(runtime, images, tmp_path):
@@ -203,6 +225,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(name, package, extra,
 
 
 def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
+    minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
     ids = np.array(["unknown", *map(str, range(299))])
     named = SimpleNamespace(vectors=index.vectors, ids=ids, metric="cosine", metadata=None)
     cases = [
@@ -210,6 +233,7 @@ def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
         (export.onnx, {"search": "exact"}, "without an index"),
         (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
         (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
+        (export.openvino, {"index": minus, "threshold": 0.5}, "the id -1"),
         (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
     ]
     for write, options, message in cases:
@@ -225,6 +249,7 @@ def test_versions_of_all_formats_are_counted(model, tmp_path):
 
 def test_lora_is_merged(images, tmp_path):
     inputs = keras.Input((16, 16, 1))
-    model = networks.add_lora(models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4,))), rank=2)
+    model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4,)))
+    networks.add_lora(model, rank=2)
     answer = RUNTIMES["onnx"].run(export.onnx(model, tmp_path / "model"), images=images[:3])
     np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)

@@ -1,5 +1,6 @@
 """Models for LiteRT, formerly TensorFlow Lite."""
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Unpack
@@ -7,6 +8,7 @@ from typing import Unpack
 import keras
 import tensorflow as tf
 
+from tfdml._core.checks import require
 from tfdml.export.runtimes.onnx import require_operations
 from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
@@ -21,8 +23,8 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         interpreter = ai_edge_litert.interpreter.Interpreter("products-litert/model.tflite")
         answer = interpreter.get_signature_runner("search")(images=pixels)
 
-    The signature `search` has the input and the outputs of `tfdml.export.onnx`. Batches may have any size of at least 1. All operations are those of LiteRT itself, without
-    the Flex delegate.
+    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
+    at least one image. All operations are those of LiteRT itself, without the Flex delegate.
 
     Args:
         model: as for `tfdml.export.saved_model`.
@@ -33,12 +35,15 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named.
+        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named; or vectors in
+            bfloat16.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
-    pixels = pixel_model(model, **options)
+    dtype = getattr(options.get("search"), "dtype", "float32")
+    require(dtype != "bfloat16", f"dtype={dtype!r}, which LiteRT does not have", "'float32' or 'int8'")
+    pixels = pixel_model(model, allow_empty=False, **options)
     content = _litert_bytes(pixels)
     with runtime_folder(path, pixels, {"format": "litert", "file": FILE}, ("tensorflow",)) as folder:
         (folder / FILE).write_bytes(content)
@@ -48,13 +53,13 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
 def _litert_bytes(pixels: PixelModel) -> bytes:
     """The content of a file of LiteRT. Only the converter of a SavedModel keeps the names of inputs and outputs."""
     module = tf.Module()
-    module.function = pixels.function
+    module.function, module.used = pixels.function, pixels.function.get_concrete_function().variables
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, folder, signatures={"search": pixels.function})
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["search"])
         try:
             return converter.convert()
         except Exception as error:  # the error of the converter is not public
-            names = {each.operator.name.removeprefix("tf.") for each in getattr(error, "errors", ())}
-            require_operations(names, "LiteRT")
+            listed = re.findall(r"^(?:TF Select|Custom) ops: (.*)$", str(error), flags=re.MULTILINE)
+            require_operations({name for line in listed for name in line.split(", ")}, "LiteRT")
             raise

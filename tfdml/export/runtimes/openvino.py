@@ -20,8 +20,12 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         network = openvino.compile_model("served/products/1/model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         ids, scores = (network([pixels])[name] for name in ("ids", "scores"))
 
-    Input and outputs are those of `tfdml.export.onnx`. The ONNX file of the model is read and written again by OpenVINO, with an order of equal scores that it does not
-    state by itself: the row of the index.
+    Input and outputs are those of `tfdml.export.onnx`, in whole numbers: OpenVINO (2026.4) damages its memory when it
+    gathers texts, and its CPU computes in int32. So ids that are not int32 are the rows of the index, whose ids
+    `ids.json` lists; `id` is -1 for "unknown"; there is no `payload`.
+
+    OpenVINO reads the ONNX file of the model and writes it in its own form, in which equal scores keep the order of the
+    index; of itself it promises no order.
 
     Args:
         model: as for `tfdml.export.saved_model`.
@@ -33,14 +37,15 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named.
+        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named;
+            or an id -1 beside a threshold.
         ImportError: openvino, onnx or tf2onnx is not installed.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
-    pixels = pixel_model(model, **options)
+    pixels = pixel_model(model, texts=False, **options)
     network = _network(runtime, onnx_bytes(pixels, OPSETS[1]))
     facts = {"format": "openvino", "file": FILE}
     with runtime_folder(path, pixels, facts, ("openvino", "onnx", "tf2onnx")) as folder:

@@ -13,6 +13,7 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml.datasets import Preprocessing
+from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.search import Search
 from tfdml.export.saved_model import (
     as_graph_index,
@@ -63,6 +64,8 @@ class PixelModel:
 def pixel_model(
     model: keras.Model,
     *,
+    texts: bool = True,
+    allow_empty: bool = True,
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
@@ -73,6 +76,8 @@ def pixel_model(
 
     Args:
         model: as for `tfdml.export.saved_model`.
+        texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
+        allow_empty: whether a batch may be empty.
         preprocessing, class_names, threshold, index, search: as for `tfdml.export.saved_model`.
 
     Raises:
@@ -81,9 +86,12 @@ def pixel_model(
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    graph_index = as_graph_index(index, search, model, threshold)
+    graph_index = as_graph_index(index, search, model, threshold, texts=texts)
     contents = descriptions(preprocessing, class_names, threshold, graph_index)
-    return PixelModel(pixel_function(model, shape, graph_index, threshold), contents)
+    if index is not None and not are_kept(index.ids, texts) and not texts:
+        contents["ids.json"] = _json([str(name) for name in index.ids])
+    function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
+    return PixelModel(function, contents)
 
 
 @contextlib.contextmanager
