@@ -40,7 +40,7 @@ class GraphIndex(tf.Module):
         require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
         names, numbers = _as_names(index.ids, texts), _as_numbers(index.ids, texts)
-        self._names = tf.Variable(names, trainable=False) if matches or numbers is None else None
+        self._names: Any = tf.Variable(names, trainable=False) if matches or numbers is None else None
         self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
         metadata = getattr(index, "metadata", None) if texts else None
         self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
@@ -60,7 +60,8 @@ class GraphIndex(tf.Module):
 
     def match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
         """`id` `(batch,)` strings, the id of the nearest vector or "unknown", and its `score` `(batch,)` float32."""
-        return self._nearest(*self._searcher(embeddings), threshold)
+        rows, scores = self._searcher(embeddings)
+        return self._nearest(rows, scores, threshold)
 
     def search_and_match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
         """The outputs of `search` and of `match`, from one search."""

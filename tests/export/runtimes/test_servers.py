@@ -56,5 +56,5 @@ def test_the_request_of_the_page_is_answered(network, images, index, model):
     body = json.dumps(page["request"](images[20:23], ["ids", "scores"]))
     answer = page["arrays"](json.loads(infer(network, body)))
     neighbors, scores = search.Exact(index.vectors, index.ids).search(model.predict(images[20:23], verbose=0), k=10)
-    np.testing.assert_array_equal(answer["ids"], neighbors)
+    np.testing.assert_array_equal(np.sort(answer["ids"]), np.sort(neighbors))  # OpenVINO on ONNX has no order of ties
     np.testing.assert_allclose(answer["scores"], scores, atol=1e-4)

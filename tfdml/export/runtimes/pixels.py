@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import keras
+import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
@@ -89,7 +90,7 @@ def pixel_model(
     graph_index = as_graph_index(index, search, model, threshold, texts=texts)
     contents = descriptions(preprocessing, class_names, threshold, graph_index)
     if index is not None and not are_kept(index.ids, texts) and not texts:
-        contents["ids.json"] = _json([str(name) for name in index.ids])
+        contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
     return PixelModel(function, contents)
 
