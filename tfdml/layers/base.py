@@ -76,7 +76,8 @@ class References(LossLayer):
 
     def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the references, which are built if they are not yet."""
-        return self.call(*self._built_for(labels, embeddings), match)
+        labels, embeddings = self._built_for(labels, embeddings)
+        return self.call(labels, embeddings, match)
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the built references; a subclass may have its own, for batches as a whole."""
