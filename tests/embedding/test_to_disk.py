@@ -243,12 +243,12 @@ def test_a_set_knows_what_it_depends_on(files):
 def test_keras_models_differ_by_their_weights(tmp_path):
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    first = embedding_to_disk._model_fingerprint(model)
+    first = embedding_to_disk.model_fingerprint(model)
     same = keras.models.clone_model(model)
     same.set_weights(model.get_weights())
-    assert embedding_to_disk._model_fingerprint(same) == first
+    assert embedding_to_disk.model_fingerprint(same) == first
     model.set_weights([weights + 1e-7 for weights in model.get_weights()])
-    assert embedding_to_disk._model_fingerprint(model) != first
+    assert embedding_to_disk.model_fingerprint(model) != first
 
 
 def test_embeddings_that_are_not_finite_are_an_error_that_names_the_row(tmp_path):

@@ -29,7 +29,7 @@ class Embeddings:
     Attributes:
         embeddings: `(n, dim)` float32; a memory map where they are in a folder.
         rows: `(n,)` int64, row numbers in the set that was embedded.
-        paths: `(n,)` str, the files; None where the set has none.
+        paths: `(n,)` str, the files, or the names of a source of the set; None where it has none.
         labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
         class_names: tuple of str, sorted; empty without labels.
         skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
@@ -136,8 +136,8 @@ def write(path: Path, data: Examples, chunks: Chunks, shape: tuple[int, int], sk
 def _columns(data, rows):
     """The columns that describe some examples: name -> list."""
     columns = {"row": rows.tolist()}
-    if getattr(data, "paths", None) is not None:
-        columns["path"] = data.paths[rows].tolist()
+    if getattr(data, "names", None) is not None:
+        columns["path"] = data.names[rows].tolist()
     if is_labeled_set(data):
         columns["label"] = [data.class_names[label] for label in data.labels[rows]]
     return columns

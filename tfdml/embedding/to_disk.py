@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
     folder = target.with_name(f"{target.name}.unfinished")
     chunks = _Chunks(folder)
-    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    run = {"set": set_fingerprint(data), "model": model_fingerprint(model), "batch size": int(batch_size)}
     _begin(chunks, run)
     rows = _filled(chunks, model, data, batch_size)
     skipped = problems(data, rows)
@@ -90,7 +91,7 @@ def embed_cached(
         OSError, ValueError: see `write_embeddings`.
     """
     chunks = _Chunks(Path(folder).expanduser())
-    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    run = {"set": set_fingerprint(data), "model": model_fingerprint(model), "batch size": int(batch_size)}
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
@@ -196,16 +197,16 @@ def _begin(chunks, run):
     require(not other, received, "the same. Finish that run, or remove the folder to start over")
 
 
-def _set_fingerprint(data):
-    """Fingerprint of a set or array."""
+def set_fingerprint(data: Examples) -> str:
+    """A checksum that tells a set or an array from others."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()
     examples = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
     return hashlib.sha256(f"{len(data)} {examples.dtype} {examples.shape}".encode() + examples.tobytes()).hexdigest()
 
 
-def _model_fingerprint(model):
-    """Fingerprint of a model: its own one, or the checksum of its weights."""
+def model_fingerprint(model: Any) -> str:
+    """A checksum that tells a model from others: its own one, or that of its weights."""
     if hasattr(model, "fingerprint"):
         return model.fingerprint
     checksum = hashlib.sha256()

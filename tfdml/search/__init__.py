@@ -8,6 +8,7 @@ from tfdml.search.duplicates.groups import near_duplicates
 from tfdml.search.duplicates.pairs import SimilarPairs, pair_groups, similar_pairs
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs, hardest_triplets
+from tfdml.search.index import shards
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
@@ -43,18 +44,21 @@ __all__ = [
 def load(path: FilePath) -> Exact | Scann | Faiss:
     """Read an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote, as the class that wrote it.
 
-    Every file is compared with its checksum, and vectors are memory-mapped.
+    Every file is compared with its checksum, and vectors are memory-mapped. The shards of
+    `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other.
     Another process may save to the same folder at the same time; the result is then either the old or the new index.
 
     Raises:
         FileNotFoundError: the folder holds no index, or files are missing.
         ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-        ValueError: the index is damaged.
+        ValueError: the index, or a shard, which is named, is damaged.
     """
     return read_whole(path, _load)
 
 
 def _load(folder):
+    if (folder / shards.MANIFEST).is_file():
+        return shards.read_shards(folder, _load)
     classes: dict[str, type[Exact] | type[Scann] | type[Faiss]] = {"exact": Exact, "scann": Scann, "faiss": Faiss}
     kind = read_manifest(folder)["kind"]
     require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
