@@ -44,7 +44,5 @@ def test_a_task_whose_process_ends_each_time_is_named(cluster):
 
 def test_room_is_looked_for_on_one_node(cluster):
     require_room(2)
-    with pytest.raises(
-        ValueError, match="3 cpus, 0 gpus and 0 bytes for a task, expected what one node has: at most 2"
-    ):
+    with pytest.raises(ValueError, match="3 cpus, 0 gpus and 0 bytes for a task, expected"):
         require_room(3)

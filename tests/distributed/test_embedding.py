@@ -133,7 +133,7 @@ def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tm
     other.fingerprint = "another projection"
     with pytest.raises(ValueError, match="a run of model 'a projection' where this call has 'another projection'"):
         distributed.embed(other, labeled_set(), embedded.folder, batch_size=16, shard_size=64)
-    with pytest.raises(ValueError, match="a run of set .* and examples 300 where this call has 200"):
+    with pytest.raises(ValueError, match=r"a run of set .* and examples 300 where this call has 200"):
         shards(tmp_path / "embedded", rows=200)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"")

@@ -26,12 +26,16 @@ def built(embedded, tmp_path_factory):
     return folder
 
 
+def assert_equal(results, expected):
+    for result, whole in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, whole)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
 def test_an_exact_index_of_shards_has_ids_and_scores_of_one_index(embedded, tmp_path, metric):
     index = distributed.build_index(embedded, tmp_path / "index", metric=metric)
     expected = search.Exact(vectors(), metric=metric).search(QUERIES, 12)
-    for result, whole in zip(index.search(QUERIES, 12), expected, strict=True):
-        np.testing.assert_array_equal(result, whole)
+    assert_equal(index.search(QUERIES, 12), expected)
     assert (type(index), len(index)) == (search.Exact, ROWS)
 
 
@@ -40,10 +44,7 @@ def test_filters_rows_and_metadata_are_those_of_one_index(built):
     labels = np.array([f"class {i % 10}" for i in range(ROWS)])
     whole = search.Exact(vectors(), metadata={"label": labels})
     for where in (compute.field("label") == "class 3", labels == "class 4"):
-        for result, expected in zip(
-            index.search(QUERIES, 9, where=where), whole.search(QUERIES, 9, where=where), strict=True
-        ):
-            np.testing.assert_array_equal(result, expected)
+        assert_equal(index.search(QUERIES, 9, where=where), whole.search(QUERIES, 9, where=where))
     assert index.metadata["label"].to_pylist() == labels.tolist()
     np.testing.assert_array_equal(index.rows([299, 64, 0]), [299, 64, 0])
     index.remove([64])
@@ -56,10 +57,7 @@ def test_actors_give_the_results_of_one_process(built):
     with distributed.SearchActors(built, actors=2) as actors:
         index = search.load(built)
         for options in ({}, {"where": where}):
-            for result, expected in zip(
-                actors.search(QUERIES, 30, **options), index.search(QUERIES, 30, **options), strict=True
-            ):
-                np.testing.assert_array_equal(result, expected)
+            assert_equal(actors.search(QUERIES, 30, **options), index.search(QUERIES, 30, **options))
         assert (len(actors), actors.dim, actors.metric) == (ROWS, 8, "cosine")
         with pytest.raises(ValueError, match="k=31"):
             actors.search(QUERIES, 31, where=where)

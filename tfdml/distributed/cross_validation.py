@@ -22,8 +22,8 @@ def cross_validate(
 ) -> evaluation.CrossValidation:
     """`tfdml.evaluation.cross_validate` with the folds of a trial as tasks of Ray.
 
-    Seeds depend on the fold and settings on the trials before, so the trials are those of one machine, and a search that
-    was begun on one goes on here. At most `folds` tasks run at the same time.
+    Seeds depend on the fold and settings on the trials before, so the trials are those of one machine, and a search
+    that was begun on one goes on here. At most `folds` tasks run at the same time.
 
     Args:
         train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.

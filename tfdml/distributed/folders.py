@@ -33,13 +33,10 @@ def begun(path: FilePath, run: dict[str, Any]) -> Path:
             raise FileExistsError(f"{received}, expected a new folder, or one of the same run. Choose another one.")
         _write(file, run)
     saved = read_json(file)
-    changed = [
-        f"{name} {saved.get(name)!r} where this call has {run[name]!r}" for name in run if saved.get(name) != run[name]
-    ]
-    received = f"{str(folder)!r}, a run of {' and '.join(changed)}"
-    require(
-        not changed, received, "the folder of a run with the same arguments. Finish that run, or choose another one"
-    )
+    changed = [name for name in run if saved.get(name) != run[name]]
+    differences = [f"{name} {saved.get(name)!r} where this call has {run[name]!r}" for name in changed]
+    received = f"{str(folder)!r}, a run of {' and '.join(differences)}"
+    require(not changed, received, "the folder of a run with the same arguments. Finish it, or choose another folder")
     return folder
 
 

@@ -58,10 +58,10 @@ def join(
         pairs = tfdml.distributed.join(shards, 0.95)
         is_suspect = labels[pairs.rows[:, 0]] != labels[pairs.rows[:, 1]]  # the same image under two labels
 
-    The method is that of `tfdml.search.similar_pairs` with `approximate=True`: each vector is compared with those around
-    its nearest of sqrt(n) centers, and each similarity is computed exactly, so no pair is wrong and some are missed. The
-    number of centers follows from a sample that is joined exactly; the recall is measured on a second one. Time grows
-    with n^1.5 dim.
+    The method is the one of `tfdml.search.similar_pairs` with `approximate=True`: each vector is compared with those
+    around its nearest of sqrt(n) centers, and each similarity is computed exactly, so no pair is wrong and some are
+    missed. The number of centers follows from a sample that is joined exactly; the recall is measured on a second one.
+    Time grows with n^1.5 dim.
 
     1. Centers are computed from vectors of all shards, and the two samples are compared with all vectors.
     2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to `scratch`; a

@@ -66,10 +66,8 @@ def test_classes_of_records_and_of_tables(tmp_path):
     record = write_tfrecord(tmp_path / "a.tfrecord", [png(0), png(1)], label=[7, 5])
     cells = [{"bytes": png(2), "path": None}, {"bytes": png(3), "path": None}]
     parquet.write_table(pyarrow.table({"picture": cells, "label": ["5", "9"]}), tmp_path / "b.parquet")
-    assert [archives(record, label="label").class_names[i] for i in archives(record, label="label").labels] == [
-        "7",
-        "5",
-    ]
+    images = archives(record, label="label")
+    assert [images.class_names[label] for label in images.labels] == ["7", "5"]
     images = archives(tmp_path / "b.parquet", image="picture", label="label", load=VIEW)
     assert values(images) == [2, 3]
     assert [images.class_names[label] for label in images.labels] == ["5", "9"]

@@ -145,6 +145,7 @@ class BytesAt:
     path: str
 
     def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The bytes at each start."""
         with open(self.path, "rb") as file:
             return [_read(file, start, length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
@@ -162,6 +163,7 @@ class FeatureAt:
     name: str
 
     def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The feature of each record."""
         return [_feature_or_empty(record, self.name) for record in BytesAt(self.path)(starts, lengths)]
 
 
@@ -173,6 +175,7 @@ class CellsAt:
     column: str
 
     def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The image of each row group and row."""
         places = zip(starts.tolist(), lengths.tolist(), strict=True)
         return [_row_group(self.path, self.column, group)[row].as_py() or b"" for group, row in places]
 

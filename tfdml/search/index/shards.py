@@ -36,9 +36,8 @@ def combined(shards: Sequence[Any]) -> Any:
 
 
 def _facts(index):
-    return {name: getattr(index, name) for name in ("kind", "metric", "dim")} | {
-        "ids": index._items.segments[0].ids.kind
-    }
+    ids = index._items.segments[0].ids.kind
+    return {"kind": index.kind, "metric": index.metric, "dim": index.dim, "ids": ids}
 
 
 def merged_results(
