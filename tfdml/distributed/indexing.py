@@ -36,8 +36,8 @@ def build_index(
         ids, scores = index.search(queries, k=10)
 
     `tfdml.search.load`, `tfdml search` and `tfdml serve` read the folder as one index; `SearchActors` searches it on
-    the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped goes
-    on with the shards that are not built.
+    the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped
+    goes on with the shards that are not built.
 
     Args:
         embeddings: the result of `embed`, or its folder.
