@@ -22,7 +22,17 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
         ("retrieval", ["losses", "training", "pages"]),
         (
             "more-retrieval",
-            ["more-losses", "more-training", "more-models", "more-runs", "more-pages", "more-recipes", "more-studies"],
+            [
+                "more-losses",
+                "more-training",
+                "more-models",
+                "more-runs",
+                "more-export",
+                "more-distributed",
+                "more-pages",
+                "more-recipes",
+                "more-studies",
+            ],
         ),
         ("more-losses", ["more-compiled"]),
         ("more-jax-rooms", ["jax", "more-jax-models"]),

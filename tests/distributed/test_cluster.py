@@ -7,6 +7,8 @@ import pytest
 
 from tfdml.distributed.cluster import require_room, results
 
+pytestmark = pytest.mark.slow
+
 
 def add(shared, number):
     return shared + number
@@ -35,7 +37,6 @@ def test_the_error_of_a_task_is_raised_as_it_was(cluster):
         next(numbers)
 
 
-@pytest.mark.slow
 def test_a_task_whose_process_ends_each_time_is_named(cluster):
     message = "numbers 0 of 1, whose process or node ended 4 times (WorkerCrashedError)"
     with pytest.raises(RuntimeError, match=re.escape(message)):

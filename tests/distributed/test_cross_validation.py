@@ -5,6 +5,8 @@ import pytest
 from tests.distributed.embedded import Projection, labeled_set
 from tfdml import distributed, evaluation
 
+pytestmark = pytest.mark.slow
+
 
 def train(settings, training, seed):
     """A model without training whose quality depends on a setting."""

@@ -16,6 +16,8 @@ from tfdml import distributed, models
 from tfdml.datasets import Preprocessing, archives
 from tfdml.search import search_on_disk
 
+pytestmark = pytest.mark.slow
+
 VIEW = Preprocessing(size=4)
 
 
@@ -176,7 +178,6 @@ def killed_node(folder, shard_count):
     return results, finished
 
 
-@pytest.mark.slow
 def test_each_example_is_there_once_although_a_node_is_killed(tmp_path):
     import ray
 

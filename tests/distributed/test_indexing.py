@@ -10,6 +10,8 @@ from pyarrow import compute
 from tests.distributed.embedded import ROWS, shards, vectors
 from tfdml import distributed, search
 
+pytestmark = pytest.mark.slow
+
 QUERIES = np.random.default_rng(3).normal(size=(20, 8)).astype(np.float32)
 
 

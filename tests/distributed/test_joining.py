@@ -6,6 +6,8 @@ import pytest
 from tests.distributed.embedded import shards, vectors
 from tfdml import distributed, search
 
+pytestmark = pytest.mark.slow
+
 ROWS = 2000
 
 

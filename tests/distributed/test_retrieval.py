@@ -6,6 +6,8 @@ import pytest
 from tests.distributed.embedded import ROWS, shards, vectors
 from tfdml import distributed, metrics, search
 
+pytestmark = pytest.mark.slow
+
 LABELS = np.arange(ROWS) % 10
 
 
