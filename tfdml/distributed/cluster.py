@@ -76,11 +76,15 @@ def results(
     shared_reference = ray.put(shared)
     limit = max(1, _QUEUED * int(ray.cluster_resources().get("CPU", 1) / cpus))
     running: deque[Any] = deque()
-    for number in range(len(tasks)):
-        while len(running) < limit and number + len(running) < len(tasks):
-            running.append(remote.remote(shared_reference, *tasks[number + len(running)]))
-        yield _result(ray, running.popleft(), f"{label} {number} of {len(tasks)}")
-        show_progress(label, number + 1, len(tasks))
+    try:
+        for number in range(len(tasks)):
+            while len(running) < limit and number + len(running) < len(tasks):
+                running.append(remote.remote(shared_reference, *tasks[number + len(running)]))
+            yield _result(ray, running.popleft(), f"{label} {number} of {len(tasks)}")
+            show_progress(label, number + 1, len(tasks))
+    finally:
+        for reference in running:  # after an error
+            ray.cancel(reference)
 
 
 def _result(ray, reference, name):

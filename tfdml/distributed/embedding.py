@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,19 +215,10 @@ def _embed(model, data, path, run, starts, actors, resources):
         **{name: amount for name, amount in resources.items() if amount},
     )
     total = -(-run["examples"] // run["shard_size"])
-    try:
-        for number, _ in enumerate(records.iter_rows(), total - len(starts) + 1):
-            show_progress("shards embedded", number, total)
-    except ray.exceptions.RayTaskError as error:
-        raise _cause_of(error) from error
-
-
-def _cause_of(error):
-    """The error that an actor raised, without those that Ray wraps around it."""
-    cause = error
-    while getattr(cause, "cause", None) or cause.__cause__:
-        cause = getattr(cause, "cause", None) or cause.__cause__
-    return cause
+    for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):
+        if record["error"]:
+            raise pickle.loads(record["error"])
+        show_progress("shards embedded", number, total)
 
 
 class _ShardWriter:
@@ -238,11 +230,14 @@ class _ShardWriter:
         self.folder, self.run = folder, run
 
     def __call__(self, shard):
+        """Write a shard that no lost node had finished; an error is returned, as Ray Data passes on its text alone."""
         start = int(shard["start"])
-        record = record_of(self.folder, _name(start, self.run))
-        if record is None:  # else a lost node had finished it
-            record = _write_shard(self.model, self.data, start, self.folder, self.run)
-        return {"name": record["name"], "rows": record["rows"]}
+        try:
+            if record_of(self.folder, _name(start, self.run)) is None:
+                _write_shard(self.model, self.data, start, self.folder, self.run)
+        except Exception as error:
+            return {"start": start, "error": pickle.dumps(error)}
+        return {"start": start, "error": b""}
 
 
 def _limit_threads(number):
@@ -259,7 +254,10 @@ def _write_shard(model, data, start, folder, run):
     """Embed a shard, write its file and then its record, which is returned."""
     rows = np.arange(start, min(start + run["shard_size"], run["examples"]))
     examples = data.take(rows) if is_labeled_set(data) else data[rows]
-    blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
+    try:
+        blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
+    except ValueError as error:
+        raise ValueError(f"In the shard that begins with row {start}: {error}") from error
     embedded = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in blocks)])
     skipped = not_loaded(data, np.setdiff1d(rows, embedded))
     name = _name(start, run)
