@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -187,10 +188,8 @@ def read_shards(folder: FilePath) -> EmbeddedShards:
 
 def opened(model: Embedder | FilePath | Callable[[], Embedder]) -> Embedder:
     """A model: loaded from a path, made by a function, or as it is."""
-    if hasattr(model, "predict_on_batch"):
-        return model
-    if callable(model):
-        return model()
+    if not isinstance(model, str | os.PathLike):
+        return model if hasattr(model, "predict_on_batch") else model()
     path = Path(model).expanduser()
     return keras.saving.load_model(path, compile=False) if path.suffix == ".keras" else export.load(path)
 

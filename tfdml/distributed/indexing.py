@@ -65,7 +65,7 @@ def build_index(
     missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
     for _ in results(_build, missing, label="shards built", shared=(shards, path, settings), cpus=cpus, memory=memory):
         pass
-    entries = [record_of(path, name) for name in shards.names]
+    entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
     index_shards.write_manifest(path, {"model": shards.run["model"], **settings}, entries)
     return search.load(path)
 

@@ -123,8 +123,12 @@ def _centers(shards, rng, claims):
 
 def _vectors(shards, rows, claims):
     """The vectors at ascending positions, `(m, dim)`."""
-    places = np.split(rows, np.searchsorted(rows, shards.starts[1:-1]))
-    tasks = [(number, places[number] - shards.starts[number]) for number in range(len(places)) if len(places[number])]
+    rows_of_shard = np.split(rows, np.searchsorted(rows, shards.starts[1:-1]))
+    tasks = [
+        (number, shard_rows - shards.starts[number])
+        for number, shard_rows in enumerate(rows_of_shard)
+        if len(shard_rows)
+    ]
     return np.concatenate(list(results(_vectors_of_shard, tasks, label="shards sampled", shared=shards, **claims)))
 
 

@@ -98,6 +98,11 @@ def retrieval(
     ranks = [1, 2, 4, 8] if k is None else np.atleast_1d(k).tolist()
     number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
     neighbors, _ = search_shards(shards, queries, number, metric=metric, memory=memory, cpus=cpus)
-    rows = None if query_rows is None else np.asarray(query_rows)
-    groups = {} if rows is None else {"groups": rows, "gallery_groups": np.arange(len(shards))}
-    return metrics.retrieval_from_neighbors(neighbors, labels, gallery_labels=gallery_labels, k=k, **groups)
+    return metrics.retrieval_from_neighbors(
+        neighbors,
+        labels,
+        gallery_labels=gallery_labels,
+        k=k,
+        groups=query_rows,
+        gallery_groups=None if query_rows is None else np.arange(len(shards)),
+    )

@@ -197,7 +197,7 @@ def _begin(chunks, run):
     require(not other, received, "the same. Finish that run, or remove the folder to start over")
 
 
-def set_fingerprint(data: Examples) -> str:
+def set_fingerprint(data: Any) -> str:
     """A checksum that tells a set or an array from others."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()

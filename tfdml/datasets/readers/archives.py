@@ -176,8 +176,8 @@ class CellsAt:
 
     def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
         """The image of each row group and row."""
-        places = zip(starts.tolist(), lengths.tolist(), strict=True)
-        return [_row_group(self.path, self.column, group)[row].as_py() or b"" for group, row in places]
+        spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+        return [_row_group(self.path, self.column, group)[row].as_py() or b"" for group, row in spans]
 
 
 def _listing(path, image, label):
@@ -217,18 +217,18 @@ def _key(name):
 def _tfrecord(path, image, label):
     """The records of a TFRecord file."""
     name = image or "image/encoded"
-    places, problem = _frames(path)
+    spans, problem = _frames(path)
     with path.open("rb") as file:
-        for place in places[:1]:
-            _feature(_read(file, *place), name)
-        classes = [None if label is None else _text(_feature(_read(file, *place), label)) for place in places]
-    records = [Record(f"{path}/{number}", *place, classes[number]) for number, place in enumerate(places)]
+        for span in spans[:1]:
+            _feature(_read(file, *span), name)
+        classes = [None if label is None else _text(_feature(_read(file, *span), label)) for span in spans]
+    records = [Record(f"{path}/{number}", *span, classes[number]) for number, span in enumerate(spans)]
     return Listing(records, FeatureAt(str(path), name), problem)
 
 
 def _frames(path):
     """Start and length of each record of a TFRecord file, and why it ends early."""
-    places, position, size = [], 0, path.stat().st_size
+    spans, position, size = [], 0, path.stat().st_size
     with path.open("rb") as file:
         while position < size:
             file.seek(position)
@@ -236,10 +236,10 @@ def _frames(path):
             length = _LENGTH.unpack(header)[0] if len(header) == _LENGTH.size else size
             start = position + _LENGTH.size + _CHECKSUM
             if start + length + _CHECKSUM > size:
-                return places, (str(path), f"ends within record {len(places)}, or is no TFRecord file")
-            places.append((start, length))
+                return spans, (str(path), f"ends within record {len(spans)}, or is no TFRecord file")
+            spans.append((start, length))
             position = start + length + _CHECKSUM
-    return places, None
+    return spans, None
 
 
 def _feature(record, name):
@@ -283,10 +283,10 @@ def _parquet(path, image, label):
             classes = [None] * sum(groups) if label is None else file.read([label])[label].to_pylist()
     except OSError as error:  # ArrowInvalid is a ValueError and says what is wrong
         raise ValueError(f"Received {str(path)!r}, which cannot be read: {error}.") from error
-    places = [(group, row) for group, count in enumerate(groups) for row in range(count)]
+    spans = [(group, row) for group, count in enumerate(groups) for row in range(count)]
     records = [
-        Record(f"{path}/{number}", *place, None if classes[number] is None else _text(classes[number]))
-        for number, place in enumerate(places)
+        Record(f"{path}/{number}", *span, None if classes[number] is None else _text(classes[number]))
+        for number, span in enumerate(spans)
     ]
     return Listing(records, CellsAt(str(path), column))
 

@@ -136,7 +136,7 @@ class Join:
 
     def __init__(self, queries: np.ndarray, gallery: npt.ArrayLike | None, least: np.float32, max_pairs: int):
         self.is_self = gallery is None
-        self.gallery = Gallery(queries if self.is_self else as_vectors(gallery, "gallery"), "cosine")
+        self.gallery = Gallery(queries if gallery is None else as_vectors(gallery, "gallery"), "cosine")
         dims = queries.shape[1], self.gallery.augmented.shape[1]
         require(dims[0] == dims[1], f"vectors of dim {dims[0]} and a gallery of dim {dims[1]}", "the same dim")
         self.scores = self.gallery.scores(None if self.is_self else queries)
