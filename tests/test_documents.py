@@ -76,9 +76,11 @@ def at_its_lines(page, block):
 
 
 @pytest.fixture
-def prepared(page, tmp_path, monkeypatch):
+def prepared(page, tmp_path, monkeypatch, request):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
+    if page.name == "distributed.md":
+        request.addfinalizer(lambda: sys.modules["ray"].shutdown() if "ray" in sys.modules else None)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
     if page.name in ("photos.md", "evaluation.md", "train.md"):

@@ -13,6 +13,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 def cluster():
     """Ray with two processors."""
     ray = pytest.importorskip("ray")
+    ray.shutdown()  # of another test of this process
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
     yield ray
     ray.shutdown()

@@ -205,12 +205,15 @@ def _embed(model, data, path, run, starts, actors, resources):
     ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
     require_room(resources["num_cpus"], resources["num_gpus"], resources["memory"])
     ray_data.DataContext.get_current().enable_progress_bars = False
-    most = max(1, int(ray.cluster_resources().get("CPU", 1) // max(resources["num_cpus"], 1)))
+    room = max(1, int(ray.cluster_resources().get("CPU", 1) // max(resources["num_cpus"], 1)))
+    actors = (1, min(room, len(starts))) if actors is None else actors
+    least, most = (actors, actors) if isinstance(actors, int) else actors
+    examples = ray.put(data)  # kept for actors that start again
     shards = ray_data.from_items([{"start": start} for start in starts], override_num_blocks=len(starts))
     records = shards.map(
         _ShardWriter,
-        fn_constructor_args=(model, ray.put(data), path, run, resources["num_cpus"]),
-        concurrency=(1, min(most, len(starts))) if actors is None else actors,
+        fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
+        compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
         **{name: amount for name, amount in resources.items() if amount},
     )
     total = -(-run["examples"] // run["shard_size"])
@@ -223,7 +226,8 @@ def _embed(model, data, path, run, starts, actors, resources):
 class _ShardWriter:
     """An actor: a model, and the set of which it embeds shards."""
 
-    def __init__(self, model, data, folder, run, cpus):
+    def __init__(self, model, data, folder, run, cpus, workplace):
+        os.chdir(workplace)  # so that relative names of files are those of the caller
         _limit_threads(max(1, int(cpus)))
         self.model, self.data = opened(model), connected().get(data)
         self.folder, self.run = folder, run
