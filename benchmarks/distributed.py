@@ -5,10 +5,11 @@
 * index, search: an exact and a faiss index in shards; seconds to build it, and queries a second with the recall@10
   against exact search.
 * join: pairs of a cosine similarity of at least 0.95 of vectors a twentieth of which are noisy copies, at two sizes,
-  with the recall that the join bounds, and the power of n with which its processor time grows.
+  with the recall that the join bounds, and the power of n with which its time grows.
 * retrieval: the metrics of 2,000 queries in a gallery.
 
-Vectors are those of `search.py`, written as shards of 500,000. Processor seconds are those of all processes of Ray.
+Vectors are those of `search.py`, written as ten shards. Seconds are on the clock, and contain the start of processes of
+Ray, about five seconds each time one is new; the rate of actors leaves it out.
 
     python benchmarks/distributed.py            # 5 and 10 million x 64; a quarter of an hour and 12 GB of disk
     python benchmarks/distributed.py --quick    # 20,000 x 16
@@ -25,14 +26,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 from _report import RESULTS, hardware, print_table, today, versions, write_csv
 from duplicates import make_vectors as vectors_with_copies
 from search import make_vectors
 
 import tfdml
 
-COLUMNS = ["work", "vectors", "dim", "workers", "wall_s", "processor_s", "rate", "note"]
+COLUMNS = ["work", "vectors", "dim", "workers", "wall_s", "rate", "note"]
 K = 10
 
 
@@ -46,23 +46,16 @@ class Rows:
         return examples
 
 
-def processor_seconds():
-    """Processor seconds of this process and all of its children."""
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    return sum(sum(process.cpu_times()[:2]) for process in processes if process.is_running())
-
-
 def measured(function):
-    """The result of a function, its seconds on the clock, and the processor seconds of all processes."""
-    begin, processor = time.perf_counter(), processor_seconds()
-    return function(), time.perf_counter() - begin, processor_seconds() - processor
+    """The result of a function, and its seconds on the clock."""
+    begin = time.perf_counter()
+    return function(), time.perf_counter() - begin
 
 
 def row(work, vectors, dim, seconds, rate, note, workers=2):
     """A row of the table."""
-    wall, processor = (round(value, 1) for value in seconds)
-    return {"work": work, "vectors": vectors, "dim": dim, "workers": workers, "wall_s": wall, "processor_s": processor,
-            "rate": rate, "note": note}  # fmt: skip
+    facts = {"work": work, "vectors": vectors, "dim": dim, "workers": workers}
+    return {**facts, "wall_s": round(seconds, 1), "rate": rate, "note": note}
 
 
 def network(folder):
@@ -100,14 +93,14 @@ def embedding_rows(options, folder):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     loop = float(answer.split()[-1])
-    yield row("embed: plain loop", count, 64, (loop, loop), count / loop, "images a second, one thread", workers=1)
+    yield row("embed: plain loop", count, 64, loop, count / loop, "images a second, one thread", workers=1)
     for actors in (1, 2):
         output = folder / f"embedded-{actors}"
         arguments = model, images, output
         embed = lambda arguments=arguments, actors=actors: tfdml.distributed.embed(  # noqa: E731
             *arguments, shard_size=count // 8, actors=actors
         )
-        shards, *seconds = measured(embed)
+        shards, seconds = measured(embed)
         begins = sorted(path.stat().st_mtime for path in shards.paths)
         steady = (begins[-1] - begins[0]) / (len(begins) - actors) * len(begins)  # without the start of the actors
         note = f"images a second; {count / steady / actors / (count / loop):.2f} of the plain loop per processor"
@@ -124,28 +117,28 @@ def index_rows(options, folder):
     count, dim = (20_000, 16) if options.quick else (options.vectors, options.dim)
     shards = written(make_vectors(count, dim, 1), folder / "gallery", max(1, count // 10))
     queries = make_vectors(2_000, dim, 2)
-    (exact_rows, _), *seconds = measured(lambda: tfdml.distributed.search_shards(shards, queries, K))
-    yield row("search_shards, exact", count, dim, seconds, len(queries) / seconds[0], "queries a second")
+    (exact_rows, _), seconds = measured(lambda: tfdml.distributed.search_shards(shards, queries, K))
+    yield row("search_shards, exact", count, dim, seconds, len(queries) / seconds, "queries a second")
     for kind, settings in (("exact", {}), ("faiss", {"method": "partitioned"}), ("scann", {"method": "partitioned"})):
         build = lambda kind=kind, settings=settings: tfdml.distributed.build_index(  # noqa: E731
             shards, folder / kind, kind=kind, **settings
         )
-        index, *seconds = measured(build)
-        yield row(f"build_index, {kind}", count, dim, seconds, count / seconds[0], "vectors a second")
-        (ids, _), *seconds = measured(lambda index=index: index.search(queries, K))
+        index, seconds = measured(build)
+        yield row(f"build_index, {kind}", count, dim, seconds, count / seconds, "vectors a second")
+        (ids, _), seconds = measured(lambda index=index: index.search(queries, K))
         recall = tfdml.search.neighbor_recall(ids, exact_rows)
         note = f"queries a second in one process, recall@{K} {recall:.3f}"
-        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds[0], note)
+        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
         del index
         with tfdml.distributed.SearchActors(folder / kind, actors=2) as actors:
-            (ids, _), *seconds = measured(lambda actors=actors: actors.search(queries, K))
+            (ids, _), seconds = measured(lambda actors=actors: actors.search(queries, K))
         recall = tfdml.search.neighbor_recall(ids, exact_rows)
         note = f"queries a second by actors, recall@{K} {recall:.3f}"
-        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds[0], note)
+        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
     labels = np.random.default_rng(3).integers(0, count // 50, count)
     evaluate = lambda: tfdml.distributed.retrieval(shards, queries, labels[:2_000], gallery_labels=labels)  # noqa: E731
-    _, *seconds = measured(evaluate)
-    yield row("retrieval", count, dim, seconds, len(queries) / seconds[0], "queries a second, classes of 50")
+    _, seconds = measured(evaluate)
+    yield row("retrieval", count, dim, seconds, len(queries) / seconds, "queries a second, classes of 50")
 
 
 def join_rows(options, folder):
@@ -155,13 +148,13 @@ def join_rows(options, folder):
     for count in sizes:
         shards = written(vectors_with_copies(count, dim, 0), folder / f"copies-{count}", max(1, count // 10))
         sample = 500 if options.quick else 4_096
-        join = lambda shards=shards, sample=sample: tfdml.distributed.join(shards, 0.95, sample=sample)  # noqa: E731
-        pairs, *seconds = measured(join)
-        spent.append(seconds[1])
+        join_copies = lambda shards=shards, sample=sample: tfdml.distributed.join(shards, 0.95, sample=sample)  # noqa: E731
+        pairs, seconds = measured(join_copies)
+        spent.append(seconds)
         note = f"vectors a second; {len(pairs.rows):,} pairs, recall of rows above {pairs.recall.lower:.3f}"
         if len(spent) > 1:
             note += f"; time grows with n^{math.log(spent[-1] / spent[0]) / math.log(count / sizes[0]):.2f}"
-        yield row("join at 0.95", count, dim, seconds, count / seconds[0], note)
+        yield row("join at 0.95", count, dim, seconds, count / seconds, note)
 
 
 def main():
