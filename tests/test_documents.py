@@ -76,11 +76,9 @@ def at_its_lines(page, block):
 
 
 @pytest.fixture
-def prepared(page, tmp_path, monkeypatch, request):
+def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name == "distributed.md":
-        request.addfinalizer(lambda: sys.modules["ray"].shutdown() if "ray" in sys.modules else None)
     if page.name == "README.md":
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
     if page.name in ("photos.md", "evaluation.md", "train.md"):
@@ -96,7 +94,9 @@ def prepared(page, tmp_path, monkeypatch, request):
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))
     if page.name == "photos.md":  # networks.md and tests/networks have the large one
         monkeypatch.setattr(sys.modules["tfdml.models.from_backbone"], "efficientnet_lite0", small_network)
-    return page
+    yield page
+    if page.name == "distributed.md" and "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
 
 
 def run_blocks(page, count=None):
