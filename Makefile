@@ -84,6 +84,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/search_on_disk.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/clustering.py

@@ -13,7 +13,15 @@ from _report import format_cell
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-NAMES = ["losses/proxies.md", "clustering.md", "server.md", "tuning.md", "many-devices.md", "speed.md"]
+NAMES = [
+    "losses/proxies.md",
+    "clustering.md",
+    "server.md",
+    "tuning.md",
+    "many-devices.md",
+    "speed.md",
+    "model-upgrades.md",
+]
 PAGES = [HERE / "README.md", *(DOCS / name for name in NAMES)]
 
 
