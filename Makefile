@@ -86,6 +86,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/filters.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/clustering.py

@@ -61,6 +61,9 @@ def test_actors_give_the_results_of_one_process(built):
         for options in ({}, {"where": where}):
             assert_equal(actors.search(QUERIES, 30, **options), index.search(QUERIES, 30, **options))
         assert (len(actors), actors.dim, actors.metric) == (ROWS, 8, "cosine")
+        with pytest.raises(ValueError, match="Received queries of model another, expected those of model a projection"):
+            actors.search(QUERIES, 3, model="another")
+        assert actors.fingerprint == index.fingerprint == "a projection"
         with pytest.raises(ValueError, match="k=31"):
             actors.search(QUERIES, 31, where=where)
         with pytest.raises(ValueError, match="queries of dim 3, expected 8"):

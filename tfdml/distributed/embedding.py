@@ -16,7 +16,7 @@ import numpy as np
 from tfdml import export
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import is_labeled_set, require, require_whole
-from tfdml._core.checksums import sha256_of
+from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
@@ -25,7 +25,7 @@ from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
 from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import Problem, embed_blocks, not_loaded
-from tfdml.embedding.to_disk import model_fingerprint, set_fingerprint
+from tfdml.embedding.to_disk import set_fingerprint
 from tfdml.typing import Embedder, Examples, FilePath
 
 _SKIPPED = "skipped.csv"
@@ -48,6 +48,11 @@ class EmbeddedShards:
     def __len__(self) -> int:
         """Number of embeddings."""
         return sum(record["rows"] for record in self.records)
+
+    @property
+    def fingerprint(self) -> str:
+        """The `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing."""
+        return self.run["model"]
 
     @property
     def names(self) -> list[str]:
@@ -143,7 +148,7 @@ def embed(
     path = Path(folder).expanduser().absolute()
     run = {
         "set": set_fingerprint(data),
-        "model": model_fingerprint(opened(model)),
+        "model": fingerprint(opened(model), getattr(data, "load", None)),
         "examples": len(data),
         "batch_size": batch_size,
         "shard_size": shard_size,
@@ -268,6 +273,6 @@ def _write_shard(model, data, start, folder, run):
     if blocks:
         file, dim = folder / f"{name}.parquet", blocks[0][0].shape[1]
         with atomic_write(file) as new:
-            files.write(new, data, blocks, (len(embedded), dim), skipped)
+            files.write(new, data, blocks, (len(embedded), dim), skipped, run["model"])
         record |= {"dim": dim, "bytes": file.stat().st_size, "sha256": sha256_of(file)}
     return write_record(folder, name, record)

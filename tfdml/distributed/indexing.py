@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tfdml import search
 from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
+from tfdml._core.checksums import require_same_model
 from tfdml.distributed.cluster import connected, require_room, results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.distributed.folders import begun, record_of, write_record
@@ -60,13 +61,13 @@ def build_index(
     require_one_of(("row", "path"), ids=ids)
     shards = embeddings if isinstance(embeddings, EmbeddedShards) else read_shards(embeddings)
     settings = {"kind": kind, "metric": metric, "ids": ids, "options": options}
-    run = {"model": shards.run["model"], "embeddings": [r["sha256"] for r in shards.records if r["rows"]], **settings}
+    run = {"model": shards.fingerprint, "embeddings": [r["sha256"] for r in shards.records if r["rows"]], **settings}
     path = begun(folder, run).absolute()
     missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
     for _ in results(_build, missing, label="shards built", shared=(shards, path, settings), cpus=cpus, memory=memory):
         pass
     entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
-    index_shards.write_manifest(path, {"model": shards.run["model"], **settings}, entries)
+    index_shards.write_manifest(path, {"model": shards.fingerprint, **settings}, entries)
     return search.load(path)
 
 
@@ -80,7 +81,12 @@ def _build(shared, number):
     if embeddings.labels is not None:
         metadata["label"] = np.array(embeddings.class_names)[embeddings.labels]
     index = index_builder(settings["kind"])(
-        embeddings.embeddings, ids, metric=settings["metric"], metadata=metadata or None, **settings["options"]
+        embeddings.embeddings,
+        ids,
+        metric=settings["metric"],
+        metadata=metadata or None,
+        model=embeddings,
+        **settings["options"],
     )
     name = shards.names[number]
     index.save(path / name)
@@ -103,6 +109,7 @@ class SearchActors:
 
     Attributes:
         dim, metric: of the vectors.
+        fingerprint: fingerprint of their model; None if it is not stated.
 
     Raises:
         ImportError: Ray is not installed: `pip install tfdml[ray]`.
@@ -124,24 +131,36 @@ class SearchActors:
         actor = ray.remote(_Searcher).options(**{name: value for name, value in options.items() if value is not None})
         self._actors = [actor.remote(path, group) for group in _groups(entries, count)]
         facts = self._all("facts")
-        self.metric, self.dim = facts[0][:2]
-        self._count = sum(fact[2] for fact in facts)
+        self.metric, self.dim, self.fingerprint = facts[0][:3]
+        self._count = sum(fact[3] for fact in facts)
 
     def __len__(self) -> int:
         """Number of vectors."""
         return self._count
 
-    def search(self, queries: npt.ArrayLike, k: int, *, where: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self,
+        queries: npt.ArrayLike,
+        k: int,
+        *,
+        where: Filter | None = None,
+        model: Any = None,
+        other_model: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` nearest vectors of every query, as of the index that `build_index` returns.
 
         Args:
             queries: `(q, dim)` floats, finite.
             k: number of neighbors, 1 to the number of vectors that pass `where`.
             where: an expression of metadata columns; None for all.
+            model: the model of the queries, or its fingerprint; None: not stated, and not compared.
+            other_model: whether queries of another model than that of the index are taken.
 
         Raises:
-            ValueError: queries of another dim or not finite; k out of range; a filter that is no expression.
+            ValueError: queries of another dim or not finite, or of another model; k out of range; a filter that is no
+                expression.
         """
+        require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")
         require(queries.shape[1] == self.dim, f"queries of dim {queries.shape[1]}", f"{self.dim} as in the index")
         require(where is None or not hasattr(where, "__array__"), "where as an array", "an expression of metadata")
@@ -190,9 +209,9 @@ class _Searcher:
         return self.index
 
     def facts(self):
-        """Metric, dim and number of vectors."""
+        """Metric, dim, fingerprint of the model, and number of vectors."""
         index = self._read()
-        return index.metric, index.dim, len(index)
+        return index.metric, index.dim, index.fingerprint, len(index)
 
     def search(self, queries, k, where):
         """Ids and scores of the nearest, None where nothing passes; and the number of vectors that pass."""

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tfdml import metrics
 from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml._core.checksums import require_same_model
 from tfdml.distributed.cluster import results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.search import search_on_disk
@@ -24,6 +25,8 @@ def search_shards(
     metric: str = "cosine",
     memory: int = MEMORY,
     cpus: float = 1,
+    model: Any = None,
+    other_model: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact nearest neighbors in shards of embeddings, each shard a task of Ray.
 
@@ -36,6 +39,8 @@ def search_shards(
         metric: "cosine", "dot" or "euclidean".
         memory: bytes of a task for its blocks, as in `search_on_disk`.
         cpus: processors that a task takes.
+        model: the model of the queries, or its fingerprint; None: not stated, and not compared.
+        other_model: whether queries of another model than that of the shards are taken.
 
     Returns:
         rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.
@@ -44,6 +49,7 @@ def search_shards(
         ValueError: as `search_on_disk`.
     """
     shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
+    require_same_model("queries", model, "the shards", shards.fingerprint, other_model=other_model)
     require_whole("k", k, 1, len(shards))
     shared = shards, as_vectors(queries, "queries"), k, metric, memory
     tasks = [(number,) for number in range(len(shards.paths))]
@@ -69,6 +75,8 @@ def retrieval(
     metric: str = "cosine",
     memory: int = MEMORY,
     cpus: float = 1,
+    model: Any = None,
+    other_model: bool = False,
 ) -> dict[str, Any]:
     """The metrics of `tfdml.metrics.retrieval` for a gallery in shards.
 
@@ -82,7 +90,7 @@ def retrieval(
         gallery_labels: `(n,)` integers, in the order of the embeddings of all shards.
         query_rows: `(q,)` positions of the queries in the gallery, where each ignores itself; None for other images.
         k: ranks of recall@k; None for 1, 2, 4 and 8.
-        metric, memory, cpus: as in `search_shards`.
+        metric, memory, cpus, model, other_model: as in `search_shards`.
 
     Returns:
         dict of metrics, see `tfdml.metrics.retrieval`.
@@ -97,7 +105,8 @@ def retrieval(
     largest = int(counts[np.isin(classes, labels)].max(initial=1))
     ranks = [1, 2, 4, 8] if k is None else np.atleast_1d(k).tolist()
     number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
-    neighbors, _ = search_shards(shards, queries, number, metric=metric, memory=memory, cpus=cpus)
+    options = {"metric": metric, "memory": memory, "cpus": cpus, "model": model, "other_model": other_model}
+    neighbors, _ = search_shards(shards, queries, number, **options)
     return metrics.retrieval_from_neighbors(
         neighbors,
         labels,

@@ -1,7 +1,7 @@
 """Approximate nearest neighbors with ScaNN."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ class Scann(Approximate):
             "euclidean".
         metadata: columns with one row per vector, as for `Exact`.
         memory: bytes that an exact search may use.
+        model: the model of the vectors, as for `Exact`.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
         leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
@@ -64,12 +65,13 @@ class Scann(Approximate):
         metric: str = "cosine",
         metadata: Metadata | None = None,
         memory: int = MEMORY,
+        model: Any = None,
         method: str = "auto",
         leaves: int | None = None,
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory, model=model)
         self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
 
     def rebuild(

@@ -37,7 +37,7 @@ def combined(shards: Sequence[Any]) -> Any:
 
 def _facts(index):
     ids = index._items.segments[0].ids.kind
-    return {"kind": index.kind, "metric": index.metric, "dim": index.dim, "ids": ids}
+    return {"kind": index.kind, "metric": index.metric, "dim": index.dim, "ids": ids, "model": index.fingerprint}
 
 
 def merged_results(
