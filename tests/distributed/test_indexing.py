@@ -61,7 +61,7 @@ def test_actors_give_the_results_of_one_process(built):
         for options in ({}, {"where": where}):
             assert_equal(actors.search(QUERIES, 30, **options), index.search(QUERIES, 30, **options))
         assert (len(actors), actors.dim, actors.metric) == (ROWS, 8, "cosine")
-        with pytest.raises(ValueError, match="Received queries of model another, expected those of model a projection"):
+        with pytest.raises(ValueError, match=r"queries of model another .*, expected those of model a projection"):
             actors.search(QUERIES, 3, model="another")
         assert actors.fingerprint == index.fingerprint == "a projection"
         with pytest.raises(ValueError, match="k=31"):
@@ -106,15 +106,3 @@ def test_a_missing_or_damaged_shard_is_named(built, tmp_path):
             load(tmp_path / "missing")
         with pytest.raises(ValueError, match=re.escape("whose shard 'part-000003' is damaged")):
             load(tmp_path / "damaged")
-
-
-def test_shards_that_do_not_belong_together_are_an_error(built, tmp_path):
-    shutil.copytree(built, tmp_path / "other")
-    shutil.rmtree(tmp_path / "other" / "part-000001")
-    search.Exact(vectors()[:64], metric="dot").save(tmp_path / "other" / "part-000001")
-    with pytest.raises(ValueError, match="shard 1 of metric 'dot'"):
-        search.load(tmp_path / "other")
-    shutil.rmtree(tmp_path / "other" / "part-000001")
-    search.Exact(vectors()[:64]).save(tmp_path / "other" / "part-000001")
-    with pytest.raises(ValueError, match=re.escape("the id [0] in two shards")):
-        search.load(tmp_path / "other")

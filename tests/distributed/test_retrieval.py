@@ -43,7 +43,7 @@ def test_queries_of_the_gallery_ignore_themselves(embedded):
 def test_another_number_of_labels_is_an_error(embedded):
     with pytest.raises(ValueError, match="10 gallery_labels, expected 300"):
         distributed.retrieval(embedded, vectors(4), LABELS[:4], gallery_labels=LABELS[:10])
-    with pytest.raises(ValueError, match="Received queries of model another, expected those of model a projection"):
+    with pytest.raises(ValueError, match=r"queries of model another .*, expected those of model a projection"):
         distributed.search_shards(embedded, vectors(4), 3, model="another")
     with pytest.raises(ValueError, match="k=301"):
         distributed.search_shards(embedded, vectors(4), 301)

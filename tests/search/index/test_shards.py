@@ -25,6 +25,10 @@ def folder(tmp_path):
     return tmp_path
 
 
+def index_ids(start, stop):
+    return [f"item {i}" for i in range(start, stop)]
+
+
 def test_shards_are_searched_as_one_index(folder):
     index = search.load(folder)
     whole = search.Exact(VECTORS, index.ids, metric="euclidean")
@@ -62,7 +66,10 @@ def test_a_missing_damaged_or_other_shard_is_named(folder):
     search.Exact(VECTORS[:3], ["a", "b", "c"], metric="euclidean").save(copy / "part-1")
     with pytest.raises(ValueError, match=re.escape("the shard 'part-1' with 3 vectors, expected 30")):
         search.load(copy)
-    ids = [f"item {i}" for i in range(19, 49)]
+    search.Exact(VECTORS[:30], index_ids(20, 50), metric="euclidean", model="another").save(copy / "part-1")
+    with pytest.raises(ValueError, match="shard 1 of model 'another'"):
+        search.load(copy)
+    ids = index_ids(19, 49)
     search.Exact(VECTORS[:30], ids, metric="euclidean").save(copy / "part-1")
     with pytest.raises(ValueError, match=re.escape("the id ['item 19'] in two shards")):
         search.load(copy)
