@@ -202,11 +202,11 @@ def _begin(chunks, run):
 def _run_of(model, data, batch_size):
     """The fingerprints of the set and of the model with the preprocessing of the set, and the batch size."""
     model_fingerprint = fingerprint(model, getattr(data, "load", None))
-    return {"set": _set_fingerprint(data), "model": model_fingerprint, "batch size": int(batch_size)}
+    return {"set": set_fingerprint(data), "model": model_fingerprint, "batch size": int(batch_size)}
 
 
-def _set_fingerprint(data):
-    """Fingerprint of a set or array."""
+def set_fingerprint(data: Examples) -> str:
+    """A checksum that tells a set or an array from others."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()
     examples = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
