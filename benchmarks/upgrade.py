@@ -1,6 +1,6 @@
 """A new model and an old index: as it is, upgraded by adapters, kept compatible in training, and embedded again.
 
-python benchmarks/upgrade.py            # both sets, ten minutes on two cores
+python benchmarks/upgrade.py            # both sets, twenty minutes on two cores
 python benchmarks/upgrade.py --quick    # the first classes of glyphs, a few steps
 
 The old model is a small network that learned from half of the training classes, the new one a larger network that
