@@ -27,6 +27,7 @@ def built(vectors):
     kinds = {
         "exact": (lambda: tfdml.search.Exact(vectors), None),
         "scann": (lambda: tfdml.search.Scann(vectors, method="partitioned"), "leaves_to_search"),
+        "scann, soar": (lambda: tfdml.search.Scann(vectors, method="partitioned", soar=1.5), "leaves_to_search"),
         "faiss cells": (lambda: tfdml.search.Faiss(vectors, method="partitioned"), "leaves_to_search"),
         "faiss graph": (lambda: tfdml.search.Faiss(vectors, method="graph"), "rescore"),
     }
