@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -205,7 +206,7 @@ def _run_of(model, data, batch_size):
     return {"set": set_fingerprint(data), "model": model_fingerprint, "batch size": int(batch_size)}
 
 
-def set_fingerprint(data: Examples) -> str:
+def set_fingerprint(data: Any) -> str:
     """A checksum that tells a set or an array from others."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()
