@@ -115,8 +115,8 @@ def saved_model(
     expected = f"the shape of the model's input, {shape}. Change its size or channels"
     require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
     folder, model_fingerprint = as_export_path(path), fingerprint(model, preprocessing)
-    expected = getattr(index, "fingerprint", None)
-    require_same_model("an export", model_fingerprint, "the index", expected, other_model=other_model)
+    index_fingerprint = getattr(index, "fingerprint", None)
+    require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
     graph_index = _graph_index(index, search, model, threshold)
     archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
     descriptions = _descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)

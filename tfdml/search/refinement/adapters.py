@@ -79,7 +79,7 @@ class Adapter:
             OSError: the file cannot be written.
         """
         require(Path(path).suffix == ".npz", f"path={str(path)!r}", "a name that ends in .npz")
-        arrays = {name: value for name, value in self._entries() if isinstance(value, np.ndarray)}
+        arrays: Any = {name: value for name, value in self._entries() if isinstance(value, np.ndarray)}
         texts = {name: value for name, value in self._entries() if name not in arrays}
         with atomic_write(path) as new:
             np.savez(new, **arrays, settings=np.array(json.dumps({"kind": self.kind, **texts})))
