@@ -83,7 +83,10 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/ranks.py
 	$(BIN)/python benchmarks/search_on_disk.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/filters.py
+	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/runtimes.py
 	$(BIN)/python benchmarks/serving.py

@@ -13,8 +13,8 @@ from _report import format_cell
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-NAMES = ["losses/proxies.md", "clustering.md", "server.md", "tuning.md", "many-devices.md", "speed.md"]
-PAGES = [HERE / "README.md", *(DOCS / name for name in NAMES)]
+NAMES = ["losses/proxies", "clustering", "server", "tuning", "many-devices", "speed", "distributed", "model-upgrades"]
+PAGES = [HERE / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 
 
 def filled(text):

@@ -68,6 +68,7 @@ ARROWS = {
         "visualize",
         "zoo",
     },
+    "distributed": {"embedding", "evaluation", "export", "metrics", "search"},
     "cleaning": {"datasets", "embedding", "networks", "search"},
     "cli": {
         "cleaning",

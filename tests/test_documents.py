@@ -94,7 +94,9 @@ def prepared(page, tmp_path, monkeypatch):
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))
     if page.name == "photos.md":  # networks.md and tests/networks have the large one
         monkeypatch.setattr(sys.modules["tfdml.models.from_backbone"], "efficientnet_lite0", small_network)
-    return page
+    yield page
+    if page.name == "distributed.md" and "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
 
 
 def run_blocks(page, count=None):

@@ -76,6 +76,14 @@ def datasets(trained):
     np.testing.assert_array_equal(files.labels, LABELS)
 
 
+def distributed(trained):
+    with pytest.raises(FileNotFoundError, match=r"without run\.json"):
+        tfdml.distributed.read_shards(trained.folder)
+    if not importlib.util.find_spec("ray"):
+        with pytest.raises(ImportError, match=r"pip install tfdml\[ray\]"):
+            tfdml.distributed.embed(trained.model, IMAGES, trained.folder / "shards")
+
+
 def embedding(trained):
     assert tfdml.embedding.write_embeddings(trained.model, IMAGES, trained.folder / "embeddings") == ()
     written = tfdml.embedding.read_embeddings(trained.folder / "embeddings")

@@ -17,6 +17,7 @@ __all__ = [
     "callbacks",
     "cleaning",
     "datasets",
+    "distributed",
     "embedding",
     "environment",
     "evaluate",

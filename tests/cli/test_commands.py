@@ -228,6 +228,19 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     assert found == {"id": "photo 9", "score": pytest.approx(1.0), "metadata": metadata}
 
 
+def test_search_refuses_an_index_of_another_model_by_both_names(run):
+    search.Exact(embedded(), model="circles").save("index")
+    image = "photos/class-2/09.png"
+    code, printed, errors = run(f"search model index {image}")
+    assert (code, printed) == (2, "")
+    assert "INDEX='index': Received queries of model blocks (fingerprint blocks), expected those of model" in errors
+    assert "circles, as of the index (fingerprint circles)" in errors
+    assert run(f"search model index {image} -k 1 --other-model")[0] == 0
+    run("embed photos out --model model")
+    assert models.read_embeddings("out").fingerprint == "blocks"
+    assert run(f"search model out {image} -k 1")[0] == 0
+
+
 @pytest.mark.slow
 def test_search_finds_only_items_with_the_wanted_values(run):
     image = "photos/class-2/09.png"

@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from tfdml import models
 from tfdml.datasets import LabeledSet, Preprocessing, table
-from tfdml.embedding import to_disk as embedding_to_disk
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 6, 5, 3), np.uint8)
 VIEW = Preprocessing(size=4)
@@ -198,10 +197,10 @@ class Other(Flat):
 @pytest.mark.parametrize(
     ("model", "data", "batch_size", "what"),
     [
-        (Other(), PIXELS, 4, "another model"),
+        (Other(), PIXELS, 4, r"another model \(flat, now other\)"),
         (Flat(), PIXELS[::-1], 4, "another set"),
         (Flat(), PIXELS[:-1], 4, "another set"),
-        (Other(), PIXELS, 5, "another model and another batch size"),
+        (Other(), PIXELS, 5, r"another model and another batch size \(flat, now other\)"),
     ],
 )
 def test_another_run_does_not_resume_this_one(model, data, batch_size, what, small_blocks, tmp_path):
@@ -243,12 +242,12 @@ def test_a_set_knows_what_it_depends_on(files):
 def test_keras_models_differ_by_their_weights(tmp_path):
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    first = embedding_to_disk._model_fingerprint(model)
+    first = models.fingerprint(model)
     same = keras.models.clone_model(model)
     same.set_weights(model.get_weights())
-    assert embedding_to_disk._model_fingerprint(same) == first
+    assert models.fingerprint(same) == first
     model.set_weights([weights + 1e-7 for weights in model.get_weights()])
-    assert embedding_to_disk._model_fingerprint(model) != first
+    assert models.fingerprint(model) != first
 
 
 def test_embeddings_that_are_not_finite_are_an_error_that_names_the_row(tmp_path):

@@ -331,7 +331,8 @@ def test_an_export_replaces_the_one_before_it_and_leaves_nothing_beside(model, m
     export.saved_model(model, tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     extra = sorted(path.name for path in (tmp_path / "model" / "assets.extra").iterdir())
-    assert extra == ["SHA256SUMS", "preprocessing.json", "tf_serving_warmup_requests", "versions.json"]
+    names = ["fingerprint.json", "preprocessing.json", "tf_serving_warmup_requests", "versions.json"]
+    assert extra == ["SHA256SUMS", *names]
 
 
 def test_an_export_that_fails_leaves_the_one_before_it(model, folder, tmp_path, monkeypatch):

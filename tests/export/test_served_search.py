@@ -269,6 +269,10 @@ def without(index, **changes):
             lambda index: {"index": without(index, vectors=np.ones((30, 5)))},
             "an index of dim 5, expected 6 as in the model",
         ),
+        (
+            lambda index: {"index": without(index, fingerprint="f00d")},
+            "as of the index (fingerprint f00d). Embed them again with one model",
+        ),
         (lambda index: {"index": index, "search": export.ExactSearch(k=31)}, "k=31 for an index of 30 vectors"),
         (
             lambda index: {"index": without(index, ids=np.append(NAMES[:-1], "unknown")), "threshold": 0.5},

@@ -355,6 +355,22 @@ def test_bad_blocks_raise_an_error(size, pairing, message):
         losses.ContrastiveLoss(pairing=pairing, anchors_per_block=size)(LABELS, X)
 
 
+class HalfProxies(layers.Proxies):
+    """Proxies with a pairing of their own, which halves the weights of positive pairs."""
+
+    def call(self, labels, embeddings, match=None):
+        batch_pairs = super().call(labels, embeddings, match)
+        return batch_pairs._replace(positive=batch_pairs.positive / 2)
+
+
+def test_references_with_their_own_call_are_compared_as_a_whole():
+    expected = losses.ContrastiveLoss(pairing=layers.Proxies(8, seed=0))
+    loss = losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0))
+    assert float(loss(LABELS % 8, X)) != pytest.approx(float(expected(LABELS % 8, X)))
+    with pytest.raises(ValueError, match="compares a batch as a whole"):
+        losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0), anchors_per_block=4)(LABELS % 8, X)
+
+
 REFUSED = {
     "miner of the batch": lambda: losses.ContrastiveLoss(miner=miners.HardestNegativesOfBatch(), anchors_per_block=8),
     "angular miner": lambda: losses.ContrastiveLoss(miner=miners.Angular(), anchors_per_block=8),

@@ -149,7 +149,7 @@ def test_where_an_example_has_too_few_the_rest_is_minus_one():
     assert found.negatives.tolist() == [[3, -1], [3, -1], [3, -1], [2, 1]]
 
 
-@pytest.mark.parametrize("named", ["exact", "scann", None, search.Exact, search.Scann])
+@pytest.mark.parametrize("named", ["exact", "scann", "faiss", None, search.Exact, search.Scann])
 def test_a_search_is_given_by_its_name_or_its_class(named):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(40, 3)), np.arange(40) % 4
@@ -158,9 +158,9 @@ def test_a_search_is_given_by_its_name_or_its_class(named):
     np.testing.assert_array_equal(hardest_triplets(x, labels, search=named), hardest_triplets(x, labels))
 
 
-@pytest.mark.parametrize("named", ["faiss", "", 3, np.ones(2)])
+@pytest.mark.parametrize("named", ["annoy", "", 3, np.ones(2)])
 def test_a_search_that_is_not_there_is_refused(named):
-    with pytest.raises(ValueError, match="expected 'exact', 'scann', None, or a class such as"):
+    with pytest.raises(ValueError, match="expected 'exact', 'scann', 'faiss', None, or a class such as"):
         hardest_pairs(np.eye(4), [0, 0, 1, 1], search=named)
 
 

@@ -54,6 +54,7 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
         "thumbnails": None,
         "limits": serving.Limits(),
         "batch_size": 32,
+        "other_model": False,
     }
 
 
@@ -92,6 +93,13 @@ def test_what_embed_wrote_is_an_index_with_labels(serve, tmp_path, monkeypatch, 
     assert json.loads(printed)["page"] in json.loads(printed)["model"]
     assert made["index"].ids.tolist() == list(range(6))
     assert made["index"].metadata.to_pydict() == {"label": ["cat", "dog"] * 3}
+
+
+def test_an_index_of_another_model_is_taken_by_an_option(serve, tmp_path):
+    search.Exact(np.eye(3), model="old").save(tmp_path / "index")
+    for option, allowed in (("", False), ("--other-model", True)):
+        *_, made = serve(f"folder --port 0 --index {tmp_path / 'index'} {option}")
+        assert (made["other_model"], made["index"].fingerprint) == (allowed, "old")
 
 
 def test_an_index_of_search_is_loaded(serve, tmp_path):

@@ -146,7 +146,8 @@ def test_another_search_is_refused_with_a_reason(options, reason):
 
 
 def test_metadata_and_status_have_the_form_of_tensorflow_serving():
-    found = rest.metadata("cats", "1", (4, 5, 3), SIGNATURES)
+    found = rest.metadata("cats", "1", "f00d", (4, 5, 3), SIGNATURES)
+    assert found["metadata"]["fingerprint"] == "f00d"
     assert found["model_spec"] == {"name": "cats", "signature_name": "", "version": "1"}
     signatures = found["metadata"]["signature_def"]["signature_def"]
     assert set(signatures) == {"serving_default", "serve_bytes", "embed"}

@@ -10,6 +10,7 @@ import signal
 import threading
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -339,6 +340,24 @@ def test_a_server_without_index_has_neither_search_nor_page(serve):
         assert (await answer(client, "/v1/models/model/metadata", method="get"))[0] == 200
 
     serve(story, index=None)
+
+
+def test_an_index_of_another_model_is_refused_at_the_start_and_the_server_states_its_own(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    model, view = SimpleNamespace(fingerprint="new"), Preprocessing(size=2)
+    index = search.Exact(VECTORS, model="old")
+    with pytest.raises(
+        ValueError, match=r"a server of model new \(fingerprint new/.{16}\), expected .* as of the index"
+    ):
+        serving.application(model, view, index=index)
+
+    async def stated(app):
+        async with TestClient(TestServer(app)) as client:
+            return (await answer(client, "/v1/models/model/metadata", method="get"))[1]["metadata"]["fingerprint"]
+
+    for options in ({"index": index, "other_model": True}, {"index": search.Exact(VECTORS, model="new")}):
+        application = serving.application(model, view, **options)
+        assert asyncio.run(stated(application)) == f"new/{view.fingerprint()}"
 
 
 def test_an_index_of_another_dim_and_a_name_that_is_no_address_are_errors(serve):

@@ -20,6 +20,7 @@ from tfdml.zoo.entries import EntryRef, load_reference
 
 FILES = [
     "1/assets.extra/SHA256SUMS",
+    "1/assets.extra/fingerprint.json",
     "1/assets.extra/preprocessing.json",
     "1/assets.extra/tf_serving_warmup_requests",
     "1/assets.extra/versions.json",

@@ -1,8 +1,13 @@
-"""Checksums of the files of a folder, in a file that `sha256sum -c` reads."""
+"""Checksums of the files of a folder, in a file that `sha256sum -c` reads, and fingerprints of models."""
 
+import contextlib
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tfdml._core.checks import require
 
@@ -10,6 +15,19 @@ SUMS = "SHA256SUMS"
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+"  # one name; not the folder itself or the one above
 _NAME = rf"{_PART}(?:/{_PART})*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
+_WITH_PREPROCESSING = re.compile(r"(.+)/([0-9a-f]{16})")  # a fingerprint
+# Settings that change an embedding and not the weights. A list of its own, since versions of Keras add others.
+_LAYER_SETTINGS = (
+    "activation",
+    "axis",
+    "dilation_rate",
+    "epsilon",
+    "offset",
+    "padding",
+    "pool_size",
+    "scale",
+    "strides",
+)
 
 
 def write_checksums(folder: Path, sums: str = SUMS) -> None:
@@ -98,3 +116,117 @@ def _files(folder, sums):
 
 def _text(listed):
     return "".join(f"{listed[name]}  {name}\n" for name in sorted(listed))
+
+
+def fingerprint(model: Any, preprocessing: Any = None) -> str:
+    """The fingerprint of a model: embeddings, indexes, exports and servers carry it, to refuse those of another model.
+
+        index = tfdml.search.Exact(embeddings, model=tfdml.models.fingerprint(model))
+
+    It is the sha256 of the weights between the input and the output of the model, and of the kinds and main settings of
+    its layers (`activation`, `axis`, `strides`, `scale`, ...). It stays the same if the model is compiled, saved,
+    loaded, exported, renamed or moved to another backend. It changes with every weight: by training, quantization, a
+    merged LoRA, or another precision of the weights. Layers of a loss, the optimizer and settings of custom layers do
+    not count.
+
+    Args:
+        model: a Keras model; or anything with an attribute `fingerprint`, such as a model of `tfdml.export.load`,
+            `tfdml.models.Embeddings` or an index, whose own one is taken.
+        preprocessing: a `tfdml.datasets.Preprocessing` that reads the images of the model; None or another function: it
+            is not stated, and compared with no other one.
+
+    Returns:
+        64 hexadecimal digits, followed by "/" and 16 digits of the preprocessing if there is one.
+
+    Raises:
+        ValueError: a model that is not built, or is not a Keras model and has no fingerprint.
+    """
+    stated = getattr(model, "fingerprint", None)
+    expected = "a Keras model, or an attribute fingerprint that is a text"
+    is_known = isinstance(stated, str) or (stated is None and hasattr(model, "weights"))
+    require(is_known, f"a model of type {type(model).__name__} without a fingerprint", expected)
+    text = stated or _fingerprint_of_layers(model)
+    digest = getattr(getattr(preprocessing, "__self__", preprocessing), "fingerprint", None)  # also of its method
+    return text if digest is None else f"{_parts_of(text)[0]}/{digest()}"
+
+
+def as_fingerprint(model: Any) -> str | None:
+    """The fingerprint that `model=` states, of a model, embeddings or an index; a text is one, and None is unknown.
+
+    Raises:
+        ValueError: an empty text, or the errors of `fingerprint`.
+    """
+    if isinstance(model, str):
+        require(bool(model.strip()), f"model={model!r}", "a fingerprint, or another text that names the model")
+        return model
+    is_unknown = model is None or getattr(model, "fingerprint", "") is None
+    return None if is_unknown else fingerprint(model)
+
+
+def require_same_model(items: str, model: Any, owner: str, expected: str | None, *, other_model: bool = False) -> None:
+    """Raise a ValueError if two models differ, or two preprocessings of one model.
+
+    What one side does not state is not compared.
+
+    Args:
+        items: what was received, such as "queries".
+        model: their model or its fingerprint, see `as_fingerprint`.
+        owner: what they are used with, such as "the index".
+        expected: the fingerprint of its model.
+        other_model: whether all models are taken.
+    """
+    received = None if other_model or expected is None else as_fingerprint(model)
+    if received is None or expected is None:
+        return
+    (own_model, pixels), (expected_model, expected_pixels) = _parts_of(received), _parts_of(expected)
+    is_same = own_model == expected_model
+    if is_same and (None in (pixels, expected_pixels) or pixels == expected_pixels):
+        return
+    names = (pixels, expected_pixels) if is_same else (own_model, expected_model)
+    kind = "preprocessing" if is_same else "model"
+    raise ValueError(
+        f"Received {items} of {kind} {names[0][:12]} (fingerprint {received}), expected those of {kind} "
+        f"{names[1][:12]}, as of {owner} (fingerprint {expected}). Embed them again with one model, upgrade the index "
+        "(tfdml.search.upgrade), or pass other_model=True (--other-model) if both are compatible."
+    )
+
+
+def _parts_of(text):
+    """The fingerprint of a model, and that of its preprocessing or None."""
+    match = _WITH_PREPROCESSING.fullmatch(text)
+    return (match[1], match[2]) if match else (text, None)
+
+
+def _fingerprint_of_layers(model):
+    """The sha256 of the layers from input to output, in no order, since files of Keras may change it."""
+    require(getattr(model, "built", True), f"the model {model.name!r} without weights yet", "one that is built")
+    layers = getattr(model, "operations", None)  # of the graph of a functional model, without layers of its loss
+    is_graph = layers is not None
+    weights = [weight for layer in layers for weight in getattr(layer, "weights", ())] if is_graph else model.weights
+    digests = {id(weight): _digest_of_weight(weight) for weight in weights}
+    texts = [_text_of_layer(layer) for layer in _leaves(model)]
+    return hashlib.sha256("\n".join([*sorted(texts), *sorted(digests.values())]).encode()).hexdigest()
+
+
+def _leaves(model):
+    """The layers and operations of a model and of the models in it."""
+    for layer in getattr(model, "operations", None) or model.layers:
+        yield from _leaves(layer) if hasattr(layer, "layers") else [layer]
+
+
+def _text_of_layer(layer):
+    config = {}
+    with contextlib.suppress(NotImplementedError):  # a custom layer without a config
+        config = layer.get_config()
+    settings = {name: config[name] for name in _LAYER_SETTINGS if name in config}
+    return json.dumps([type(layer).__name__, settings], sort_keys=True, default=_plain)
+
+
+def _plain(value):
+    """A setting that JSON does not have: the numbers of an array, the type of anything else."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else type(value).__name__
+
+
+def _digest_of_weight(weight):
+    values = np.ascontiguousarray(weight.numpy())
+    return hashlib.sha256(f"{values.dtype} {values.shape} ".encode() + values.tobytes()).hexdigest()

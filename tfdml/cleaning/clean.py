@@ -125,7 +125,7 @@ class _Images:
             embeddings, rows, skipped = _embedded(model, data, batch_size, folder)
             vectors.append(embeddings)
             subsets.append(data.take(rows))
-            self.names += [str(row if data.paths is None else data.paths[row]) for row in rows.tolist()]
+            self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
             self.labels += [data.class_names[label] for label in data.labels[rows]]
             self.splits += [split] * len(rows)
             reasons = [(name, reason) for _, name, reason in skipped]

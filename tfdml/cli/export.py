@@ -7,7 +7,7 @@ from pathlib import Path
 from tfdml import export
 from tfdml._core.checks import require
 from tfdml.cli import inputs
-from tfdml.cli.options import INDEX, positive
+from tfdml.cli.options import INDEX, declare_other_model, positive
 from tfdml.cli.printing import EXIT_OK, print_result
 from tfdml.export.graph_search.quantized import DTYPES
 
@@ -30,6 +30,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     parser.add_argument("--threshold", type=number, metavar="X", help=text)
     parser.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    declare_other_model(parser)
     text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
     parser.add_argument("--runtime", metavar="DIST", help=text)
 
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
-    settings |= {"index": index, "search": search}
+    settings |= {"index": index, "search": search, "other_model": options.other_model}
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, **settings),

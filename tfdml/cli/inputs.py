@@ -171,7 +171,9 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
         return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
         embeddings = embedding.read_embeddings(path)
-        return search.Exact(embeddings.embeddings, embeddings.rows), lambda row: _metadata_of_row(embeddings, row)
+        return search.Exact(embeddings.embeddings, embeddings.rows, model=embeddings), lambda row: _metadata_of_row(
+            embeddings, row
+        )
 
 
 def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.Faiss:
@@ -187,7 +189,7 @@ def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.labels is not None:
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
-        return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None)
+        return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
 
 
 def _metadata_of_item(index, id):

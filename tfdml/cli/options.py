@@ -27,6 +27,11 @@ def declare_preprocessing(parser: argparse.ArgumentParser, batch_size: int = 256
     parser.add_argument("--batch-size", type=positive, default=batch_size, metavar="N", help=text)
 
 
+def declare_other_model(parser: argparse.ArgumentParser) -> None:
+    """Declare that the index may be of another model than MODEL."""
+    parser.add_argument("--other-model", action="store_true", help="take an INDEX that another model made")
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:

@@ -8,8 +8,9 @@ import numpy as np
 
 from tfdml import embedding
 from tfdml._core.checks import require
+from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml.cli import inputs
-from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, positive
+from tfdml.cli.options import INDEX, MODEL, declare_other_model, declare_preprocessing, positive
 from tfdml.cli.printing import EXIT_OK, print_result
 
 _K = 10
@@ -23,6 +24,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=positive, metavar="N", help=f"number of neighbors (default: {_K})")
     text = "only items with this value; repeat it for other columns, and for other values of a column"
     parser.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
+    declare_other_model(parser)
     declare_preprocessing(parser)
 
 
@@ -30,6 +32,9 @@ def run(options: argparse.Namespace) -> int:
     """Find the neighbors of images in an index."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     index, metadata_of = inputs.open_index(options.index, columns=bool(options.where))
+    with inputs.as_usage_error(f"INDEX={options.index!r}"):
+        queries_model = fingerprint(model, preprocessing)
+        require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
     with inputs.as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
     images = inputs.read_images(options.images, preprocessing)

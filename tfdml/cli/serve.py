@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfdml import export
 from tfdml.cli import inputs
-from tfdml.cli.options import INDEX, MODEL, declare_preprocessing, port, positive
+from tfdml.cli.options import INDEX, MODEL, declare_other_model, declare_preprocessing, port, positive
 from tfdml.cli.printing import EXIT_OK, print_result
 
 _LIMITS = {
@@ -26,6 +26,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="model", help="name of the model in addresses (default: model)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     parser.add_argument("--port", type=port, default=8501, help="port, 0 for a free one (default: 8501)")
+    declare_other_model(parser)
     declare_preprocessing(parser, batch_size=32)
     for name, text in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=positive, metavar="N", help=text)
@@ -82,6 +83,7 @@ def _application(serving, options, model, preprocessing, index, thumbnails):
             thumbnails=thumbnails,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
+            other_model=options.other_model,
         )
 
 

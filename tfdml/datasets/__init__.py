@@ -22,6 +22,7 @@ from tfdml.datasets.photo_patches.stereo import (
 from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
 from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.readers.archives import archives
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
@@ -51,6 +52,7 @@ __all__ = [
     "StereoStrips",
     "Vehicles",
     "align_faces",
+    "archives",
     "cars196",
     "casia_webface",
     "clips",

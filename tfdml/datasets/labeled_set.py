@@ -99,6 +99,11 @@ class LabeledSet:
         return f"<{type(self).__name__}: {len(self):,} examples of {len(self.class_names):,} classes{protocol}>"
 
     @property
+    def names(self) -> np.ndarray | None:
+        """`(n,)` str that tell the examples apart: the paths, or the names of a source that has them; None without."""
+        return self.paths if self.paths is not None else getattr(self.source, "names", None)
+
+    @property
     def keys(self) -> Any:
         """The arguments of `load`, example by example: paths, images or the source, and boxes if `load` takes them."""
         keys = next(column for column in (self.paths, self.images, self.source) if column is not None)
@@ -325,6 +330,11 @@ class _Rows:
 
     def __len__(self):
         return len(self.rows)
+
+    @property
+    def names(self):
+        names = getattr(self.source, "names", None)
+        return None if names is None else names[self.rows]
 
     def __getitem__(self, row):
         return self.source[int(self.rows[row])]

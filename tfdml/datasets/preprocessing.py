@@ -1,6 +1,8 @@
 """Preprocessing of images at test time: one object for evaluation, embedding and export."""
 
 import dataclasses
+import hashlib
+import json
 import numbers
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -116,6 +118,17 @@ class Preprocessing(Settings):
     def uncropped(self) -> "Preprocessing":
         """The same without the center crop, to take random crops in training."""
         return self if self.resize is None else dataclasses.replace(self, size=self.resize, resize=None)
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the settings that change the pixels of a whole image.
+
+        They are the same for `size=32` and `size=(32, 32)`. Limits, and boxes with their margin, do not count: queries
+        with boxes are compared with a gallery of whole images.
+        """
+        sides = as_sides("size", self.size), as_sides("resize", self.size if self.resize is None else self.resize)
+        fill = _as_color(self.fill) if self.fit == "pad" else None
+        settings = [*sides, self.fit, fill, self.channels, self.inverse_dct]
+        return hashlib.sha256(json.dumps(settings, default=int).encode()).hexdigest()[:16]
 
     def __call__(self, example: Any) -> "tf.Tensor":
         """One example as uint8 `(height, width, channels)`."""

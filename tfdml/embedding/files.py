@@ -12,12 +12,13 @@ import numpy as np
 from tfdml._core.atomic import as_writable_path, read_whole, require_replaceable
 from tfdml._core.checks import is_labeled_set, require
 from tfdml._core.checksums import SUMS, require_checksums, write_checksums
-from tfdml._core.json_files import parsed_json
+from tfdml._core.json_files import parsed_json, read_json
 from tfdml._core.memory_maps import map_array
 from tfdml.embedding.in_memory import Problem
 from tfdml.typing import Examples, FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
+_MODEL, _FINGERPRINT = "model.json", "fingerprint"
 
 Chunks = Iterable[tuple[np.ndarray, np.ndarray]]
 
@@ -29,10 +30,12 @@ class Embeddings:
     Attributes:
         embeddings: `(n, dim)` float32; a memory map where they are in a folder.
         rows: `(n,)` int64, row numbers in the set that was embedded.
-        paths: `(n,)` str, the files; None where the set has none.
+        paths: `(n,)` str, the files, or the names of a source of the set; None where it has none.
         labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
         class_names: tuple of str, sorted; empty without labels.
         skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
+        fingerprint: the `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing; None in
+            files of earlier versions.
     """
 
     embeddings: np.ndarray
@@ -41,6 +44,7 @@ class Embeddings:
     labels: np.ndarray | None
     class_names: tuple[str, ...]
     skipped: tuple[Problem, ...]
+    fingerprint: str | None = None
 
     def __len__(self) -> int:
         """Number of embeddings."""
@@ -107,7 +111,16 @@ def listed_files(folder: Path) -> frozenset[str]:
     """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
     headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
-    return frozenset({_EMBEDDINGS, *headers, SUMS}) if is_ours else frozenset()
+    model = {_MODEL} if _is_of_model(folder / _MODEL) else set()
+    return frozenset({_EMBEDDINGS, *headers, *model, SUMS}) if is_ours else frozenset()
+
+
+def _is_of_model(path):
+    """Whether a file is one of a fingerprint, and of nothing else."""
+    try:
+        return set(read_json(path)) == {_FINGERPRINT}
+    except (OSError, ValueError):
+        return False
 
 
 def _begins(path, columns):
@@ -120,7 +133,14 @@ def _begins(path, columns):
     return names[:1] == ["row"] and set(names) <= set(columns)
 
 
-def write(path: Path, data: Examples, chunks: Chunks, shape: tuple[int, int], skipped: tuple[Problem, ...]) -> None:
+def write(
+    path: Path,
+    data: Examples,
+    chunks: Chunks,
+    shape: tuple[int, int],
+    skipped: tuple[Problem, ...],
+    fingerprint: str,
+) -> None:
     """Write embeddings to a new Parquet file or folder.
 
     Args:
@@ -129,21 +149,22 @@ def write(path: Path, data: Examples, chunks: Chunks, shape: tuple[int, int], sk
         chunks: embeddings `(n, dim)` and rows `(n,)`, one chunk after the other.
         shape: number and dim of the embeddings of all chunks.
         skipped: examples that could not be loaded.
+        fingerprint: fingerprint of the model.
     """
-    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped)
+    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped, fingerprint)
 
 
 def _columns(data, rows):
     """The columns that describe some examples: name -> list."""
     columns = {"row": rows.tolist()}
-    if getattr(data, "paths", None) is not None:
-        columns["path"] = data.paths[rows].tolist()
+    if getattr(data, "names", None) is not None:
+        columns["path"] = data.names[rows].tolist()
     if is_labeled_set(data):
         columns["label"] = [data.class_names[label] for label in data.labels[rows]]
     return columns
 
 
-def _write_folder(folder, data, chunks, shape, skipped):
+def _write_folder(folder, data, chunks, shape, skipped, fingerprint):
     folder.mkdir()
     form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
     with (folder / _EMBEDDINGS).open("wb") as file, _opened(folder / _EXAMPLES, "w") as text:
@@ -155,6 +176,7 @@ def _write_folder(folder, data, chunks, shape, skipped):
             lines.writerows(zip(*_columns(data, rows).values(), strict=True))
     with _opened(folder / _SKIPPED, "w") as text:
         csv.writer(text).writerows([("row", "name", "reason"), *skipped])
+    (folder / _MODEL).write_text(json.dumps({_FINGERPRINT: fingerprint}))
     write_checksums(folder)
 
 
@@ -178,11 +200,12 @@ def _read_folder(folder):
 
 
 def _read_files(folder):
-    """The embeddings of a folder, its columns by name, and the lines of the examples that were skipped."""
+    """The embeddings of a folder, its columns by name, the lines of skipped examples, and the fingerprint or None."""
     names, *lines = _read_lines(folder / _EXAMPLES)
     _, *skipped = _read_lines(folder / _SKIPPED)
     columns = dict(zip(names, zip(*lines, strict=True), strict=True))
-    return map_array(folder / _EMBEDDINGS), columns, skipped
+    fingerprint = read_json(folder / _MODEL)[_FINGERPRINT] if (folder / _MODEL).is_file() else None
+    return map_array(folder / _EMBEDDINGS), columns, skipped, fingerprint
 
 
 def _read_lines(path):
@@ -193,12 +216,12 @@ def _read_lines(path):
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
-def _write_parquet(path, data, chunks, shape, skipped):
+def _write_parquet(path, data, chunks, shape, skipped, fingerprint):
     arrow, parquet = _arrow()
     kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
     fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
     schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
-    schema = schema.with_metadata({"skipped": json.dumps(skipped)})
+    schema = schema.with_metadata({"skipped": json.dumps(skipped), _FINGERPRINT: fingerprint})
     with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
         for embeddings, rows in chunks:
             vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
@@ -225,13 +248,14 @@ def _read_parquet(path):
 
 
 def _read_columns(file):
-    """The embeddings of a Parquet file, its other columns by name, and the examples that were skipped."""
+    """The embeddings of a Parquet file, its other columns by name, skipped examples, and the fingerprint or None."""
     columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
     require(not any(None in column for column in columns.values()), "empty cells", "a value in each")
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
     skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
-    return np.concatenate(vectors).reshape(shape), columns, skipped
+    fingerprint = file.schema_arrow.metadata.get(_FINGERPRINT.encode())
+    return np.concatenate(vectors).reshape(shape), columns, skipped, fingerprint and fingerprint.decode()
 
 
 def _arrow():
@@ -243,7 +267,7 @@ def _arrow():
     return pyarrow, parquet
 
 
-def _embeddings(embeddings, columns, skipped):
+def _embeddings(embeddings, columns, skipped, fingerprint):
     shape = (len(columns["row"]), *embeddings.shape[1:2])
     is_matrix = embeddings.dtype == np.float32 and embeddings.ndim == 2 and embeddings.shape == shape
     require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
@@ -255,4 +279,5 @@ def _embeddings(embeddings, columns, skipped):
         labels=labels.astype(np.int64) if "label" in columns else None,
         class_names=tuple(names.tolist()),
         skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
+        fingerprint=fingerprint,
     )

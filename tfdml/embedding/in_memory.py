@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.checks import is_labeled_set, require_whole
 from tfdml._core.terminal import show_progress
 from tfdml.typing import Embedder, Examples
 
@@ -104,16 +104,21 @@ def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
     Raises:
         ValueError: there are none that were embedded.
     """
-    missing = np.setdiff1d(np.arange(len(data)), rows)
-    if not len(missing):
-        return ()
-    reasons = {int(missing[row]): reason for row, _, reason in data.take(missing).unreadable_files()}
-    names = data.paths if data.paths is not None else np.arange(len(data))
-    other = "not loaded: another shape than the rest of its batch, or a temporary error"
-    skipped = tuple((row, str(names[row]), reasons.get(row, other)) for row in missing.tolist())
-    received = f"{len(data)} examples, none of which can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
-    require(len(rows) > 0, received, "at least one. Check the files and the load of the set")
+    skipped = not_loaded(data, np.setdiff1d(np.arange(len(data)), rows))
+    if skipped and not len(rows):
+        received = f"{len(data)} examples, none of which can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
+        raise ValueError(f"Received {received}, expected at least one. Check the files and the load of the set.")
     return skipped
+
+
+def not_loaded(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
+    """Row, name and reason of rows of a labeled set that were not loaded."""
+    if not len(rows):
+        return ()
+    reasons = {int(rows[row]): reason for row, _, reason in data.take(rows).unreadable_files()}
+    names = data.names if data.names is not None else np.arange(len(data))
+    other = "not loaded: another shape than the rest of its batch, or a temporary error"
+    return tuple((row, str(names[row]), reasons.get(row, other)) for row in rows.tolist())
 
 
 def _loadable(data, batch_size, start):

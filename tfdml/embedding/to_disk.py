@@ -7,11 +7,13 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfdml._core.atomic import atomic_write, sweep
 from tfdml._core.checks import require
+from tfdml._core.checksums import fingerprint
 from tfdml._core.json_files import read_json
 from tfdml.embedding import files as embedding_files
 from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
@@ -29,7 +31,8 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
       class) and `embedding`. Any other path becomes a folder of `embeddings.npy`, which can be mapped into memory,
       `examples.csv` with the columns `row`, `path` and `label`, and `skipped.csv`. A column that the set does not have
-      is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
+      is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths. The
+      `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`. If the process is killed, the same call resumes
       there. The batches are those of a run without interruption, and so are the embeddings. At the end, the chunks are
@@ -59,13 +62,13 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
     folder = target.with_name(f"{target.name}.unfinished")
     chunks = _Chunks(folder)
-    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    run = _run_of(model, data, batch_size)
     _begin(chunks, run)
     rows = _filled(chunks, model, data, batch_size)
     skipped = problems(data, rows)
     listed = None if target.suffix == ".parquet" else embedding_files.listed_files
     with atomic_write(target, listed) as new:
-        embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped)
+        embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped, run["model"])
     chunks.remove()
     return skipped
 
@@ -90,7 +93,7 @@ def embed_cached(
         OSError, ValueError: see `write_embeddings`.
     """
     chunks = _Chunks(Path(folder).expanduser())
-    run = {"set": _set_fingerprint(data), "model": _model_fingerprint(model), "batch size": int(batch_size)}
+    run = _run_of(model, data, batch_size)
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
@@ -193,23 +196,19 @@ def _begin(chunks, run):
     saved = read_json(file) if file.is_file() else {}
     other = [name for name in run if saved.get(name) != run[name]]
     received = f"an unfinished run in {str(chunks.folder)!r} with another {' and another '.join(other)}"
-    require(not other, received, "the same. Finish that run, or remove the folder to start over")
+    models = f" ({saved.get('model')}, now {run['model']})" if "model" in other else ""
+    require(not other, received + models, "the same. Finish that run, or remove the folder to start over")
 
 
-def _set_fingerprint(data):
-    """Fingerprint of a set or array."""
+def _run_of(model, data, batch_size):
+    """The fingerprints of the set and of the model with the preprocessing of the set, and the batch size."""
+    model_fingerprint = fingerprint(model, getattr(data, "load", None))
+    return {"set": set_fingerprint(data), "model": model_fingerprint, "batch size": int(batch_size)}
+
+
+def set_fingerprint(data: Any) -> str:
+    """A checksum that tells a set or an array from others."""
     if hasattr(data, "fingerprint"):
         return data.fingerprint()
     examples = np.asarray(data[np.unique(np.linspace(0, len(data) - 1, 4).astype(int))])
     return hashlib.sha256(f"{len(data)} {examples.dtype} {examples.shape}".encode() + examples.tobytes()).hexdigest()
-
-
-def _model_fingerprint(model):
-    """Fingerprint of a model: its own one, or the checksum of its weights."""
-    if hasattr(model, "fingerprint"):
-        return model.fingerprint
-    checksum = hashlib.sha256()
-    for weights in model.get_weights():
-        checksum.update(f"{weights.dtype} {weights.shape}".encode())
-        checksum.update(np.ascontiguousarray(weights).tobytes())
-    return checksum.hexdigest()

@@ -12,7 +12,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import require_checksums, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
-from tfdml.export.saved_model import CHECKSUMS
+from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import PAIR_INPUTS
 from tfdml.typing import FilePath
@@ -24,7 +24,8 @@ class LoadedModel:
     Attributes:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
-        fingerprint: sha256 of the files of the model.
+        fingerprint: the `tfdml.models.fingerprint` of the model that was exported, with its preprocessing; of an export
+            of an earlier version, the sha256 of its files.
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
@@ -42,7 +43,8 @@ class LoadedModel:
         require(all(isinstance(name, str) for name in self.class_names or ()), f"{names.name} of other types", "text")
         search = extra / "search.json"
         self.search = read_json(search) if search.is_file() else None
-        self.fingerprint = _fingerprint(folder)
+        stated = extra / FINGERPRINT
+        self.fingerprint = read_json(stated, str) if stated.is_file() else _sha256_of_files(folder)
         self.version = version
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
@@ -114,6 +116,6 @@ def _load(folder, path):
         ) from error
 
 
-def _fingerprint(folder):
+def _sha256_of_files(folder):
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()

@@ -11,7 +11,7 @@ import keras
 
 from tfdml._core.atomic import as_writable_path, atomic_write, recovered, require_replaceable
 from tfdml._core.checks import require, require_one_of
-from tfdml._core.checksums import is_listable, listed_files, write_checksums
+from tfdml._core.checksums import fingerprint, is_listable, listed_files, require_same_model, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
@@ -22,6 +22,7 @@ from tfdml.export.warm_up import write_warm_up
 from tfdml.typing import FilePath, VectorIndex
 
 CHECKSUMS = "assets.extra/SHA256SUMS"
+FINGERPRINT = "fingerprint.json"  # in assets.extra
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
 
@@ -36,6 +37,7 @@ def saved_model(
     search: Search | str | None = None,
     on_error: str = "error",
     assets_extra: dict[str, bytes] | None = None,
+    other_model: bool = False,
 ) -> Path:
     """Write a model of images as a SavedModel, with an index if there is one.
 
@@ -65,9 +67,9 @@ def saved_model(
     Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
     temporary name and renamed, so `path` holds a complete model at all times. Beside the settings named below,
-    `assets.extra` holds the versions of the packages (`versions.json`), facts about the search (`search.json`),
-    a request per signature that TensorFlow Serving sends while it loads the model, and the sha256 of all files
-    (`SHA256SUMS`), which `load` checks.
+    `assets.extra` holds the versions of the packages (`versions.json`), the `tfdml.models.fingerprint` of model and
+    preprocessing (`fingerprint.json`), facts about the search (`search.json`), a request per signature that TensorFlow
+    Serving sends while it loads the model, and the sha256 of all files (`SHA256SUMS`), which `load` checks.
 
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
@@ -86,6 +88,7 @@ def saved_model(
         on_error: "error": an invalid image fails its request; "skip": it is skipped and marked. A server that batches
             fails all requests of a batch together, so use "skip" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
+        other_model: whether an index that states another model is taken.
 
     Returns:
         The folder, a `pathlib.Path`.
@@ -93,8 +96,8 @@ def saved_model(
     Raises:
         ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
             text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, an index
-            of another dimension or of fewer than k vectors, a `search` without an index, an id "unknown" beside a
-            threshold, or an index or boxes for a model of pairs.
+            of another dimension, of another model or of fewer than k vectors, a `search` without an index, an id
+            "unknown" beside a threshold, or an index or boxes for a model of pairs.
         FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
         ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         OSError: `path` cannot be written.
@@ -109,10 +112,10 @@ def saved_model(
         assets_extra=assets_extra,
     )
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    folder = as_export_path(path)
+    folder, model_fingerprint = as_export_path(path), fingerprint_for(model, preprocessing, index, other_model)
     graph_index = as_graph_index(index, search, model, threshold)
     archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
-    contents = descriptions(preprocessing, class_names, threshold, graph_index)
+    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         _write_extra(partial / "assets.extra", {**contents, **(assets_extra or {})})
@@ -201,15 +204,25 @@ def as_graph_index(
     return graph_index
 
 
+def fingerprint_for(
+    model: keras.Model, preprocessing: Preprocessing, index: VectorIndex | None, other_model: bool
+) -> str:
+    """The fingerprint of a model and its preprocessing; a ValueError if the index states another model."""
+    model_fingerprint, index_fingerprint = fingerprint(model, preprocessing), getattr(index, "fingerprint", None)
+    require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
+    return model_fingerprint
+
+
 def descriptions(
     preprocessing: Preprocessing,
     class_names: Sequence[str] | None,
     threshold: float | None,
     graph_index: GraphIndex | None,
+    model_fingerprint: str,
 ) -> dict[str, bytes]:
-    """Contents of the JSON files of `assets.extra`: preprocessing, versions, search, class names and threshold."""
+    """Contents of the JSON files of `assets.extra`: of model and preprocessing, search, class names and threshold."""
     versions = environment()["versions"].split(", ")
-    contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config()}
+    contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config(), FINGERPRINT: model_fingerprint}
     contents["versions.json"] = dict(version.split(" ") for version in versions)
     if graph_index is not None:
         contents["search.json"] = graph_index.description

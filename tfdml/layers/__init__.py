@@ -2,6 +2,7 @@
 
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.class_tree import ClassTree
+from tfdml.layers.fixed_references import FixedReferences
 from tfdml.layers.learned_number import LearnedNumber
 from tfdml.layers.mahalanobis import Mahalanobis
 from tfdml.layers.memory import Memory
@@ -13,6 +14,7 @@ from tfdml.layers.scheduled import Scheduled
 __all__ = [
     "Boundaries",
     "ClassTree",
+    "FixedReferences",
     "LearnedNumber",
     "Mahalanobis",
     "Memory",

@@ -76,15 +76,17 @@ class References(LossLayer):
 
     def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the references, which are built if they are not yet."""
-        return self.call(*self._built_for(labels, embeddings), match)
+        labels, embeddings = self._built_for(labels, embeddings)
+        return self.call(labels, embeddings, match)
 
     def call(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
         """The `Pairs` of a batch against the built references; a subclass may have its own, for batches as a whole."""
         return self._comparison(labels, embeddings, match).pairs()
 
-    def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
-        """The comparison of a batch with the references, which are built if they are not yet."""
-        return self._comparison(*self._built_for(labels, embeddings), match)
+    def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison | None:
+        """The comparison of a batch with the references, which are built; None for a subclass with its own `call`."""
+        labels, embeddings = self._built_for(labels, embeddings)
+        return self._comparison(labels, embeddings, match) if type(self).call is References.call else None
 
     def _built_for(self, labels, embeddings):
         """Labels and embeddings that the references, which are now built, can be compared with."""

@@ -1,5 +1,6 @@
 """`EmbeddingModel`, and networks to put into it."""
 
+from tfdml._core.checksums import fingerprint
 from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import embed
 from tfdml.embedding.pair_scores import score_pairs
@@ -29,6 +30,7 @@ __all__ = [
     "efficientnet_lite0",
     "embed",
     "ensemble",
+    "fingerprint",
     "from_backbone",
     "layerwise_decay",
     "load_pytorch_weights",

@@ -26,6 +26,9 @@ class Exact(Index):
             "euclidean".
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.
         memory: bytes that a search may use in addition to the index and the results.
+        model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
+            `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. Vectors and queries whose
+            model is stated and is another one are then refused.
 
     Raises:
         ImportError: metadata without pyarrow: `pip install tfdml[tables]`.

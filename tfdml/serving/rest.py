@@ -149,11 +149,16 @@ def read_file(row: Any) -> bytes:
         ) from error
 
 
-def metadata(name: str, version: str, shape: tuple[int, int, int], signatures: dict[str, Signature]) -> dict[str, Any]:
-    """The answer of `/v1/models/NAME/metadata`."""
+def metadata(
+    name: str, version: str, fingerprint: str | None, shape: tuple[int, int, int], signatures: dict[str, Signature]
+) -> dict[str, Any]:
+    """The answer of `/v1/models/NAME/metadata`, in which the fingerprint stands beside the signatures."""
     definitions = {key: _definition(signature, shape) for key, signature in signatures.items()}
     spec = {"name": name, "signature_name": "", "version": version}
-    return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": definitions}}}
+    return {
+        "model_spec": spec,
+        "metadata": {"signature_def": {"signature_def": definitions}, "fingerprint": fingerprint},
+    }
 
 
 def status(version: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from aiohttp import web
 
 from tfdml._core.checks import require, require_whole
+from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
@@ -45,6 +46,7 @@ def application(
     thumbnails: Mapping[Any, bytes] | None = None,
     limits: Limits | None = None,
     batch_size: int = 32,
+    other_model: bool = False,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -58,27 +60,36 @@ def application(
             of the files in its column `path`.
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
+        other_model: whether an index that states another model, or another preprocessing, is taken.
 
     Returns:
         `aiohttp.web.Application`, for `run`, or as a sub-application of another one.
 
     Raises:
         ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, an index of
-            another dim, or thumbnails of ids that are not in the index.
+            another dim or of another model, or thumbnails of ids that are not in the index.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
     limits = limits or Limits()
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor()
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
+    text = _fingerprint(model, preprocessing)
+    require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
     records = None if index is None else _index_records(index, thumbnails, embedder.dim)
-    server = _Server(embedder, records, model_index(model), (name, str(version)), limits, batch_size, monitor)
+    server = _Server(embedder, records, model_index(model), (name, str(version), text), limits, batch_size, monitor)
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
     app.add_routes(server.routes())
     app.on_cleanup.append(server.close)
     return app
+
+
+def _fingerprint(model, preprocessing):
+    """The fingerprint of a model with its preprocessing; None for a function of images that has none."""
+    is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
+    return fingerprint(model, preprocessing) if is_known else None
 
 
 def _index_records(index, thumbnails, dim):
@@ -97,7 +108,7 @@ class _Server:
 
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor):
         self._embedder, self._records, self._model_index, self._limits = embedder, records, model_index, limits
-        self._name, self._version = names
+        self._name, self._version, self._fingerprint = names
         self._monitor, self._began = monitor, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
         self._answers = {
@@ -145,7 +156,8 @@ class _Server:
         return web.json_response(rest.status(self._version))
 
     async def metadata(self, request):
-        content = rest.metadata(self._name, self._version, self._embedder.shape, self._embedder.signatures)
+        names = self._name, self._version, self._fingerprint
+        content = rest.metadata(*names, self._embedder.shape, self._embedder.signatures)
         return web.json_response(content)
 
     async def predict(self, request):

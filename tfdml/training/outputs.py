@@ -10,7 +10,7 @@ import numpy as np
 
 from tfdml import evaluation, export, search
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checksums import SUMS, write_checksums
+from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
@@ -60,10 +60,10 @@ def write_outputs(
         FROZEN: _frozen_evaluation(settings, splits),
     }
     evaluations[TRAINED].html(folder / "report.html", baselines={FROZEN: evaluations[FROZEN]})
-    index = search.Exact(embeddings, metadata=_columns(images))
+    view = preprocessing_of(settings, images)
+    index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, view))
     index.save(folder / "index")
     write_thumbnails(folder / "thumbnails.npz", index.ids, images)
-    view = preprocessing_of(settings, images)
     export.saved_model(
         model, folder / "1", preprocessing=view, class_names=images.class_names, index=index, on_error="skip"
     )

@@ -7,7 +7,7 @@ import keras
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
-from tfdml._core.checksums import problems
+from tfdml._core.checksums import fingerprint, problems
 from tfdml.datasets import Preprocessing
 from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card
@@ -120,7 +120,11 @@ def load_reference(reference: EntryRef) -> tuple[keras.Model, Preprocessing]:
     received = f"{card.name}/{tower}" if tower else card.name
     expected = " or ".join(names) if card.towers else f"{card.name}, which has one network"
     require(bool(card.towers) == (tower is not None), received, expected)
-    return (model.towers[TOWERS.index(tower)] if tower else model), card.preprocessing
+    if tower is None:
+        return model, card.preprocessing
+    network = model.towers[TOWERS.index(tower)]
+    network.fingerprint = fingerprint(model)  # one for both: queries and gallery are of one model
+    return network, card.preprocessing
 
 
 def _read(folder, read):

@@ -101,10 +101,12 @@ def test_an_empty_batch_has_no_neighbors(runtime, folder, images):
     }
 
 
-def test_the_folder_describes_its_model(runtime, folder):
+def test_the_folder_describes_its_model(runtime, folder, model):
     require_checksums(folder)
     described = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("runtime", "search", "versions")}
     assert described["search"]["vectors"] == 300
+    view = datasets.Preprocessing(size=16, channels=1, fit="pad")
+    assert json.loads((folder / "fingerprint.json").read_text()) == models.fingerprint(model, view)
     assert described["versions"]["tensorflow"] == tf.__version__
     assert described["runtime"]["inputs"] == {"images": ["uint8", [-1, 16, 16, 1]]}
     assert described["runtime"]["outputs"] == ["embedding", "id", "ids", "score", "scores"]
@@ -253,3 +255,10 @@ def test_lora_is_merged(images, tmp_path):
     networks.add_lora(model, rank=2)
     answer = RUNTIMES["onnx"].run(export.onnx(model, tmp_path / "model"), images=images[:3])
     np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)
+
+
+def test_an_index_of_another_model_is_refused(model, index, tmp_path):
+    gallery = search.Exact(index.vectors, model="0" * 64)
+    with pytest.raises(ValueError, match="other_model=True"):
+        export.litert(model, tmp_path / "model", index=gallery)
+    assert export.litert(model, tmp_path / "model", index=gallery, other_model=True).is_dir()

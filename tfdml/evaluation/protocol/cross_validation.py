@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tfdml.evaluation.report.records import write_json
 from tfdml.typing import Data, FilePath
 
 METRICS = ("recall@1", "precision@1", "r_precision", "map@r", "mrr")
+MeasureFolds = Callable[[Train, Any, Sequence[tuple[Data, Data]], Sequence[int]], Iterable[dict[str, Any]]]
 _NUM_SHOWN = 10  # trials in the table
 
 
@@ -108,6 +109,7 @@ def cross_validate(
     trials: int = 50,
     metric: str = "map@r",
     seed: int = 0,
+    measure: MeasureFolds | None = None,
 ) -> CrossValidation:
     """Search for settings by the mean of a metric over class-disjoint folds of the training classes.
 
@@ -137,6 +139,8 @@ def cross_validate(
         trials: number of trials in all.
         metric: name of the metric to maximize: recall@1, precision@1, r_precision, map@r or mrr.
         seed: seed of the folds, of the search and of training.
+        measure: function of `train`, settings, folds and their seeds that returns the metrics of the folds in their
+            order; None: `measured_folds`, one after the other. `tfdml.distributed.cross_validate` trains them together.
 
     Returns:
         `CrossValidation`, with the `settings` of the best trial.
@@ -157,8 +161,10 @@ def cross_validate(
     for number in range(len(study.trials), trials):
         suggestion = _next_suggestion(study, derived_seed(seed, number))
         trial = _begin_trial(number, suggestion, space, path)
-        for fold in range(len(trial.folds), folds):
-            trial = _with_fold(trial, train, class_splits[fold], derived_seed(seed, 0, fold))
+        seeds = [derived_seed(seed, 0, fold) for fold in range(folds)]
+        done = len(trial.folds)
+        for numbers in (measure or measured_folds)(train, trial.settings, class_splits[done:], seeds[done:]):
+            trial = replace(trial, folds=(*trial.folds, numbers))
             trial = replace(trial, value=_value(trial, metric) if len(trial.folds) == folds else None)
             write_trial(path, trial)
         study.tell(suggestion, trial.value)
@@ -224,11 +230,18 @@ def _optuna_trial(trial):
     return optuna.trial.create_trial(params=trial.suggested["params"], distributions=distributions, value=trial.value)
 
 
-def _with_fold(trial, train, fold, seed):
-    """The trial with the metrics of its next fold."""
+def measured_folds(
+    train: Train, settings: Any, folds: Sequence[tuple[Data, Data]], seeds: Sequence[int]
+) -> Iterable[dict[str, Any]]:
+    """The metrics of folds, one after the other."""
+    return (measured_fold(train, settings, fold, seed) for fold, seed in zip(folds, seeds, strict=True))
+
+
+def measured_fold(train: Train, settings: Any, fold: tuple[Data, Data], seed: int) -> dict[str, Any]:
+    """Train on the training classes of a fold, and measure on its validation classes."""
     training, validation = fold
-    model = train_seeded(train, trial.settings, training, seed)
-    return replace(trial, folds=(*trial.folds, _fold_metrics(models.embed(model, validation), validation.labels)))
+    model = train_seeded(train, settings, training, seed)
+    return _fold_metrics(models.embed(model, validation), validation.labels)
 
 
 def _fold_metrics(embeddings, labels):

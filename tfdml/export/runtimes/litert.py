@@ -29,7 +29,8 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
     Args:
         model: as for `tfdml.export.saved_model`.
         path: folder to write; an earlier export without other files is replaced.
-        **options: `preprocessing`, `class_names`, `threshold`, `index` and `search`, as for `tfdml.export.saved_model`.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
 
     Returns:
         The folder, a `pathlib.Path`.

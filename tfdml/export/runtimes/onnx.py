@@ -35,7 +35,8 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         model: as for `tfdml.export.saved_model`.
         path: folder to write; an earlier export without other files is replaced.
         opset: version of ONNX's operations, from 15 to 18. ONNX Runtime 1.13 and newer have all of them.
-        **options: `preprocessing`, `class_names`, `threshold`, `index` and `search`, as for `tfdml.export.saved_model`.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
 
     Returns:
         The folder, a `pathlib.Path`.

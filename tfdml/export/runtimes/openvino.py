@@ -31,7 +31,8 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         model: as for `tfdml.export.saved_model`.
         path: folder to write; an earlier export without other files is replaced. As a version `products/1` it is what
             OpenVINO Model Server serves.
-        **options: `preprocessing`, `class_names`, `threshold`, `index` and `search`, as for `tfdml.export.saved_model`.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
 
     Returns:
         The folder, a `pathlib.Path`.

@@ -19,6 +19,7 @@ from tfdml.export.graph_search.search import Search
 from tfdml.export.saved_model import (
     as_graph_index,
     descriptions,
+    fingerprint_for,
     fitting_preprocessing,
     image_shape,
     require_export_options,
@@ -37,6 +38,7 @@ class RuntimeOptions(TypedDict, total=False):
     threshold: float | None
     index: VectorIndex | None
     search: Search | str | None
+    other_model: bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ def pixel_model(
     threshold: float | None = None,
     index: VectorIndex | None = None,
     search: Search | str | None = None,
+    other_model: bool = False,
 ) -> PixelModel:
     """The function of pixels of a model, and its descriptions.
 
@@ -79,7 +82,7 @@ def pixel_model(
         model: as for `tfdml.export.saved_model`.
         texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
         allow_empty: whether a batch may be empty.
-        preprocessing, class_names, threshold, index, search: as for `tfdml.export.saved_model`.
+        preprocessing, class_names, threshold, index, search, other_model: as for `tfdml.export.saved_model`.
 
     Raises:
         ValueError, RuntimeError: as `tfdml.export.saved_model`.
@@ -87,8 +90,9 @@ def pixel_model(
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
+    model_fingerprint = fingerprint_for(model, preprocessing, index, other_model)
     graph_index = as_graph_index(index, search, model, threshold, texts=texts)
-    contents = descriptions(preprocessing, class_names, threshold, graph_index)
+    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
         contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)

@@ -34,7 +34,8 @@ def web(
         path: folder to write; an earlier export without other files is replaced.
         runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), three of whose files
             are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
-        **options: `preprocessing`, `class_names`, `threshold`, `index` and `search`, as for `tfdml.export.saved_model`.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
 
     Returns:
         The folder, a `pathlib.Path`.

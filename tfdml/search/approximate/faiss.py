@@ -46,6 +46,7 @@ class Faiss(Approximate):
             "euclidean".
         metadata: columns with one row per vector, as for `Exact`.
         memory: bytes that an exact search may use.
+        model: the model of the vectors, as for `Exact`.
         method: "auto", "exact", "partitioned" or "graph".
         codes: what faiss keeps of a vector: "float32", 4 dim bytes; "int8", dim bytes; "product", dim / 4 bytes or
             fewer, from at least 256 vectors; "binary" (RaBitQ), dim / 8 bytes and a few. A graph has "float32" or
@@ -76,13 +77,14 @@ class Faiss(Approximate):
         metric: str = "cosine",
         metadata: Metadata | None = None,
         memory: int = MEMORY,
+        model: Any = None,
         method: str = "auto",
         codes: str = "int8",
         leaves: int | None = None,
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory, model=model)
         self.rebuild(method=method, codes=codes, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
 
     def rebuild(

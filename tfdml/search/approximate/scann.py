@@ -1,11 +1,12 @@
 """Approximate nearest neighbors with ScaNN."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._core.checks import require
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
 from tfdml.search.blocks import MEMORY
 from tfdml.search.index.items import Items
@@ -38,19 +39,24 @@ class Scann(Approximate):
             "euclidean".
         metadata: columns with one row per vector, as for `Exact`.
         memory: bytes that an exact search may use.
+        model: the model of the vectors, as for `Exact`.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
         leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
             slower and raises the recall.
         rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
             never fewer than k.
+        soar: None, or a weight (1.5 in the source) with which each vector is also in a second cell, whose residual is
+            more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
+            cells reach the same recall, and the codes take twice the memory.
 
     Raises:
         ImportError: ScaNN is not installed.
         ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
             of range.
 
-    Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
+    Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
+        al., SOAR: Improved Indexing for Approximate Nearest Neighbor Search, NeurIPS 2023.
     """
 
     kind: ClassVar[str] = "scann"
@@ -64,13 +70,15 @@ class Scann(Approximate):
         metric: str = "cosine",
         metadata: Metadata | None = None,
         memory: int = MEMORY,
+        model: Any = None,
         method: str = "auto",
         leaves: int | None = None,
         leaves_to_search: int | None = None,
         rescore: int | None = None,
+        soar: float | None = None,
     ):
-        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory)
-        self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory, model=model)
+        self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore, soar=soar)
 
     def rebuild(
         self,
@@ -79,20 +87,26 @@ class Scann(Approximate):
         leaves: int | None = None,
         leaves_to_search: int | None = None,
         rescore: int | None = None,
+        soar: float | None = None,
     ) -> None:
         """Build ScaNN's searcher again, of all vectors, also those that were added since.
 
         Args:
-            method, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by default.
+            method, leaves, leaves_to_search, rescore, soar: as in the constructor; chosen for the current size by
+                default, but for `soar`.
+
+        Raises:
+            ValueError: as the constructor.
         """
         segment = joined(self._items.segments)
         gallery = segment.gallery
         method = chosen_method(self.methods, method, _automatic(len(gallery)))
         leaves, leaves_to_search = chosen_leaves(method, leaves, leaves_to_search, len(gallery))
         rescore = optional_whole(rescore, "rescore")
+        _require_soar(soar, method, self.metric)
         if method != "exact":
             require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
-        searcher = _built(gallery, method, leaves, leaves_to_search)
+        searcher = _built(gallery, method, leaves, leaves_to_search, soar)
         self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
         self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
 
@@ -135,12 +149,20 @@ def _automatic(count):
     return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
 
 
-def _built(gallery, method, leaves, leaves_to_search):
+def _require_soar(soar, method, metric):
+    """Raise a ValueError unless vectors may be in two cells."""
+    if soar is not None:
+        received = f"soar={soar!r} for method={method!r} and metric={metric!r}"
+        is_possible = soar > 0 and method == "partitioned" and metric != "euclidean"
+        require(is_possible, received, "a positive number, method='partitioned', and metric='cosine' or 'dot'")
+
+
+def _built(gallery, method, leaves, leaves_to_search, soar):
     vectors = np.ascontiguousarray(gallery.centered)
     distance = "squared_l2" if gallery.metric == "euclidean" else "dot_product"
     builder = _pybind().builder(vectors, min(10, len(vectors)), distance)
     if method == "partitioned":
-        builder = builder.tree(num_leaves=leaves, num_leaves_to_search=leaves_to_search)
+        builder = builder.tree(num_leaves=leaves, num_leaves_to_search=leaves_to_search, soar_lambda=soar)
     if method == "exact":
         builder = builder.score_brute_force()
     else:

@@ -6,7 +6,7 @@ from tfdml.search.blocks import in_threads, slices
 from tfdml.search.scores import l2_normalize, product
 
 _ROUNDS = 4  # of Lloyd's algorithm
-_SAMPLE = 64  # vectors per center from which the centers are computed
+CENTER_SAMPLE = 64  # vectors per center from which the centers are computed
 _BLOCK = 2**22  # products at the same time in a thread
 
 
@@ -26,11 +26,9 @@ class Cells:
     """
 
     def __init__(self, vectors: np.ndarray, num_cells: int, rng: np.random.Generator):
-        sample = vectors[np.sort(rng.permutation(len(vectors))[: _SAMPLE * num_cells])]
-        self.centers = sample[np.sort(rng.permutation(len(sample))[:num_cells])]
-        for _ in range(_ROUNDS):
-            self.centers = _means(sample, self._nearest(sample, 1)[:, 0], self.centers)
-        self.cell = self._nearest(vectors, 1)[:, 0]
+        sample = vectors[np.sort(rng.permutation(len(vectors))[: CENTER_SAMPLE * num_cells])]
+        self.centers = spherical_centers(sample, num_cells, rng)
+        self.cell = nearest_centers(vectors, self.centers, 1)[:, 0]
         self._order = np.argsort(self.cell, kind="stable")
         self._ends = np.searchsorted(self.cell, np.arange(num_cells + 1), sorter=self._order)
 
@@ -52,16 +50,11 @@ class Cells:
         Returns:
             `(m,)` int64.
         """
-        ranks = np.empty(len(queries), np.int64)
-        for block in slices(len(queries), _rows_of_block(self)):
-            products = product(queries[block], self.centers)
-            cells = self.cell[rows[block]]
-            ranks[block] = (products > products[np.arange(len(cells)), cells][:, None]).sum(axis=1)
-        return ranks
+        return center_ranks(queries, self.centers, self.cell[rows])
 
     def tasks(self, queries: np.ndarray, num_probes: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows of queries and of vectors to compare, so that each query meets its `num_probes` nearest cells."""
-        probes = self._nearest(queries, num_probes)
+        probes = nearest_centers(queries, self.centers, num_probes)
         order = np.argsort(probes, axis=None, kind="stable")
         ends = np.searchsorted(probes.reshape(-1), np.arange(len(self) + 1), sorter=order)
         tasks = []
@@ -71,16 +64,39 @@ class Cells:
                 tasks += [(rows[block], members) for block in slices(len(rows), max(1, _BLOCK // len(members)))]
         return tasks
 
-    def _nearest(self, vectors, count):
-        """The nearest centers of each vector, in any order: `(n, count)` int64."""
-        blocks = slices(len(vectors), _rows_of_block(self))
-        return np.concatenate(
-            list(in_threads(lambda rows: _largest(product(vectors[rows], self.centers), count), blocks))
-        )
+
+def spherical_centers(sample: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Centers of spherical k-means from random vectors: `(number, dim)` float32 of length 1.
+
+    Args:
+        sample: `(n, dim)` float32 of length 1 or 0, n at least `number`; `CENTER_SAMPLE` vectors per center are enough.
+        number: number of centers.
+        rng: draws the first centers.
+    """
+    centers = sample[np.sort(rng.permutation(len(sample))[:number])]
+    for _ in range(_ROUNDS):
+        centers = _means(sample, nearest_centers(sample, centers, 1)[:, 0], centers)
+    return centers
 
 
-def _rows_of_block(cells):
-    return max(1, _BLOCK // len(cells))
+def nearest_centers(vectors: np.ndarray, centers: np.ndarray, count: int) -> np.ndarray:
+    """The nearest centers of each vector, in any order: `(n, count)` int64."""
+    blocks = slices(len(vectors), _rows_of_block(centers))
+    return np.concatenate(list(in_threads(lambda rows: _largest(product(vectors[rows], centers), count), blocks)))
+
+
+def center_ranks(queries: np.ndarray, centers: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Rank of one center for each query, 0 for its nearest center: `(m,)` int64 of `(m, dim)` queries, `(m,)` cells."""
+    ranks = np.empty(len(queries), np.int64)
+    for block in slices(len(queries), _rows_of_block(centers)):
+        products = product(queries[block], centers)
+        chosen = products[np.arange(len(products)), cells[block]]
+        ranks[block] = (products > chosen[:, None]).sum(axis=1)
+    return ranks
+
+
+def _rows_of_block(centers):
+    return max(1, _BLOCK // len(centers))
 
 
 def _largest(products, count):

@@ -94,7 +94,7 @@ def similar_pairs(
     for name, value in (("sample", sample), ("max_pairs", max_pairs)):
         require_whole(name, value, 1)
     require_seed(seed)
-    join = _Join(as_vectors(vectors, "vectors"), gallery, np.float32(similarity), max_pairs)
+    join = Join(as_vectors(vectors, "vectors"), gallery, np.float32(similarity), max_pairs)
     if not approximate or len(join.scores) <= 2 * sample or len(join.gallery) < _LEAST_GALLERY:
         rows, values = join.exactly()
         return SimilarPairs(rows, values, None)
@@ -124,12 +124,19 @@ def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
     return roots(first, np.arange(num_rows))
 
 
-class _Join:
-    """Queries and a gallery that are joined at a similarity; each pair of a set with itself is `(smaller, larger)`."""
+class Join:
+    """Queries and a gallery that are joined at a similarity; each pair of a set with itself is `(smaller, larger)`.
 
-    def __init__(self, queries, gallery, least, max_pairs):
+    Args:
+        queries: `(n, dim)` float32, finite.
+        gallery: `(m, dim)`, or None to join the queries with themselves.
+        least: the similarity, float32.
+        max_pairs: number of pairs above which it is given up.
+    """
+
+    def __init__(self, queries: np.ndarray, gallery: npt.ArrayLike | None, least: np.float32, max_pairs: int):
         self.is_self = gallery is None
-        self.gallery = Gallery(queries if self.is_self else as_vectors(gallery, "gallery"), "cosine")
+        self.gallery = Gallery(queries if gallery is None else as_vectors(gallery, "gallery"), "cosine")
         dims = queries.shape[1], self.gallery.augmented.shape[1]
         require(dims[0] == dims[1], f"vectors of dim {dims[0]} and a gallery of dim {dims[1]}", "the same dim")
         self.scores = self.gallery.scores(None if self.is_self else queries)
@@ -197,11 +204,16 @@ class _Pairs:
         row, column, similarity = map(np.concatenate, zip(empty, *self._blocks, strict=True))
         if self._is_self:
             row, column = np.minimum(row, column), np.maximum(row, column)
-        order = np.lexsort((column, row))
-        row, column, similarity = row[order], column[order], similarity[order]
-        is_new = np.ones(len(row), bool)
-        is_new[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
-        return np.stack([row, column], axis=1)[is_new], similarity[is_new]
+        return sorted_pairs(np.stack([row, column], axis=1), similarity)
+
+
+def sorted_pairs(rows: np.ndarray, similarity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted pairs `(m, 2)` without repetitions, and their similarities `(m,)`."""
+    order = np.lexsort((rows[:, 1], rows[:, 0]))
+    rows, similarity = rows[order], similarity[order]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[is_new], similarity[is_new]
 
 
 def _approximate(join, recall, sample, seed):

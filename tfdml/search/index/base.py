@@ -1,18 +1,25 @@
 """Base class of indexes with add, update and remove."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import as_vectors, require, require_metric, require_whole
+from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml.search.blocks import MEMORY
 from tfdml.search.index.files import read_manifest, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
 from tfdml.search.index.items import Items
-from tfdml.search.index.segment_files import read_items, read_settings, require_kind, write_items
+from tfdml.search.index.segment_files import (
+    read_fingerprint,
+    read_items,
+    read_settings,
+    require_kind,
+    write_items,
+)
 from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import as_rows_of, as_table
 from tfdml.search.nearest import merged
@@ -28,6 +35,10 @@ class Index:
 
     A change first checks its arguments: an error leaves the index as it was. One thread may change an index while
     others search: each search sees it before or after the change.
+
+    Attributes:
+        fingerprint: fingerprint of the model of the vectors; None if it is not stated. It may be set, for an index that
+            was saved without one.
     """
 
     kind: ClassVar[str]
@@ -41,9 +52,11 @@ class Index:
         metric: str = "cosine",
         metadata: Metadata | None = None,
         memory: int = MEMORY,
+        model: Any = None,
     ):
         require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
+        self.fingerprint = as_fingerprint(model)
         self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
         item_ids = Ids(as_item_ids(ids, len(vectors)))
         self._items = Items((Segment(self._gallery(vectors), item_ids, as_table(metadata, len(vectors))),))
@@ -89,7 +102,15 @@ class Index:
         """The vectors that pass a filter, `(n,)` bool in the order of `ids`; see `search`."""
         return self._items.mask(where)
 
-    def add(self, vectors: npt.ArrayLike, ids: npt.ArrayLike, *, metadata: Metadata | None = None) -> None:
+    def add(
+        self,
+        vectors: npt.ArrayLike,
+        ids: npt.ArrayLike,
+        *,
+        metadata: Metadata | None = None,
+        model: Any = None,
+        other_model: bool = False,
+    ) -> None:
         """Add vectors at the end.
 
         The time depends on the number of vectors that are added, not on the size of the index.
@@ -98,11 +119,14 @@ class Index:
             vectors: `(m, dim)` floats, finite.
             ids: `(m,)` ids of the kind of the index, not in it yet.
             metadata: the columns of the index, in any order, for these vectors.
+            model: the model of the vectors, as in the constructor; None: not stated, and not compared.
+            other_model: whether vectors of another model than that of the index are taken.
 
         Raises:
             ValueError: vectors of another dim or not finite; ids that repeat, are in the index or are of the other
-                kind; metadata with other columns or types.
+                kind; metadata with other columns or types; vectors of another model.
         """
+        self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)
         new_ids = self._as_new_ids(ids, len(matrix))
         table = as_rows_of(as_table(metadata, len(matrix)), self._metadata_example)
@@ -120,7 +144,13 @@ class Index:
         self._items = self._items.remove(removed)
 
     def update(
-        self, ids: npt.ArrayLike, vectors: npt.ArrayLike | None = None, *, metadata: Metadata | None = None
+        self,
+        ids: npt.ArrayLike,
+        vectors: npt.ArrayLike | None = None,
+        *,
+        metadata: Metadata | None = None,
+        model: Any = None,
+        other_model: bool = False,
     ) -> None:
         """Replace vectors, metadata or both of ids that are in the index. They move to its end.
 
@@ -128,10 +158,12 @@ class Index:
             ids: `(m,)` ids of the index.
             vectors: `(m, dim)` floats, finite; None leaves the vectors as they are.
             metadata: as in `add`; None leaves it as it is.
+            model, other_model: as in `add`.
 
         Raises:
             ValueError: ids that repeat or are not in the index; otherwise as `add`.
         """
+        self._require_model("vectors", model, other_model)
         updated = self._as_existing_ids(ids)
         if len(updated):
             old = self._items.take(updated)
@@ -140,7 +172,15 @@ class Index:
             table = old.metadata if table is None else as_rows_of(table, self._metadata_example)
             self._items = self._items.remove(updated).add(Segment(gallery, old.ids, table))
 
-    def search(self, queries: npt.ArrayLike, k: int, *, where: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self,
+        queries: npt.ArrayLike,
+        k: int,
+        *,
+        where: Filter | None = None,
+        model: Any = None,
+        other_model: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Find the `k` nearest vectors of every query, with `Scann` and `Faiss` approximately.
 
         Args:
@@ -148,6 +188,9 @@ class Index:
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`.
             where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
+            model: the model of the queries, as in the constructor; None: not stated, and not compared. The fingerprint
+                of a Keras model takes the sha256 of its weights: compute it once for many searches.
+            other_model: whether queries of another model than that of the index are taken.
 
         Returns:
             ids: `(q, k)` of the type of `ids`, nearest first, no id twice in a row; vectors with the same score are in
@@ -155,9 +198,10 @@ class Index:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
-            ValueError: queries of a different dim or not finite; k out of range; a filter of another form; scores
-                beyond the range of float32.
+            ValueError: queries of a different dim or not finite, or of another model; k out of range; a filter of
+                another form; scores beyond the range of float32.
         """
+        self._require_model("queries", model, other_model)
         return self._search(self._neighbors, queries, k, where)
 
     def save(self, path: FilePath) -> None:
@@ -170,20 +214,29 @@ class Index:
             OSError: the folder cannot be written, or holds anything other than an index.
         """
         settings = {name: getattr(self, name) for name in self.settings}
-        write_index(path, lambda files: {"kind": self.kind, **settings, **write_items(files, self._items)})
+        model = {} if self.fingerprint is None else {"model": self.fingerprint}
+        write_index(path, lambda files: {"kind": self.kind, **settings, **model, **write_items(files, self._items)})
 
     @classmethod
-    def load(cls, path: FilePath, *, memory: int = MEMORY) -> Self:
+    def load(cls, path: FilePath, *, memory: int = MEMORY, model: Any = None, other_model: bool = False) -> Self:
         """Read an index that `save` wrote; it returns the same neighbors with the same scores.
 
         Vectors are memory-mapped, after their checksum was verified.
 
+        Args:
+            path: folder of the index.
+            memory: bytes that a search may use in addition to the index and the results.
+            model: the model of later queries, as in the constructor; None: not stated, and not compared.
+            other_model: whether an index of another model is loaded.
+
         Raises:
             FileNotFoundError: the folder holds no index, or files are missing.
             ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-            ValueError: the index is damaged or of another kind.
+            ValueError: the index is damaged, of another kind or of another model.
         """
-        return read_whole(path, lambda folder: cls.read(folder, memory))
+        index = read_whole(path, lambda folder: cls.read(folder, memory))
+        index._require_model("queries", model, other_model)
+        return index
 
     @classmethod
     def read(cls, folder: Path, memory: int = MEMORY) -> Self:
@@ -192,6 +245,7 @@ class Index:
         require_kind(manifest, cls.kind, folder)
         index = cls.__new__(cls)
         index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
+        index.fingerprint = read_fingerprint(folder, manifest)
         index._restore(folder, manifest)
         return index
 
@@ -221,6 +275,10 @@ class Index:
     def _gallery(self, vectors):
         """A `Gallery` of new vectors."""
         return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric)
+
+    def _require_model(self, items, model, other_model):
+        """Raise a ValueError if a model is stated, and it is another one than that of the index."""
+        require_same_model(items, model, "the index", self.fingerprint, other_model=other_model)
 
     @property
     def _metadata_example(self):

@@ -136,6 +136,11 @@ def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
     return metric, checked(folder, manifest, "dim", lambda dim: type(dim) is int and dim > 0)
 
 
+def read_fingerprint(folder: Path, manifest: dict[str, Any]) -> str | None:
+    """The fingerprint of the model of an index folder; None where it is not stated."""
+    return checked(folder, manifest, "model", lambda model: isinstance(model, str)) if "model" in manifest else None
+
+
 def require_kind(manifest: dict[str, Any], kind: str, folder: str | PathLike) -> None:
     """Raise a ValueError unless the manifest is of this kind of index."""
     if manifest.get("kind") != kind:

@@ -1,6 +1,7 @@
 """Exact nearest neighbors in vectors that are read from disk, block by block."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_vectors, require_metric, require_whole
 from tfdml.search.blocks import MEMORY, in_threads, slices, thread_count
 from tfdml.search.nearest import merged, nearest
-from tfdml.search.on_disk.shards import Shards, blocks_of
+from tfdml.search.on_disk.shards import Shards, blocks_of, require_one_model
 from tfdml.search.scores import Gallery
 
 _ROWS = 2**16  # per block of vectors
@@ -24,6 +25,8 @@ def search_on_disk(
     metric: str = "cosine",
     memory: int = MEMORY,
     progress: Callable[[int, int], None] | None = None,
+    model: Any = None,
+    other_model: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact nearest neighbors in vectors that do not fit into memory.
 
@@ -42,6 +45,9 @@ def search_on_disk(
         metric: "cosine", "dot" or "euclidean".
         memory: bytes for the blocks and their scores, in addition to the queries and the results.
         progress: function of the number of vectors that were compared and of all; called after each block.
+        model: the model of the queries, as for `Exact`; None: not stated, and not compared. Parquet files that
+            `tfdml.models.write_embeddings` wrote state the model of their vectors.
+        other_model: whether queries and shards may be of different models.
 
     Returns:
         rows: `(q, k)` int64 row numbers over all shards, nearest first; equal scores by row.
@@ -51,9 +57,12 @@ def search_on_disk(
         FileNotFoundError: a path that does not exist.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a shard that is damaged, of another form or dim, or not finite, by name; queries that are not
-            finite; k out of range; scores beyond the range of float32.
+            finite; k out of range; scores beyond the range of float32; a shard of another model than the queries, or
+            than another shard.
     """
     require_metric(metric)
+    if not other_model:
+        require_one_model(shards, model)
     queries = as_vectors(queries, "queries")
     size = min(_ROWS, memory // (2 * thread_count() * _VECTOR_BYTES * queries.shape[1]))
     rows = min(len(queries), memory // (2 * thread_count() * _SCORE_BYTES * max(1, size)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import as_vectors
+from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.memory_maps import map_array
 from tfdml._core.optional import optional_import
 from tfdml.search.blocks import slices
@@ -57,14 +58,39 @@ def blocks_of(shards: Shards, size: int) -> list[Block]:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file that is damaged or of another form; an array that is not `(n, dim)`; no rows at all.
     """
-    all_shards: list[Any] = list(shards) if isinstance(shards, list | tuple) else [shards]
     blocks: list[Block] = []
-    for number, shard in enumerate(all_shards):
+    for number, shard in enumerate(_listed(shards)):
         for length, name, load in _blocks_of_shard(shard, number, size):
             blocks.append(Block(blocks[-1].start + blocks[-1].length if blocks else 0, length, name, load))
     if not blocks:
         raise ValueError("Received shards without a vector, expected at least one.")
     return blocks
+
+
+def require_one_model(shards: Shards, model: Any) -> None:
+    """Raise a ValueError unless the queries and all Parquet files that state a model have the same one."""
+    expected, owner = as_fingerprint(model), "the queries"
+    for shard in _listed(shards):
+        if isinstance(shard, str | PathLike) and (path := Path(shard).expanduser()).suffix == ".parquet":
+            received = _fingerprint_of(path)
+            require_same_model(f"shard {str(path)!r} with vectors", received, owner, expected)
+            if expected is None:
+                expected, owner = received, f"shard {str(path)!r}"
+
+
+def _fingerprint_of(path):
+    """The fingerprint in the metadata of a Parquet file; None where there is none, or no such file."""
+    parquet = optional_import("pyarrow.parquet", feature="A Parquet file", extra="tables")
+    try:
+        with path.open("rb") as content:
+            metadata = parquet.read_schema(content).metadata or {}
+    except Exception:  # Each damage fails in its own way, which reading the blocks names.
+        return None
+    return metadata[b"fingerprint"].decode() if b"fingerprint" in metadata else None
+
+
+def _listed(shards):
+    return list(shards) if isinstance(shards, list | tuple) else [shards]
 
 
 def _blocks_of_shard(shard, number, size):

@@ -1,0 +1,187 @@
+"""Bulk embedding, indexes in shards, joins and evaluation on a cluster of Ray that is one machine.
+
+* embed: images a second of a small network from an array, by the plain loop of `models.embed` in a process of its own
+  with one thread, and by one and two actors of one processor each.
+* index, search: an exact and a faiss index in shards; seconds to build it, and queries a second with the recall@10
+  against exact search.
+* join: pairs of a cosine similarity of at least 0.95 of vectors a twentieth of which are noisy copies, at two sizes,
+  with the recall that the join bounds, and the power of n with which its time grows.
+* retrieval: the metrics of 2,000 queries in a gallery.
+
+Vectors are those of `search.py`, written as ten shards. Seconds are on the clock, and contain the start of processes of
+Ray, about five seconds each time one is new; the rate of actors leaves it out.
+
+    python benchmarks/distributed.py            # 5 and 10 million x 64; a quarter of an hour and 12 GB of disk
+    python benchmarks/distributed.py --quick    # 20,000 x 16
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from _report import RESULTS, hardware, print_table, today, versions, write_csv
+from duplicates import make_vectors as vectors_with_copies
+from search import make_vectors
+
+import tfdml
+
+COLUMNS = ["work", "vectors", "dim", "workers", "wall_s", "rate", "note"]
+K = 10
+
+
+class Rows:
+    """A model whose embeddings are the examples."""
+
+    fingerprint = "rows"
+
+    def predict_on_batch(self, examples):
+        """The examples."""
+        return examples
+
+
+def measured(function):
+    """The result of a function, and its seconds on the clock."""
+    begin = time.perf_counter()
+    return function(), time.perf_counter() - begin
+
+
+def row(work, vectors, dim, seconds, rate, note, workers=2):
+    """A row of the table."""
+    facts = {"work": work, "vectors": vectors, "dim": dim, "workers": workers}
+    return {**facts, "wall_s": round(seconds, 1), "rate": rate, "note": note}
+
+
+def network(folder):
+    """A small convolutional network of 32 x 32 images, saved."""
+    import keras
+
+    inputs = keras.Input((32, 32, 3), dtype="uint8")
+    model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=64, widths=(32, 64, 128)))
+    model.save(folder / "model.keras")
+    return folder / "model.keras"
+
+
+LOOP = """
+import sys, time
+import tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+import keras, numpy as np, tfdml
+model = keras.saving.load_model(sys.argv[1], compile=False)
+images = np.load(sys.argv[2])
+tfdml.models.embed(model, images[:512], batch_size=256)
+begin = time.perf_counter()
+tfdml.models.embed(model, images, batch_size=256)
+print(time.perf_counter() - begin)
+"""
+
+
+def embedding_rows(options, folder):
+    """Images a second of the plain loop and of actors."""
+    count = 1_024 if options.quick else 40_960
+    images = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), np.uint8)
+    np.save(folder / "images.npy", images)
+    model = network(folder)
+    command = [sys.executable, "-c", LOOP, str(model), str(folder / "images.npy")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    loop = float(answer.split()[-1])
+    yield row("embed: plain loop", count, 64, loop, count / loop, "images a second, one thread", workers=1)
+    for actors in (1, 2):
+        output = folder / f"embedded-{actors}"
+        arguments = model, images, output
+        embed = lambda arguments=arguments, actors=actors: tfdml.distributed.embed(  # noqa: E731
+            *arguments, shard_size=count // 8, actors=actors
+        )
+        shards, seconds = measured(embed)
+        begins = sorted(path.stat().st_mtime for path in shards.paths)
+        steady = (begins[-1] - begins[0]) / (len(begins) - actors) * len(begins)  # without the start of the actors
+        note = f"images a second; {count / steady / actors / (count / loop):.2f} of the plain loop per processor"
+        yield row("embed: actors", count, 64, seconds, count / steady, note, workers=actors)
+
+
+def written(vectors, folder, shard_size):
+    """Vectors as shards of embeddings."""
+    return tfdml.distributed.embed(Rows(), vectors, folder, batch_size=4_096, shard_size=shard_size)
+
+
+def index_rows(options, folder):
+    """Indexes in shards."""
+    count, dim = (20_000, 16) if options.quick else (options.vectors, options.dim)
+    shards = written(make_vectors(count, dim, 1), folder / "gallery", max(1, count // 10))
+    queries = make_vectors(2_000, dim, 2)
+    (exact_rows, _), seconds = measured(lambda: tfdml.distributed.search_shards(shards, queries, K))
+    yield row("search_shards, exact", count, dim, seconds, len(queries) / seconds, "queries a second")
+    for kind, settings in (("exact", {}), ("faiss", {"method": "partitioned"}), ("scann", {"method": "partitioned"})):
+        build = lambda kind=kind, settings=settings: tfdml.distributed.build_index(  # noqa: E731
+            shards, folder / kind, kind=kind, **settings
+        )
+        index, seconds = measured(build)
+        yield row(f"build_index, {kind}", count, dim, seconds, count / seconds, "vectors a second")
+        (ids, _), seconds = measured(lambda index=index: index.search(queries, K))
+        recall = tfdml.search.neighbor_recall(ids, exact_rows)
+        note = f"queries a second in one process, recall@{K} {recall:.3f}"
+        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
+        del index
+        with tfdml.distributed.SearchActors(folder / kind, actors=2) as actors:
+            (ids, _), seconds = measured(lambda actors=actors: actors.search(queries, K))
+        recall = tfdml.search.neighbor_recall(ids, exact_rows)
+        note = f"queries a second by actors, recall@{K} {recall:.3f}"
+        yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
+    labels = np.random.default_rng(3).integers(0, count // 50, count)
+    evaluate = lambda: tfdml.distributed.retrieval(shards, queries, labels[:2_000], gallery_labels=labels)  # noqa: E731
+    _, seconds = measured(evaluate)
+    yield row("retrieval", count, dim, seconds, len(queries) / seconds, "queries a second, classes of 50")
+
+
+def join_rows(options, folder):
+    """Joins of two sizes."""
+    sizes, dim = ([10_000, 20_000], 16) if options.quick else ([options.vectors // 2, options.join], options.dim)
+    spent = []
+    for count in sizes:
+        shards = written(vectors_with_copies(count, dim, 0), folder / f"copies-{count}", max(1, count // 10))
+        sample = 500 if options.quick else 4_096
+        join_copies = lambda shards=shards, sample=sample: tfdml.distributed.join(shards, 0.95, sample=sample)  # noqa: E731
+        pairs, seconds = measured(join_copies)
+        spent.append(seconds)
+        note = f"vectors a second; {len(pairs.rows):,} pairs, recall of rows above {pairs.recall.lower:.3f}"
+        if len(spent) > 1:
+            note += f"; time grows with n^{math.log(spent[-1] / spent[0]) / math.log(count / sizes[0]):.2f}"
+        yield row("join at 0.95", count, dim, seconds, count / seconds, note)
+
+
+def main():
+    """Measure and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--vectors", type=int, default=5_000_000)
+    parser.add_argument("--join", type=int, default=10_000_000)
+    parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--parts", nargs="+", default=["embed", "index", "join"])
+    parser.add_argument("--output", default=RESULTS / "distributed.csv")
+    options = parser.parse_args()
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False)
+    facts = {"measured": today(), "hardware": hardware(), "versions": versions("ray", "faiss-cpu", "scann")}
+    parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows}
+    rows = []
+    for name in options.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            for measured_row in parts[name](options, Path(folder)):
+                rows.append(measured_row | facts)
+                print(json.dumps(measured_row), flush=True)
+    print_table(rows, COLUMNS)
+    write_csv(options.output, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Bulk embedding: equal to one machine, each example once, resumed, and with errors that keep what is finished."""
+
+import csv
+import re
+import shutil
+import tarfile
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed.embedded import DIM, ROWS, Projection, labeled_set, shards, vectors
+from tfdml import distributed, models
+from tfdml.datasets import Preprocessing, archives
+from tfdml.search import search_on_disk
+
+pytestmark = pytest.mark.slow
+
+VIEW = Preprocessing(size=4)
+
+
+class Pixels(Projection):
+    """A model of images."""
+
+    def predict_on_batch(self, images):
+        return super().predict_on_batch(np.asarray(images).reshape(len(images), -1))
+
+
+class Slow(Projection):
+    """A model that takes a moment for each batch."""
+
+    def predict_on_batch(self, examples):
+        time.sleep(0.05)
+        return super().predict_on_batch(examples)
+
+
+class Diverged(Projection):
+    """A model that fails on the examples of the second shard."""
+
+    def predict_on_batch(self, examples):
+        embeddings = super().predict_on_batch(examples)
+        return np.where(np.asarray(examples)[:, :1] == vectors()[70, 0], np.nan, embeddings)
+
+
+def rows_of(embedded):
+    return np.concatenate([shard.rows for shard in embedded])
+
+
+def test_shards_hold_the_embeddings_of_one_machine_in_their_order(cluster, tmp_path):
+    embedded = shards(tmp_path / "embedded")
+    np.testing.assert_array_equal(rows_of(embedded), np.arange(ROWS))
+    expected = models.embed(Projection(), labeled_set(), batch_size=16)
+    np.testing.assert_array_equal(np.concatenate([shard.embeddings for shard in embedded]), expected)
+    assert (len(embedded), embedded.dim, embedded.starts.tolist()) == (ROWS, DIM, [0, 64, 128, 192, 256, 300])
+    assert embedded.run["model"] == Projection.fingerprint
+    assert embedded.read(4).class_names == tuple(f"class {i}" for i in range(10))
+    neighbors, _ = search_on_disk(embedded.paths, expected[:3], k=1)
+    np.testing.assert_array_equal(neighbors[:, 0], [0, 1, 2])
+
+
+def test_a_stopped_run_goes_on_with_the_shards_that_are_missing(cluster, tmp_path):
+    embedded = shards(tmp_path / "embedded")
+    written = {path: path.stat().st_mtime_ns for path in embedded.paths}
+    (tmp_path / "embedded" / "part-000002.json").unlink()
+    with pytest.raises(ValueError, match=re.escape("1 of 5 shards are not finished (['part-000002'])")):
+        distributed.read_shards(tmp_path / "embedded")
+    again = shards(tmp_path / "embedded")
+    changed = [path.name for path in again.paths if path.stat().st_mtime_ns != written[path]]
+    assert changed == ["part-000002.parquet"]
+    np.testing.assert_array_equal(rows_of(again), np.arange(ROWS))
+
+
+def png(value):
+    return tf.io.encode_png(np.full((4, 4, 3), value, np.uint8)).numpy()
+
+
+def write_tar(path, members):
+    with tarfile.open(path, "w") as archive:
+        for name, content in members.items():
+            (path.parent / "member").write_bytes(content)
+            archive.add(path.parent / "member", name)
+    return path
+
+
+def test_broken_items_of_archives_are_listed_with_their_reasons(cluster, tmp_path):
+    whole = {f"{i}.png": png(i) for i in range(6)}
+    first = write_tar(tmp_path / "a.tar", whole | {"3.png": b"not an image"})
+    second = write_tar(tmp_path / "b.tar", {"x.png": png(9)[:20], "y.png": b""})
+    images = archives([first, second], load=VIEW)
+    embedded = distributed.embed(Pixels(), images, tmp_path / "embedded", batch_size=2, shard_size=6)
+    np.testing.assert_array_equal(rows_of(embedded), [0, 1, 2, 4, 5])
+    np.testing.assert_array_equal(embedded.read(0).embeddings[:, 0], [0, 1, 2, 4, 5])
+    assert embedded.read(0).paths.tolist() == [f"{first}/{i}.png" for i in (0, 1, 2, 4, 5)]
+    assert [row for row, _, _ in embedded.skipped] == [3, 6, 7]
+    assert embedded.skipped[1][1] == f"{second}/x.png"
+    assert all(reason for _, _, reason in embedded.skipped)
+    with open(tmp_path / "embedded" / "skipped.csv", newline="") as file:
+        assert [line[0] for line in csv.reader(file)] == ["row", "3", "6", "7"]
+    assert embedded.names == ["part-000000"]  # all items of the other shard are broken
+
+
+def test_an_error_of_the_model_is_raised_and_finished_shards_are_kept(cluster, tmp_path):
+    with pytest.raises(ValueError, match="row 6 an embedding that is not finite"):
+        distributed.embed(Diverged(), labeled_set(), tmp_path / "embedded", batch_size=16, shard_size=64, actors=1)
+    assert (tmp_path / "embedded" / "part-000000.json").is_file()
+    assert not (tmp_path / "embedded" / "part-000001.json").exists()
+    embedded = shards(tmp_path / "embedded")  # of a model of the same fingerprint
+    np.testing.assert_array_equal(rows_of(embedded), np.arange(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(batch_size=8), "a run of batch_size 16 where this call has 8"),
+        (dict(shard_size=100), "a run of shard_size 64 where this call has 100"),
+        (dict(cpus=64), "64 cpus, 0 gpus and 0 bytes for a task, expected what one node has: at most 2, 0 and"),
+        (dict(memory=2**50), "bytes for a task, expected what one node has"),
+        (dict(gpus=1), "2 cpus, 1 gpus".replace("2", "1")),
+        (dict(batch_size=0), "batch_size=0"),
+    ],
+)
+def test_other_runs_and_resources_are_errors(cluster, tmp_path, options, message):
+    if not {"cpus", "gpus", "memory"} & set(options):
+        shards(tmp_path / "embedded")
+    options = {"batch_size": 16, "shard_size": 64, **options}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        distributed.embed(Projection(), labeled_set(), tmp_path / "embedded", **options)
+
+
+def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tmp_path):
+    embedded = shards(tmp_path / "embedded")
+    other = Projection()
+    other.fingerprint = "another projection"
+    with pytest.raises(ValueError, match="a run of model 'a projection' where this call has 'another projection'"):
+        distributed.embed(other, labeled_set(), embedded.folder, batch_size=16, shard_size=64)
+    with pytest.raises(ValueError, match=r"a run of set .* and examples 300 where this call has 200"):
+        shards(tmp_path / "embedded", rows=200)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"")
+    with pytest.raises(FileExistsError, match=re.escape("a folder with 'cat.jpg' and without run.json")):
+        shards(tmp_path / "photos")
+    embedded.paths[1].write_bytes(b"short")
+    with pytest.raises(ValueError, match=re.escape("part-000001.parquet' of 5 bytes")):
+        distributed.read_shards(embedded.folder)
+    embedded.paths[1].unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape("without the shard 'part-000001.parquet'")):
+        distributed.read_shards(embedded.folder)
+
+
+def killed_node(folder, shard_count):
+    """Embed on two nodes, of which one is killed after the first shards; returns the shards and when they were done."""
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = nodes.add_node(num_cpus=1)
+    nodes.wait_for_nodes()
+    import ray
+
+    ray.init(address=nodes.address, log_to_driver=False)
+    results = []
+    data = labeled_set(64 * shard_count)
+    arguments = Slow(), data, folder
+    run = threading.Thread(
+        target=lambda: results.append(distributed.embed(*arguments, batch_size=4, shard_size=64, actors=(1, 2)))
+    )
+    try:
+        run.start()
+        while len(list(folder.glob("part-*.json"))) < 4:
+            time.sleep(0.05)
+        nodes.remove_node(second, allow_graceful=False)
+        finished = len(list(folder.glob("part-*.json")))
+        run.join(timeout=180)
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+    return results, finished
+
+
+def test_each_example_is_there_once_although_a_node_is_killed(tmp_path):
+    import ray
+
+    ray.shutdown()
+    results, finished = killed_node(tmp_path / "embedded", 16)
+    assert finished < 16, "the node was killed after the run"
+    (embedded,) = results
+    np.testing.assert_array_equal(rows_of(embedded), np.arange(64 * 16))
+    np.testing.assert_array_equal(np.concatenate([shard.embeddings for shard in embedded]), vectors(64 * 16))
+
+
+def test_a_folder_without_a_run_is_an_error(tmp_path):
+    shutil.rmtree(tmp_path / "nothing", ignore_errors=True)
+    with pytest.raises(FileNotFoundError, match=re.escape("without run.json")):
+        distributed.read_shards(tmp_path / "nothing")

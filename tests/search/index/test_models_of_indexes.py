@@ -1,0 +1,133 @@
+"""Indexes know the model of their vectors, and refuse vectors and queries of another one."""
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tfdml import models, search
+
+X = np.random.default_rng(0).standard_normal((40, 8)).astype("float32")
+OLD, NEW = "0" * 64, "1" * 64
+KINDS = pytest.mark.parametrize("kind", [search.Exact, search.Scann, search.Faiss])
+
+
+class Flat:
+    """A model whose embedding is its input."""
+
+    def __init__(self, fingerprint):
+        self.fingerprint = fingerprint
+
+    def predict_on_batch(self, x):
+        return np.asarray(x, np.float32)
+
+
+def refused(items):
+    return pytest.raises(
+        ValueError, match=rf"{items} of model {NEW[:12]} \(fingerprint {NEW}\), .* {OLD[:12]}, .*{OLD}"
+    )
+
+
+@KINDS
+def test_vectors_and_queries_of_another_model_are_refused_and_the_index_stays(kind):
+    index = kind(X[:30], model=OLD)
+    assert index.fingerprint == OLD
+    with refused("vectors"):
+        index.add(X[30:], np.arange(30, 40), model=NEW)
+    with refused("vectors"):
+        index.update([3], X[30:31], model=NEW)
+    with refused("queries"):
+        index.search(X[:2], 3, model=Flat(NEW))
+    assert len(index) == 30
+    index.add(X[30:], np.arange(30, 40), model=OLD)
+    index.update([3], X[30:31], model=index)
+    np.testing.assert_array_equal(index.search(X[:2], 3, model=OLD)[0], index.search(X[:2], 3)[0])
+
+
+@KINDS
+def test_another_model_is_taken_by_name(kind):
+    index = kind(X[:30], model=OLD)
+    index.add(X[30:], np.arange(30, 40), model=NEW, other_model=True)
+    index.update([3], X[3:4], model=NEW, other_model=True)
+    assert index.search(X[35:36], 1, model=NEW, other_model=True)[0] == [[35]]
+    assert index.fingerprint == OLD
+
+
+@KINDS
+def test_the_model_is_saved_with_the_index_and_compared_when_it_is_loaded(kind, tmp_path):
+    kind(X, model=OLD).save(tmp_path / "index")
+    for load in (search.load, kind.load):
+        assert load(tmp_path / "index").fingerprint == OLD
+        assert load(tmp_path / "index", model=Flat(OLD)).fingerprint == OLD
+        assert len(load(tmp_path / "index", model=NEW, other_model=True)) == 40
+        with refused("queries"):
+            load(tmp_path / "index", model=Flat(NEW))
+
+
+def test_an_index_without_a_model_takes_all_and_can_be_given_one(tmp_path):
+    index = search.Exact(X)
+    assert index.fingerprint is None
+    index.save(tmp_path / "index")  # as all indexes of earlier versions
+    assert '"model"' not in (tmp_path / "index" / "index.json").read_text()
+    index = search.load(tmp_path / "index", model=NEW)
+    index.search(X[:2], 3, model=NEW)
+    index.fingerprint = OLD
+    index.save(tmp_path / "index")
+    with refused("queries"):
+        search.load(tmp_path / "index").search(X[:2], 3, model=NEW)
+
+
+def test_a_damaged_model_is_a_damaged_index(tmp_path, monkeypatch):
+    index = search.Exact(X)
+    index.fingerprint = 7
+    index.save(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"index\.json \(model\) in .* is damaged"):
+        search.load(tmp_path / "index")
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_embeddings_on_disk_state_their_model(name, tmp_path):
+    models.write_embeddings(Flat(OLD), X, tmp_path / name)
+    stored = models.read_embeddings(tmp_path / name)
+    assert stored.fingerprint == OLD
+    index = search.Exact(stored.embeddings, stored.rows, model=stored)
+    with refused("queries"):
+        index.search(X[:2], 3, model=NEW)
+
+
+def test_embeddings_of_earlier_versions_state_none(tmp_path):
+    models.write_embeddings(Flat(OLD), X, tmp_path / "out")
+    (tmp_path / "out" / "model.json").unlink()
+    (tmp_path / "out" / "SHA256SUMS").unlink()
+    assert models.read_embeddings(tmp_path / "out").fingerprint is None
+    models.write_embeddings(Flat(NEW), X, tmp_path / "out")  # replaces them
+    assert models.read_embeddings(tmp_path / "out").fingerprint == NEW
+    models.write_embeddings(Flat(OLD), X, tmp_path / "out.parquet")
+    table = parquet.read_table(tmp_path / "out.parquet")
+    parquet.write_table(table.replace_schema_metadata({"skipped": "[]"}), tmp_path / "out.parquet")
+    assert models.read_embeddings(tmp_path / "out.parquet").fingerprint is None
+
+
+def test_a_users_file_with_the_name_of_a_fingerprint_is_not_replaced(tmp_path):
+    models.write_embeddings(Flat(OLD), X, tmp_path / "out")
+    (tmp_path / "out" / "model.json").write_text('{"layers": 3}')
+    with pytest.raises(FileExistsError, match=r"model\.json"):
+        models.write_embeddings(Flat(OLD), X, tmp_path / "out")
+
+
+def test_shards_on_disk_are_of_one_model_and_of_that_of_the_queries(tmp_path):
+    for name, rows, model in (("a", X[:20], OLD), ("b", X[20:], OLD), ("c", X, NEW)):
+        models.write_embeddings(Flat(model), rows, tmp_path / f"{name}.parquet")
+    a, b, c = (tmp_path / f"{name}.parquet" for name in "abc")
+    table = pyarrow.table({"embedding": parquet.read_table(a)["embedding"]})
+    parquet.write_table(table, tmp_path / "plain.parquet")
+    rows, _ = search.search_on_disk([a, b], X[:5], 1, model=OLD)
+    assert rows[:, 0].tolist() == [0, 1, 2, 3, 4]
+    search.search_on_disk([a, X, tmp_path / "plain.parquet"], X[:5], 1, model=NEW, other_model=True)
+    search.search_on_disk([tmp_path / "plain.parquet", X], X[:5], 1, model=NEW)
+    with pytest.raises(
+        ValueError, match=rf"c\.parquet' with vectors of model {NEW[:12]}.*{OLD[:12]}, as of shard .*a\."
+    ):
+        search.search_on_disk([a, c], X[:5], 1)
+    with pytest.raises(ValueError, match=rf"a\.parquet' with vectors of model {OLD[:12]}.*as of the queries"):
+        search.search_on_disk([a, b], X[:5], 1, model=Flat(NEW))

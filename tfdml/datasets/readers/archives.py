@@ -1,0 +1,301 @@
+"""Images inside of archives: tar files of WebDataset, TFRecord files and Parquet files, read by random access."""
+
+import functools
+import os
+import struct
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml._core.checks import require
+from tfdml._core.optional import optional_import
+from tfdml.datasets.labeled_set import LabeledSet
+from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.typing import FilePath
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+_CLASS = ".cls"  # a member of a tar file that holds the class of its key
+_LENGTH = struct.Struct("<Q")  # of a TFRecord, before its checksum of 4 bytes
+_CHECKSUM = 4
+_UNLABELED = "unlabeled"
+_OPEN_ROW_GROUPS = 2
+
+
+def archives(
+    paths: FilePath | Sequence[FilePath],
+    *,
+    image: str | None = None,
+    label: str | None = None,
+    load: Callable[..., Any] | None = None,
+) -> LabeledSet:
+    """The images inside of archives, in the order of the files and of their records.
+
+        images = tfdml.datasets.archives(sorted(Path("shards").glob("*.tar")), load=model.preprocessing)
+
+    An archive is listed and never unpacked: a record is read where it lies when a batch needs it.
+
+    * `.tar`, as WebDataset writes them, not compressed: a record is an image file. The class is the text of the member
+      with the same name and the suffix `.cls`, if there is one.
+    * `.tfrecord`, also followed by more, such as `.tfrecord-00003-of-00010`: records are `tf.train.Example`. Only their
+      lengths are read at first; with `label`, all of them are read once. Checksums of records are not compared.
+    * `.parquet`: an image is a binary, or a struct with the binary `bytes`. A row group is read as a whole, so that an
+      order at random is slow; samplers are better served by the other two.
+
+    The name of a record is its archive and its name in it, or its number: "shards/0.tar/cat.jpg", "a.tfrecord/17".
+
+    Args:
+        paths: archives, of one kind or of several.
+        image: feature of a TFRecord, "image/encoded" by default, or column of a Parquet file, "image" by default.
+        label: feature or column of the class, text or a whole number; None: records of these files have no class.
+        load: `Preprocessing` or function of the content of a file, a string `()`; None: `Preprocessing(size=224)`.
+
+    Returns:
+        `LabeledSet` with a source. Without classes, all records are of the class "unlabeled". `skipped` names archives
+        that end before their last record; the records before are in the set.
+
+    Raises:
+        FileNotFoundError: an archive that does not exist.
+        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
+        ValueError: another suffix, an archive that cannot be read, a missing feature or column, or no image at all.
+    """
+    files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    listings = [_listing(Path(file).expanduser(), image, label) for file in files]
+    records = [(number, *record) for number, listing in enumerate(listings) for record in listing.records]
+    expected = f"at least one: files that end in {', '.join(_IMAGES)} in a tar file, or records"
+    require(len(records) > 0, f"{len(files)} archives without an image", expected)
+    numbers, names, starts, lengths, classes = zip(*records, strict=True)
+    source = Archives(
+        readers=tuple(listing.reader for listing in listings),
+        archive=np.array(numbers, np.int32),
+        names=np.array(names),
+        starts=np.array(starts, np.int64),
+        lengths=np.array(lengths, np.int64),
+    )
+    class_names, labels = np.unique([_UNLABELED if name is None else name for name in classes], return_inverse=True)
+    load = Preprocessing(size=224) if load is None else load
+    return LabeledSet(
+        source=source,
+        labels=labels.astype(np.int64),
+        class_names=tuple(class_names.tolist()),
+        load=getattr(load, "from_bytes", load),
+        skipped=tuple(listing.problem for listing in listings if listing.problem is not None),
+    )
+
+
+class Record(NamedTuple):
+    """A record of an archive: its name, where it begins, its length, and its class or None.
+
+    In a Parquet file, `start` is the number of the row group, and `length` the number of the row in it.
+    """
+
+    name: str
+    start: int
+    length: int
+    label: str | None
+
+
+class Listing(NamedTuple):
+    """The records of an archive, a function that reads them, and why it ends early: `(path, reason)`, or None."""
+
+    records: list[Record]
+    reader: Callable[[np.ndarray, np.ndarray], list[bytes]]
+    problem: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Archives:
+    """The contents of the image files in archives, one per row: a source of a `LabeledSet`.
+
+    Attributes:
+        readers: for each archive, a function of starts and lengths that returns the contents.
+        archive: `(n,)` int32, the archive of each row.
+        names: `(n,)` str.
+        starts, lengths: `(n,)` int64, as in `Record`.
+    """
+
+    readers: tuple[Callable[[np.ndarray, np.ndarray], list[bytes]], ...]
+    archive: np.ndarray
+    names: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.archive)
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[bytes]:
+        contents: list[bytes] = []
+        for number, group in groupby(rows, lambda row: int(self.archive[row])):
+            group_rows = np.array(list(group), np.int64)
+            contents += self.readers[number](self.starts[group_rows], self.lengths[group_rows])
+        return contents
+
+
+@dataclass(frozen=True)
+class BytesAt:
+    """The bytes of a file at some places; the file is opened for each read. Past the end of the file there are none."""
+
+    path: str
+
+    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The bytes at each start."""
+        with open(self.path, "rb") as file:
+            return [_read(file, start, length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
+
+
+def _read(file, start, length):
+    file.seek(start)
+    return file.read(length)
+
+
+@dataclass(frozen=True)
+class FeatureAt:
+    """A feature of bytes of `tf.train.Example` records; empty for a record without it, which then cannot be decoded."""
+
+    path: str
+    name: str
+
+    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The feature of each record."""
+        return [_feature_or_empty(record, self.name) for record in BytesAt(self.path)(starts, lengths)]
+
+
+@dataclass(frozen=True)
+class CellsAt:
+    """Images of a Parquet file by row group and row."""
+
+    path: str
+    column: str
+
+    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+        """The image of each row group and row."""
+        spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+        return [_row_group(self.path, self.column, group)[row].as_py() or b"" for group, row in spans]
+
+
+def _listing(path, image, label):
+    """The `Listing` of an archive of any kind."""
+    if not path.is_file():
+        raise FileNotFoundError(f"Received the archive {str(path)!r}, which does not exist.")
+    kinds = {".tar": _tar, ".parquet": _parquet}
+    kind = _tfrecord if ".tfrecord" in path.name else kinds.get(path.suffix)
+    require(kind is not None, f"the archive {str(path)!r}", "a .tar, .tfrecord or .parquet file, not compressed")
+    return kind(path, image, label)
+
+
+def _tar(path, image, label):
+    """The image files of a tar file."""
+    images, classes, problem = [], {}, None
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                suffix = PurePosixPath(member.name).suffix.lower()
+                if member.isfile() and suffix in _IMAGES:
+                    images.append((member.name, member.offset_data, member.size))
+                elif member.isfile() and suffix == _CLASS:
+                    classes[_key(member.name)] = archive.extractfile(member).read().decode().strip()
+    except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
+        require(len(images) > 0, f"{str(path)!r}, which cannot be read ({error})", "a tar file, not compressed")
+        problem = str(path), f"ends after {images[-1][0]}: {error}"
+    records = [Record(f"{path}/{name}", start, size, classes.get(_key(name))) for name, start, size in images]
+    return Listing(records, BytesAt(str(path)), problem)
+
+
+def _key(name):
+    """The name of a member up to the first dot of its last part, which the members of a record share."""
+    folder, _, last = name.rpartition("/")
+    return folder, last.partition(".")[0]
+
+
+def _tfrecord(path, image, label):
+    """The records of a TFRecord file."""
+    name = image or "image/encoded"
+    spans, problem = _frames(path)
+    with path.open("rb") as file:
+        for span in spans[:1]:
+            _feature(_read(file, *span), name)
+        classes = [None if label is None else _text(_feature(_read(file, *span), label)) for span in spans]
+    records = [Record(f"{path}/{number}", *span, classes[number]) for number, span in enumerate(spans)]
+    return Listing(records, FeatureAt(str(path), name), problem)
+
+
+def _frames(path):
+    """Start and length of each record of a TFRecord file, and why it ends early."""
+    spans, position, size = [], 0, path.stat().st_size
+    with path.open("rb") as file:
+        while position < size:
+            file.seek(position)
+            header = file.read(_LENGTH.size)
+            length = _LENGTH.unpack(header)[0] if len(header) == _LENGTH.size else size
+            start = position + _LENGTH.size + _CHECKSUM
+            if start + length + _CHECKSUM > size:
+                return spans, (str(path), f"ends within record {len(spans)}, or is no TFRecord file")
+            spans.append((start, length))
+            position = start + length + _CHECKSUM
+    return spans, None
+
+
+def _feature(record, name):
+    """The first value of a feature of a `tf.train.Example`."""
+    import tensorflow as tf
+
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except Exception as error:  # of protobuf, which has several
+        raise ValueError(f"Received a record that is no tf.train.Example ({error}).") from error
+    kind = features[name].WhichOneof("kind") if name in features else None
+    values = getattr(features[name], kind).value if kind else ()
+    require(len(values) > 0, f"a record without the feature {name!r}", f"one of {', '.join(sorted(features))}")
+    return values[0]
+
+
+def _feature_or_empty(record, name):
+    """As `_feature`; empty for a record without it, so that its error stays with its row."""
+    try:
+        return _feature(record, name)
+    except ValueError:
+        return b""
+
+
+def _text(value):
+    """A class as text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _parquet(path, image, label):
+    """The rows of a Parquet file."""
+    parquet = optional_import("pyarrow.parquet", feature="A Parquet file", extra="tables")
+    column = image or "image"
+    try:
+        with path.open("rb") as content:
+            file = parquet.ParquetFile(content)
+            groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            names = file.schema_arrow.names
+            missing = [name for name in (column, label) if name is not None and name not in names]
+            require(not missing, f"{str(path)!r} without the column {missing[:1]}", f"one of {', '.join(names)}")
+            classes = [None] * sum(groups) if label is None else file.read([label])[label].to_pylist()
+    except OSError as error:  # ArrowInvalid is a ValueError and says what is wrong
+        raise ValueError(f"Received {str(path)!r}, which cannot be read: {error}.") from error
+    spans = [(group, row) for group, count in enumerate(groups) for row in range(count)]
+    records = [
+        Record(f"{path}/{number}", *span, None if classes[number] is None else _text(classes[number]))
+        for number, span in enumerate(spans)
+    ]
+    return Listing(records, CellsAt(str(path), column))
+
+
+@functools.lru_cache(maxsize=_OPEN_ROW_GROUPS)
+def _row_group(path, column, group):
+    """The images of a row group."""
+    from pyarrow import parquet, types
+
+    with open(path, "rb") as content:
+        images = parquet.ParquetFile(content).read_row_group(group, columns=[column])[column].combine_chunks()
+    return images.field("bytes") if types.is_struct(images.type) else images

@@ -1,0 +1,50 @@
+"""Cross-validation whose folds are trained at the same time."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tfdml import evaluation
+from tfdml.distributed.cluster import results
+from tfdml.evaluation.protocol.cross_validation import measured_fold
+from tfdml.typing import Data, FilePath
+
+
+def cross_validate(
+    train: Callable[[dict[str, Any], Any, int], Any],
+    data: Data,
+    space: Callable[[Any], dict[str, Any]],
+    path: FilePath,
+    *,
+    cpus: float = 1,
+    memory: int | None = None,
+    **options: Any,
+) -> evaluation.CrossValidation:
+    """`tfdml.evaluation.cross_validate` with the folds of a trial as tasks of Ray.
+
+    Seeds depend on the fold and settings on the trials before, so the trials are those of one machine, and a search
+    that was begun on one goes on here. At most `folds` tasks run at the same time.
+
+    Args:
+        train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.
+        cpus, memory: processors and bytes that a training takes of a node.
+        options: the other options of `tfdml.evaluation.cross_validate`.
+
+    Returns:
+        `tfdml.evaluation.CrossValidation`.
+
+    Raises:
+        ImportError, TypeError, ValueError: as `tfdml.evaluation.cross_validate`; resources that no node has.
+    """
+    measure = partial(_measured_folds, cpus=cpus, memory=memory)
+    return evaluation.cross_validate(train, data, space, path, measure=measure, **options)
+
+
+def _measured_folds(train, settings, folds, seeds, *, cpus, memory):
+    """The metrics of the folds, in their order."""
+    tasks = list(zip(folds, seeds, strict=True))
+    return results(_measured, tasks, label="folds", shared=(train, settings), cpus=cpus, memory=memory)
+
+
+def _measured(shared, fold, seed):
+    return measured_fold(*shared, fold, seed)

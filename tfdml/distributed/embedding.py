@@ -1,0 +1,278 @@
+"""Bulk embedding on a cluster: shards of a set, each embedded by an actor and written once."""
+
+import contextlib
+import csv
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml import export
+from tfdml._core.atomic import atomic_write
+from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.checksums import fingerprint, sha256_of
+from tfdml._core.json_files import read_json
+from tfdml._core.optional import optional_import
+from tfdml._core.terminal import show_progress
+from tfdml.distributed.cluster import connected, require_room
+from tfdml.distributed.folders import RUN, begun, record_of, write_record
+from tfdml.embedding import files
+from tfdml.embedding.files import Embeddings, read_embeddings
+from tfdml.embedding.in_memory import Problem, embed_blocks, not_loaded
+from tfdml.embedding.to_disk import set_fingerprint
+from tfdml.typing import Embedder, Examples, FilePath
+
+_SKIPPED = "skipped.csv"
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedShards:
+    """Embeddings in shards, which `embed` wrote. A row number counts over the set that was embedded.
+
+    Attributes:
+        folder: folder of the shards.
+        run: what they were made of and with: checksums of the `set` and of the `model`, `examples`, sizes.
+        records: facts about each shard: its `name`, `rows` embedded, `dim`, `skipped` examples, and `sha256`.
+    """
+
+    folder: Path
+    run: dict[str, Any]
+    records: tuple[dict[str, Any], ...]
+
+    def __len__(self) -> int:
+        """Number of embeddings."""
+        return sum(record["rows"] for record in self.records)
+
+    @property
+    def fingerprint(self) -> str:
+        """The `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing."""
+        return self.run["model"]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the shards that have embeddings."""
+        return [record["name"] for record in self.records if record["rows"]]
+
+    @property
+    def paths(self) -> list[Path]:
+        """Parquet files of the shards, as `tfdml.search.search_on_disk` takes them."""
+        return [self.folder / f"{name}.parquet" for name in self.names]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """`(shards + 1,)` int64: the number of embeddings before each shard of `paths`, and of all."""
+        return np.cumsum([0, *(record["rows"] for record in self.records if record["rows"])])
+
+    @property
+    def dim(self) -> int:
+        """Numbers of an embedding."""
+        return max(record["dim"] for record in self.records)
+
+    @property
+    def skipped(self) -> tuple[Problem, ...]:
+        """`(row, name, reason)` of the examples that could not be loaded."""
+        return tuple((row, name, reason) for record in self.records for row, name, reason in record["skipped"])
+
+    def read(self, number: int) -> Embeddings:
+        """The embeddings of one shard of `paths`; its columns are compared with their checksums.
+
+        Raises:
+            FileNotFoundError, ValueError: a file that is missing or damaged.
+        """
+        return read_embeddings(self.paths[number])
+
+    def __iter__(self) -> Iterator[Embeddings]:
+        """The embeddings, shard by shard."""
+        return (self.read(number) for number in range(len(self.paths)))
+
+
+def embed(
+    model: Embedder | FilePath | Callable[[], Embedder],
+    data: Examples,
+    folder: FilePath,
+    *,
+    batch_size: int = 256,
+    shard_size: int = 2**16,
+    actors: int | tuple[int, int] | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int | None = None,
+) -> EmbeddedShards:
+    """Embed a set of any size on a cluster of Ray.
+
+        images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
+        shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
+
+    * Each actor loads the model once. It takes a shard of the set, embeds it in batches, and writes a Parquet file with
+      the columns of `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and a record.
+      A shard is finished when its record is there; both appear whole.
+    * Where a node is lost, its actor starts on another one and embeds its shard again. A shard has one file, so each
+      example is there once. A run that was stopped goes on with the shards that are not finished.
+    * Examples that cannot be loaded are left out; they are listed in `skipped.csv` with their reasons.
+    * The batches of a shard do not depend on the cluster. Embeddings are those of `tfdml.models.embed` if `batch_size`
+      divides `shard_size`.
+
+    The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
+    Arrays are sent to each node once.
+
+    Args:
+        model: folder of an export, a `.keras` file, a Keras model, or a function that makes a model.
+        data: a labeled set, such as `tfdml.datasets.folder`, `table` and `archives`, or an array.
+        folder: a new folder, or one of the same run.
+        batch_size: number of examples embedded at the same time.
+        shard_size: number of examples of a shard.
+        actors: number of actors, at least and at most; None: 1 to as many as the processors of the cluster allow. With
+            a smallest number above what is left of a cluster that loses nodes, the run waits for new ones.
+        cpus, gpus: processors that an actor takes; TensorFlow gets this number of threads.
+        memory: bytes of main memory that an actor takes, for the scheduler; None for no claim.
+
+    Returns:
+        `EmbeddedShards`.
+
+    Raises:
+        ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
+        FileExistsError: a folder with other files, which stay.
+        ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
+            no node has. Finished shards are kept.
+    """
+    optional_import("pyarrow", feature="tfdml.distributed", extra="ray")
+    for name, size in (("batch_size", batch_size), ("shard_size", shard_size)):
+        require_whole(name, size, 1)
+    require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
+    path = Path(folder).expanduser().absolute()
+    run = {
+        "set": set_fingerprint(data),
+        "model": fingerprint(opened(model), getattr(data, "load", None)),
+        "examples": len(data),
+        "batch_size": batch_size,
+        "shard_size": shard_size,
+    }
+    begun(path, run)
+    starts = [start for start in range(0, len(data), shard_size) if record_of(path, _name(start, run)) is None]
+    if starts:
+        _embed(model, data, path, run, starts, actors, {"num_cpus": cpus, "num_gpus": gpus, "memory": memory})
+    shards = read_shards(path)
+    with atomic_write(path / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
+        csv.writer(text).writerows([("row", "name", "reason"), *shards.skipped])
+    return shards
+
+
+def read_shards(folder: FilePath) -> EmbeddedShards:
+    """The shards that `embed` wrote.
+
+    Raises:
+        FileNotFoundError: a folder without a run, or a shard whose file is missing, which is named.
+        ValueError: a run that is not finished; a record of another form; a file of another size than was written.
+    """
+    path = Path(folder).expanduser()
+    if not (path / RUN).is_file():
+        raise FileNotFoundError(f"Received {str(path)!r} without {RUN}, expected a folder that embed wrote.")
+    run = read_json(path / RUN)
+    names = [_name(start, run) for start in range(0, run["examples"], run["shard_size"])]
+    records = [record_of(path, name) for name in names]
+    unfinished = [name for name, record in zip(names, records, strict=True) if record is None]
+    received = f"{str(path)!r}, in which {len(unfinished)} of {len(names)} shards are not finished ({unfinished[:1]})"
+    require(not unfinished, received, "all of them. Call embed again, which goes on there")
+    shards = EmbeddedShards(path, run, tuple(record for record in records if record is not None))
+    sizes = [record["bytes"] for record in shards.records if record["rows"]]
+    for file, size in zip(shards.paths, sizes, strict=True):
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"Received {str(path)!r} without the shard {file.name!r}. Remove its .json file and embed again."
+            )
+        received = f"the shard {str(file)!r} of {file.stat().st_size:,} bytes"
+        require(file.stat().st_size == size, received, f"{size:,} as written. Remove its .json file and embed again")
+    return shards
+
+
+def opened(model: Embedder | FilePath | Callable[[], Embedder]) -> Embedder:
+    """A model: loaded from a path, made by a function, or as it is."""
+    if not isinstance(model, str | os.PathLike):
+        return model if hasattr(model, "predict_on_batch") else model()
+    path = Path(model).expanduser()
+    return keras.saving.load_model(path, compile=False) if path.suffix == ".keras" else export.load(path)
+
+
+def _name(start, run):
+    """The name of the shard that begins with a row."""
+    return f"part-{start // run['shard_size']:06}"
+
+
+def _embed(model, data, path, run, starts, actors, resources):
+    """Embed the shards that begin with these rows, by actors of Ray Data."""
+    ray = connected()
+    ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
+    require_room(resources["num_cpus"], resources["num_gpus"], resources["memory"])
+    ray_data.DataContext.get_current().enable_progress_bars = False
+    room = max(1, int(ray.cluster_resources().get("CPU", 1) // max(resources["num_cpus"], 1)))
+    actors = (1, min(room, len(starts))) if actors is None else actors
+    least, most = (actors, actors) if isinstance(actors, int) else actors
+    examples = ray.put(data)  # kept for actors that start again
+    shards = ray_data.from_items([{"start": start} for start in starts], override_num_blocks=len(starts))
+    records = shards.map(
+        _ShardWriter,
+        fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
+        compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
+        **{name: amount for name, amount in resources.items() if amount},
+    )
+    total = -(-run["examples"] // run["shard_size"])
+    for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):
+        if record["error"]:
+            raise pickle.loads(record["error"])
+        show_progress("shards embedded", number, total)
+
+
+class _ShardWriter:
+    """An actor: a model, and the set of which it embeds shards."""
+
+    def __init__(self, model, data, folder, run, cpus, workplace):
+        os.chdir(workplace)  # so that relative names of files are those of the caller
+        _limit_threads(max(1, int(cpus)))
+        self.model, self.data = opened(model), connected().get(data)
+        self.folder, self.run = folder, run
+
+    def __call__(self, shard):
+        """Write a shard that no lost node had finished; an error is returned, as Ray Data passes on its text alone."""
+        start = int(shard["start"])
+        try:
+            if record_of(self.folder, _name(start, self.run)) is None:
+                _write_shard(self.model, self.data, start, self.folder, self.run)
+        except Exception as error:
+            return {"start": start, "error": pickle.dumps(error)}
+        return {"start": start, "error": b""}
+
+
+def _limit_threads(number):
+    """Let TensorFlow use a number of threads, in a process that has not used it yet."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with contextlib.suppress(RuntimeError):  # it has been used
+            tf.config.threading.set_intra_op_parallelism_threads(number)
+            tf.config.threading.set_inter_op_parallelism_threads(number)
+
+
+def _write_shard(model, data, start, folder, run):
+    """Embed a shard, write its file and then its record, which is returned."""
+    rows = np.arange(start, min(start + run["shard_size"], run["examples"]))
+    examples = data.take(rows) if is_labeled_set(data) else data[rows]
+    try:
+        blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
+    except ValueError as error:
+        raise ValueError(f"In the shard that begins with row {start}: {error}") from error
+    embedded = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in blocks)])
+    skipped = not_loaded(data, np.setdiff1d(rows, embedded))
+    name = _name(start, run)
+    record = {"name": name, "rows": len(embedded), "dim": 0, "skipped": skipped}
+    if blocks:
+        file, dim = folder / f"{name}.parquet", blocks[0][0].shape[1]
+        with atomic_write(file) as new:
+            files.write(new, data, blocks, (len(embedded), dim), skipped, run["model"])
+        record |= {"dim": dim, "bytes": file.stat().st_size, "sha256": sha256_of(file)}
+    return write_record(folder, name, record)

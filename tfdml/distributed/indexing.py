@@ -1,0 +1,220 @@
+"""Indexes in shards: built on a cluster, read as one, or searched where they lie."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml import search
+from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
+from tfdml._core.checksums import require_same_model
+from tfdml.distributed.cluster import connected, require_room, results
+from tfdml.distributed.embedding import EmbeddedShards, read_shards
+from tfdml.distributed.folders import begun, record_of, write_record
+from tfdml.search.builders import index_builder
+from tfdml.search.index import shards as index_shards
+from tfdml.typing import FilePath, Filter
+
+_RESTARTS = 3  # of an actor whose node or process dies
+
+
+def build_index(
+    embeddings: EmbeddedShards | FilePath,
+    folder: FilePath,
+    *,
+    kind: str = "exact",
+    metric: str = "cosine",
+    ids: str = "row",
+    cpus: float = 1,
+    memory: int | None = None,
+    **options: Any,
+) -> Any:
+    """Build an index in shards, one for each shard of embeddings, on a cluster of Ray.
+
+        shards = tfdml.distributed.embed("products", images, "embedded")
+        index = tfdml.distributed.build_index(shards, "index", kind="faiss", method="partitioned")
+        ids, scores = index.search(queries, k=10)
+
+    `tfdml.search.load`, `tfdml search` and `tfdml serve` read the folder as one index; `SearchActors` searches it on
+    the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped
+    goes on with the shards that are not built.
+
+    Args:
+        embeddings: the result of `embed`, or its folder.
+        folder: a new folder, or one of the same call.
+        kind: "exact", "scann" or "faiss".
+        metric: "cosine", "dot" or "euclidean".
+        ids: "row", the row numbers of the set, or "path".
+        cpus, memory: processors and bytes that building a shard takes of a node.
+        options: of `tfdml.search.Scann` or `Faiss`, as JSON can hold them.
+
+    Returns:
+        The index, as `tfdml.search.load` reads it. `path` and `label` are its metadata where the set had them.
+
+    Raises:
+        ImportError: Ray, ScaNN or faiss is not installed.
+        FileExistsError: a folder with other files, which stay.
+        ValueError: an option out of range; a folder of other embeddings or options; embeddings without paths.
+    """
+    require_one_of(("exact", "scann", "faiss"), kind=kind)
+    require_one_of(("row", "path"), ids=ids)
+    shards = embeddings if isinstance(embeddings, EmbeddedShards) else read_shards(embeddings)
+    settings = {"kind": kind, "metric": metric, "ids": ids, "options": options}
+    run = {"model": shards.fingerprint, "embeddings": [r["sha256"] for r in shards.records if r["rows"]], **settings}
+    path = begun(folder, run).absolute()
+    missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
+    for _ in results(_build, missing, label="shards built", shared=(shards, path, settings), cpus=cpus, memory=memory):
+        pass
+    entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
+    index_shards.write_manifest(path, {"model": shards.fingerprint, **settings}, entries)
+    return search.load(path)
+
+
+def _build(shared, number):
+    """Build and save the index of one shard, and write its record."""
+    shards, path, settings = shared
+    embeddings = shards.read(number)
+    ids = embeddings.rows if settings["ids"] == "row" else embeddings.paths
+    require(ids is not None, "ids='path' for embeddings without paths", "ids='row'")
+    metadata = {} if embeddings.paths is None else {"path": embeddings.paths}
+    if embeddings.labels is not None:
+        metadata["label"] = np.array(embeddings.class_names)[embeddings.labels]
+    index = index_builder(settings["kind"])(
+        embeddings.embeddings,
+        ids,
+        metric=settings["metric"],
+        metadata=metadata or None,
+        model=embeddings,
+        **settings["options"],
+    )
+    name = shards.names[number]
+    index.save(path / name)
+    return write_record(path, name, {"name": name, "vectors": len(index)})
+
+
+class SearchActors:
+    """An index in shards, searched by actors that each hold some of them, for what one machine's memory does not hold.
+
+        with tfdml.distributed.SearchActors("index") as index:
+            ids, scores = index.search(queries, k=10)
+
+    Results are those of `tfdml.search.load`. An actor whose node is lost starts on another one and reads its shards
+    again, up to three times.
+
+    Args:
+        folder: what `build_index` wrote, under the same name on all nodes.
+        actors: number of actors; None for as many as the processors of the cluster allow, at most one per shard.
+        cpus, memory: processors and bytes that an actor takes of a node.
+
+    Attributes:
+        dim, metric: of the vectors.
+        fingerprint: fingerprint of their model; None if it is not stated.
+
+    Raises:
+        ImportError: Ray is not installed: `pip install tfdml[ray]`.
+        FileNotFoundError, ValueError: a shard that is missing or damaged, by name; resources that no node has.
+    """
+
+    def __init__(
+        self, folder: FilePath, *, actors: int | None = None, cpus: float = 1, memory: int | None = None
+    ) -> None:
+        ray = self._ray = connected()
+        require_room(cpus, memory=memory)
+        path = Path(folder).expanduser().absolute()
+        manifest = index_shards.read_manifest(path)
+        entries = manifest["shards"]
+        most = max(1, int(ray.cluster_resources().get("CPU", 1) // max(cpus, 1)))
+        count = min(len(entries), most) if actors is None else actors
+        require_whole("actors", count, 1, len(entries))
+        options = {"num_cpus": cpus, "memory": memory, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS}
+        actor = ray.remote(_Searcher).options(**{name: value for name, value in options.items() if value is not None})
+        self._actors = [actor.remote(path, group) for group in _groups(entries, count)]
+        facts = self._all("facts")
+        self.metric, self.dim, self.fingerprint = facts[0][:3]
+        self._count = sum(fact[3] for fact in facts)
+
+    def __len__(self) -> int:
+        """Number of vectors."""
+        return self._count
+
+    def search(
+        self,
+        queries: npt.ArrayLike,
+        k: int,
+        *,
+        where: Filter | None = None,
+        model: Any = None,
+        other_model: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` nearest vectors of every query, as of the index that `build_index` returns.
+
+        Args:
+            queries: `(q, dim)` floats, finite.
+            k: number of neighbors, 1 to the number of vectors that pass `where`.
+            where: an expression of metadata columns; None for all.
+            model: the model of the queries, or its fingerprint; None: not stated, and not compared.
+            other_model: whether queries of another model than that of the index are taken.
+
+        Raises:
+            ValueError: queries of another dim or not finite, or of another model; k out of range; a filter that is no
+                expression.
+        """
+        require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
+        queries = as_vectors(queries, "queries")
+        require(queries.shape[1] == self.dim, f"queries of dim {queries.shape[1]}", f"{self.dim} as in the index")
+        require(where is None or not hasattr(where, "__array__"), "where as an array", "an expression of metadata")
+        answers = self._all("search", self._ray.put(queries), k, where)
+        count = sum(count for _, count in answers)
+        require_whole("k", k, 1, count)
+        return index_shards.merged_results((answer for answer, _ in answers if answer is not None), k, self.metric)
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors = []
+
+    def __enter__(self) -> "SearchActors":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _all(self, method, *arguments):
+        """The results of a method of all actors, in their order."""
+        references = [getattr(actor, method).remote(*arguments) for actor in self._actors]
+        try:
+            return self._ray.get(references)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+
+
+def _groups(entries, count):
+    """The entries in so many groups of neighbors."""
+    return [[entries[i] for i in numbers] for numbers in np.array_split(np.arange(len(entries)), count)]
+
+
+class _Searcher:
+    """An actor: some shards of an index, as one."""
+
+    def __init__(self, path, entries):
+        self.path, self.entries, self.index = path, entries, None
+
+    def _read(self):
+        if self.index is None:  # in a method, whose errors Ray passes on as they are
+            self.index = index_shards.combined(
+                [index_shards.read_shard(self.path, entry, search.load) for entry in self.entries]
+            )
+        return self.index
+
+    def facts(self):
+        """Metric, dim, fingerprint of the model, and number of vectors."""
+        index = self._read()
+        return index.metric, index.dim, index.fingerprint, len(index)
+
+    def search(self, queries, k, where):
+        """Ids and scores of the nearest, None where nothing passes; and the number of vectors that pass."""
+        index = self._read()
+        count = len(index) if where is None else int(index.mask(where).sum())
+        return (index.search(queries, min(k, count), where=where) if count and k > 0 else None), count

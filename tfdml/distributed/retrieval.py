@@ -1,0 +1,117 @@
+"""Exact search and evaluation in shards of embeddings, in bounded memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml import metrics
+from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml._core.checksums import require_same_model
+from tfdml.distributed.cluster import results
+from tfdml.distributed.embedding import EmbeddedShards, read_shards
+from tfdml.search import search_on_disk
+from tfdml.search.blocks import MEMORY
+from tfdml.search.index.shards import merged_results
+from tfdml.typing import FilePath, Labels
+
+
+def search_shards(
+    shards: EmbeddedShards | FilePath,
+    queries: npt.ArrayLike,
+    k: int,
+    *,
+    metric: str = "cosine",
+    memory: int = MEMORY,
+    cpus: float = 1,
+    model: Any = None,
+    other_model: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Exact nearest neighbors in shards of embeddings, each shard a task of Ray.
+
+    Rows and scores equal `tfdml.search.search_on_disk(shards.paths, queries, k)` to the last bit.
+
+    Args:
+        shards: the result of `embed`, or its folder.
+        queries: `(q, dim)` floats, finite; sent to each node once.
+        k: number of neighbors, 1 to the number of embeddings.
+        metric: "cosine", "dot" or "euclidean".
+        memory: bytes of a task for its blocks, as in `search_on_disk`.
+        cpus: processors that a task takes.
+        model: the model of the queries, or its fingerprint; None: not stated, and not compared.
+        other_model: whether queries of another model than that of the shards are taken.
+
+    Returns:
+        rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.
+
+    Raises:
+        ValueError: as `search_on_disk`.
+    """
+    shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
+    require_same_model("queries", model, "the shards", shards.fingerprint, other_model=other_model)
+    require_whole("k", k, 1, len(shards))
+    shared = shards, as_vectors(queries, "queries"), k, metric, memory
+    tasks = [(number,) for number in range(len(shards.paths))]
+    return merged_results(results(_search, tasks, label="shards searched", shared=shared, cpus=cpus), k, metric)
+
+
+def _search(shared, number):
+    """Rows and scores of the nearest in one shard."""
+    shards, queries, k, metric, memory = shared
+    start, end = shards.starts[number : number + 2]
+    rows, scores = search_on_disk(shards.paths[number], queries, min(k, end - start), metric=metric, memory=memory)
+    return start + rows, scores
+
+
+def retrieval(
+    shards: EmbeddedShards | FilePath,
+    queries: npt.ArrayLike,
+    labels: Labels,
+    *,
+    gallery_labels: Labels,
+    query_rows: npt.ArrayLike | None = None,
+    k: int | Sequence[int] | None = None,
+    metric: str = "cosine",
+    memory: int = MEMORY,
+    cpus: float = 1,
+    model: Any = None,
+    other_model: bool = False,
+) -> dict[str, Any]:
+    """The metrics of `tfdml.metrics.retrieval` for a gallery in shards.
+
+    They equal `tfdml.metrics.retrieval(queries, labels, gallery=all_embeddings, full_map=False)`. The driver holds the
+    queries, and as many neighbors of each as the largest class of the queries has items.
+
+    Args:
+        shards: the gallery: the result of `embed`, or its folder.
+        queries: `(q, dim)` floats.
+        labels: `(q,)` integers.
+        gallery_labels: `(n,)` integers, in the order of the embeddings of all shards.
+        query_rows: `(q,)` positions of the queries in the gallery, where each ignores itself; None for other images.
+        k: ranks of recall@k; None for 1, 2, 4 and 8.
+        metric, memory, cpus, model, other_model: as in `search_shards`.
+
+    Returns:
+        dict of metrics, see `tfdml.metrics.retrieval`.
+
+    Raises:
+        ValueError: as `tfdml.metrics.retrieval`; another number of labels.
+    """
+    shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
+    labels, gallery_labels = np.asarray(labels), np.asarray(gallery_labels)
+    require(len(gallery_labels) == len(shards), f"{len(gallery_labels)} gallery_labels", f"{len(shards)}, one each")
+    classes, counts = np.unique(gallery_labels, return_counts=True)
+    largest = int(counts[np.isin(classes, labels)].max(initial=1))
+    ranks = [1, 2, 4, 8] if k is None else np.atleast_1d(k).tolist()
+    number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
+    options = {"metric": metric, "memory": memory, "cpus": cpus, "model": model, "other_model": other_model}
+    neighbors, _ = search_shards(shards, queries, number, **options)
+    return metrics.retrieval_from_neighbors(
+        neighbors,
+        labels,
+        gallery_labels=gallery_labels,
+        k=k,
+        groups=query_rows,
+        gallery_groups=None if query_rows is None else np.arange(len(shards)),
+    )

@@ -1,0 +1,45 @@
+"""Upgrade of an index to a new model, without its examples."""
+
+from typing import Any, TypeVar
+
+from tfdml._core.checks import require
+from tfdml._core.checksums import require_same_model
+from tfdml.search.index.base import Index
+from tfdml.search.refinement.adapters import Adapter
+
+AnyIndex = TypeVar("AnyIndex", bound=Index)
+
+
+def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> AnyIndex:
+    """An index whose vectors are mapped to the space of a new model, without embedding its examples again.
+
+        adapter = tfdml.search.LinearAdapter.learn(old, new, old_model=old_model, new_model=new_model)
+        index = tfdml.search.upgrade(tfdml.search.load("products"), adapter)
+        index.search(tfdml.models.embed(new_model, images), k=10, model=new_model)
+
+    Args:
+        index: an index of embeddings of the old model: `Exact`, `Scann` or `Faiss`. It stays as it is.
+        adapter: a `LinearAdapter` or `MLPAdapter` from the old model to the new one, learned with the metric of the
+            index.
+        other_model: whether an index that states another model than the adapter's old one is taken.
+
+    Returns:
+        A new index of the same class, settings, ids, metadata and order, and with the fingerprint of the new model. It
+        is built of all vectors, also of those that were added since the last build.
+
+    Raises:
+        ValueError: an adapter of another dimension, metric or old model than the index.
+    """
+    expected = f"one from dim {index.dim}, the dim of the index. Learn it on embeddings of the model of the index"
+    require(adapter.old_dim == index.dim, f"an adapter from dim {adapter.old_dim}", expected)
+    received = f"an adapter for metric={adapter.metric!r}"
+    require(adapter.metric == index.metric, received, f"one for {index.metric!r}, as the index: pass it to learn")
+    require_same_model("an index", index, "the adapter", adapter.old_model, other_model=other_model)
+    settings: dict[str, Any] = {name: getattr(index, name) for name in index.settings if name not in Index.settings}
+    options: dict[str, Any] = {
+        "metric": index.metric,
+        "metadata": index.metadata,
+        "memory": index.memory,
+        "model": adapter.new_model,
+    }
+    return type(index)(adapter(index.vectors), index.ids, **options, **settings)
