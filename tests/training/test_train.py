@@ -5,6 +5,7 @@ import importlib
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -58,6 +59,18 @@ def run(photos, tmp_path_factory):
         arguments = ["train", str(photos), "--out", str(folder), "--steps=4", "--epochs=2", *options, "--json"]
         assert cli.main(arguments) == 0
     return folder, json.loads(printed[-1]), said
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_with_its_index_and_class_names(run, capsys):
+    folder, _, _ = run
+    assert cli.main(["export", str(folder), "--to", "litert", "-k", "3", "--json"]) == 0
+    (written,) = json.loads(capsys.readouterr().out).values()
+    assert written == f"{folder}-exports/litert"
+    names = json.loads((Path(written) / "class_names.json").read_text())
+    assert names == [f"class {label}" for label in range(10)]
+    described = json.loads((Path(written) / "search.json").read_text())
+    assert (described["vectors"], described["k"]) == (40, 3)
 
 
 @pytest.mark.slow
