@@ -183,6 +183,26 @@ def test_a_model_of_pairs_scores_both_images(runtime, images, tmp_path):
     np.testing.assert_allclose(answer["score"], expected, atol=1e-5)
 
 
+WEIGHTS_ALONE = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+@pytest.mark.parametrize(("quantization", "error"), [({"config": WEIGHTS_ALONE}, 0.005), ({"mode": "int8"}, 0.01)])
+def test_quantized_weights_are_exported_and_their_error_is_small(runtime, images, quantization, error, tmp_path):
+    inputs = keras.Input((16, 16, 1))
+    model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=32, widths=(4, 8)))
+    precise = model.predict(images[:30], verbose=0)
+    model.quantize(**quantization)
+    expected = model.predict(images[:30], verbose=0)
+    if runtime.write is export.litert and "mode" in quantization:
+        with pytest.raises(ValueError, match=r"converter of LiteRT refuses .* Quantize weights without activations"):
+            runtime.write(model, tmp_path / "model")
+        return
+    answer = runtime.run(runtime.write(model, tmp_path / "model"), images=images[:30])
+    np.testing.assert_allclose(answer["embedding"], expected, atol=1e-5 if "config" in quantization else 2e-3)
+    assert 0 < np.abs(answer["embedding"] - precise).max() < error
+
+
 class Igamma(keras.layers.Layer):
     """An operation that only TensorFlow has."""
 

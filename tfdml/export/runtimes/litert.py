@@ -63,4 +63,8 @@ def _litert_bytes(pixels: PixelModel) -> bytes:
         except Exception as error:  # the error of the converter is not public
             listed = re.findall(r"^(?:TF Select|Custom) ops: (.*)$", str(error), flags=re.MULTILINE)
             require_operations({name for line in listed for name in line.split(", ")}, "LiteRT")
-            raise
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"Received a model that the converter of LiteRT refuses ({reason}), expected operations of LiteRT. "
+                "Quantize weights without activations, and export other layers by tfdml.export.onnx."
+            ) from error
