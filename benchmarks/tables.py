@@ -13,7 +13,8 @@ from _report import format_cell
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-NAMES = ["losses/proxies", "clustering", "server", "tuning", "many-devices", "speed", "distributed", "model-upgrades"]
+NAMES = ["losses/proxies", "clustering", "server", "tuning", "many-devices", "speed", "distributed"]
+NAMES += ["model-upgrades", "runtimes"]
 PAGES = [HERE / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 
 
