@@ -48,7 +48,7 @@ browser: .venv/installed
 ifeq ($(CHROMIUM),)
 	@echo "Chromium is not installed: no browser looks at the pages."
 else
-	$(BIN)/python -m pytest -m browser tests/evaluation tests/serving
+	$(BIN)/python -m pytest -m browser tests/evaluation tests/serving tests/export/runtimes
 endif
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
@@ -88,6 +88,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/export.py
+	$(BIN)/python benchmarks/runtimes.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py

@@ -1,4 +1,4 @@
-"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `check`, `clean` and `zoo`, a module per command.
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others, a module per command.
 
 A command has two functions: `declare` adds its options to a parser, `run` prints its results and returns the exit code.
 """

@@ -15,6 +15,7 @@ from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.cli.options import MODEL, SET
 from tfdml.cli.printing import say
+from tfdml.export.serving_config import newest_version
 from tfdml.training.settings import FILE, FORMAT
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -57,6 +58,28 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
         require(Path(path).is_dir(), "no such file or folder", MODEL)
         exported = export.load(path)
         return exported, preprocessing or exported.preprocessing
+
+
+def open_keras_model(
+    path: str, preprocessing_file: str | None
+) -> tuple[keras.Model, datasets.Preprocessing, list[str] | None]:
+    """A Keras model, how it reads images, and the names of its classes where they are known.
+
+    Raises:
+        UsageError: there is no model, it cannot be read, or it is a SavedModel.
+    """
+    with as_usage_error(f"--preprocessing {preprocessing_file}"):
+        preprocessing = None if preprocessing_file is None else _read_preprocessing(preprocessing_file)
+    with as_usage_error(f"RUN={path!r}"):
+        if Path(path).is_file() and path.endswith(".keras"):
+            model = keras.saving.load_model(path, compile=False)
+            return model, preprocessing or datasets.Preprocessing.for_model(model), None
+        reference = EntryRef.parse(path)
+        expected = "what tfdml train wrote, a .keras file, or a model of the zoo; a SavedModel cannot be exported again"
+        require(reference.exists(), "no such model", expected)
+        model, own_preprocessing = load_reference(reference)
+        names = newest_version(path) / "assets.extra" / "class_names.json"
+        return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
 def is_training_run(path: str) -> bool:

@@ -5,7 +5,7 @@ import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli import check, clean, embed, evaluate, search, serve, train, zoo
+from tfdml.cli import check, clean, embed, evaluate, export, search, serve, train, zoo
 from tfdml.cli.inputs import UsageError
 from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, fail, say
 
@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": evaluate,
     "search": search,
     "serve": serve,
+    "export": export,
     "check": check,
     "clean": clean,
     "zoo": zoo,

@@ -1,9 +1,13 @@
-"""Export of models as SavedModels for serving, and loading them to embed sets."""
+"""Export of models as SavedModels and for other runtimes, and loading them to embed sets."""
 
 from tfdml.export.graph_search.exact import ExactSearch
 from tfdml.export.graph_search.partitioned import PartitionedSearch
 from tfdml.export.graph_search.scann import ScannSearch
 from tfdml.export.loaded_model import LoadedModel, LoadedPairModel, load
+from tfdml.export.runtimes.litert import litert
+from tfdml.export.runtimes.onnx import onnx
+from tfdml.export.runtimes.openvino import openvino
+from tfdml.export.runtimes.web import web
 from tfdml.export.saved_model import load_threshold, saved_model
 from tfdml.export.serving_config import next_version, write_serving_config
 
@@ -13,10 +17,14 @@ __all__ = [
     "LoadedPairModel",
     "PartitionedSearch",
     "ScannSearch",
+    "litert",
     "load",
     "load_threshold",
     "next_version",
+    "onnx",
+    "openvino",
     "saved_model",
+    "web",
     "write_serving_config",
 ]
 

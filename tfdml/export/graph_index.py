@@ -11,7 +11,7 @@ from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search import Search
 from tfdml.typing import VectorIndex
 
-UNKNOWN = "unknown"
+UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
 
 
 class GraphIndex(tf.Module):
@@ -21,6 +21,9 @@ class GraphIndex(tf.Module):
         index: an index of `tfdml.search`.
         search: how the graph searches.
         dim: dimension of the embeddings.
+        matches: whether `match` is called, which needs a second table of ids.
+        texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, rows stand for ids that
+            are not int32, and -1 for "unknown"; metadata are left out.
 
     Attributes:
         description: JSON-serializable facts about the search, shown by the server.
@@ -29,15 +32,17 @@ class GraphIndex(tf.Module):
         ValueError: an index of another dimension, or of fewer vectors than `search.k`.
     """
 
-    def __init__(self, index: VectorIndex, search: Search, dim: int):
+    def __init__(self, index: VectorIndex, search: Search, dim: int, *, matches: bool = False, texts: bool = True):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
         require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")
         k = neighbor_count(search.k, len(vectors))
         require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
         self._searcher = search.searcher(vectors, index.metric)
-        self._ids = tf.Variable(_as_ids(index.ids), trainable=False)
-        metadata = getattr(index, "metadata", None)
+        names, numbers = _as_names(index.ids, texts), _as_numbers(index.ids, texts)
+        self._names = tf.Variable(names, trainable=False) if matches or numbers is None else None
+        self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
+        metadata = getattr(index, "metadata", None) if texts else None
         self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
         self.description = {
             "search": type(search).__name__,
@@ -51,28 +56,53 @@ class GraphIndex(tf.Module):
 
     def search(self, embeddings: Any) -> dict[str, Any]:
         """`ids` and `scores`, `(batch, k)`, and of an index with metadata `payload`, JSON objects."""
-        rows, scores = self._searcher(embeddings)
-        payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
-        return {"ids": tf.gather(self._ids, rows), "scores": scores, **payload}
+        return self._neighbors(*self._searcher(embeddings))
 
     def match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
         """`id` `(batch,)` strings, the id of the nearest vector or "unknown", and its `score` `(batch,)` float32."""
+        return self._nearest(*self._searcher(embeddings), threshold)
+
+    def search_and_match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
+        """The outputs of `search` and of `match`, from one search."""
         rows, scores = self._searcher(embeddings)
+        return self._neighbors(rows, scores) | self._nearest(rows, scores, threshold)
+
+    def _neighbors(self, rows, scores):
+        payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
+        return {"ids": tf.gather(self._ids, rows), "scores": scores, **payload}
+
+    def _nearest(self, rows, scores, threshold):
         similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
-        nearest = tf.gather(self._ids, rows[:, 0])
-        text = nearest if nearest.dtype == tf.string else tf.strings.as_string(nearest)
-        return {"id": tf.where(similarity >= threshold, text, UNKNOWN), "score": scores[:, 0]}
+        # Texts are only gathered, never selected: other runtimes lack that.
+        names = tf.where(similarity >= threshold, rows[:, 0], self.description["vectors"])
+        return {"id": tf.gather(self._names, names), "score": scores[:, 0]}
 
     def require_no_unknown(self) -> None:
-        """Raise a ValueError if an id is the text "unknown"."""
-        is_used = self._ids.dtype == tf.string and UNKNOWN.encode() in self._ids.numpy()
-        require(not is_used, f"the id {UNKNOWN!r}, which match returns for no match", "another id")
+        """Raise a ValueError if an id is the one of no match, the text "unknown" or the number -1."""
+        *names, unknown = self._names.numpy().tolist()
+        shown = unknown.decode() if isinstance(unknown, bytes) else unknown
+        require(unknown not in names, f"the id {shown!r}, which match returns for no match", "another id")
 
 
-def _as_ids(ids):
-    """Ids as a tensor: int64, or strings."""
+def are_kept(ids: Any, texts: bool) -> bool:
+    """Whether ids are whole numbers that a graph holds as they are: int64 with texts, int32 without."""
     ids = np.asarray(ids)
-    return tf.constant(ids, tf.int64) if ids.dtype.kind in "iu" else tf.constant([str(name) for name in ids])
+    limits = np.iinfo(np.int64 if texts else np.int32)
+    return ids.dtype.kind in "iu" and bool(((ids >= limits.min) & (ids <= limits.max)).all())
+
+
+def _as_numbers(ids, texts):
+    """Whole numbers as int64. Of other ids the rows, or None where they can be texts."""
+    if are_kept(ids, texts):
+        return tf.constant(np.asarray(ids), tf.int64)
+    return None if texts else tf.range(len(ids), dtype=tf.int64)
+
+
+def _as_names(ids, texts):
+    """The ids that `match` returns, and after them the one of no match."""
+    if not texts:
+        return tf.concat([_as_numbers(ids, texts), tf.constant([UNKNOWN_NUMBER], tf.int64)], axis=0)
+    return tf.constant([*map(str, np.asarray(ids)), UNKNOWN])
 
 
 def _as_payload(metadata):

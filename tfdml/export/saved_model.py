@@ -103,7 +103,7 @@ def saved_model(
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
-    shape = _image_shape(model)
+    shape = image_shape(model)
     require_export_options(
         preprocessing=preprocessing,
         class_names=class_names,
@@ -111,18 +111,15 @@ def saved_model(
         on_error=on_error,
         assets_extra=assets_extra,
     )
-    preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
-    expected = f"the shape of the model's input, {shape}. Change its size or channels"
-    require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
-    folder, model_fingerprint = as_export_path(path), fingerprint(model, preprocessing)
-    index_fingerprint = getattr(index, "fingerprint", None)
-    require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
-    graph_index = _graph_index(index, search, model, threshold)
+    preprocessing = fitting_preprocessing(preprocessing, shape)
+    folder = as_export_path(path)
+    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
+    graph_index = as_graph_index(index, search, model, threshold)
     archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
-    descriptions = _descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
+    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", {**descriptions, **(assets_extra or {})})
+        _write_extra(partial / "assets.extra", {**contents, **(assets_extra or {})})
         inputs = {name: x.dtype for name, x in zip(_input_names(model), model.inputs, strict=True)}
         write_warm_up(partial / "assets.extra", signatures, preprocessing, inputs)
         write_checksums(partial, CHECKSUMS)
@@ -161,38 +158,74 @@ def _is_finite(number):
         return False
 
 
-def _is_of_pairs(model):
+def is_of_pairs(model: keras.Model) -> bool:
     """Whether a model gives scores `(batch,)` of two inputs."""
     return len(model.inputs) == 2 and len(model.outputs) == 1 and len(model.outputs[0].shape) == 1
 
 
 def _input_names(model):
-    return PAIR_INPUTS if _is_of_pairs(model) else ("images",)
+    return PAIR_INPUTS if is_of_pairs(model) else ("images",)
 
 
 def _archive(model, preprocessing, on_error, graph_index, threshold):
     """The signatures of a model of images or of pairs of images, and their names."""
-    if not _is_of_pairs(model):
+    if not is_of_pairs(model):
         options = {"graph_index": graph_index, "threshold": threshold}
         return archive_of(model, preprocessing=preprocessing, on_error=on_error, **options)
     require(not preprocessing.boxes, "a preprocessing with boxes for a model of pairs", "one of whole images")
     return pair_archive_of(model, preprocessing=preprocessing, on_error=on_error)
 
 
-def _graph_index(index, search, model, threshold):
-    """The index inside the graph; None if there is none."""
+def fitting_preprocessing(preprocessing: Preprocessing | None, shape: tuple[int, int, int]) -> Preprocessing:
+    """The preprocessing, or the one that stretches images to the model's input; a ValueError for another shape."""
+    preprocessing = preprocessing or Preprocessing(size=shape[:2], channels=shape[2])
+    expected = f"the shape of the model's input, {shape}. Change its size or channels"
+    require(preprocessing.shape == shape, f"preprocessing of shape {preprocessing.shape}", expected)
+    return preprocessing
+
+
+def as_graph_index(
+    index: VectorIndex | None,
+    search: Search | str | None,
+    model: keras.Model,
+    threshold: float | None,
+    *,
+    texts: bool = True,
+) -> GraphIndex | None:
+    """The index inside the graph, see `GraphIndex`; None if there is none."""
     expected = "a model that embeds images. tfdml.search.rerank scores the neighbors of its search by a model of pairs"
-    require(index is None or not _is_of_pairs(model), "an index for a model of pairs", expected)
+    require(index is None or not is_of_pairs(model), "an index for a model of pairs", expected)
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1])
+    settings = {"matches": threshold is not None, "texts": texts}
+    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1], **settings)
     if threshold is not None:
         graph_index.require_no_unknown()
     return graph_index
 
 
-def _descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint):
+def fingerprint_with_index(
+    model: keras.Model, preprocessing: Preprocessing, index: VectorIndex | None, other_model: bool
+) -> str:
+    """The fingerprint of a model and its preprocessing.
+
+    Raises:
+        ValueError: an index that states another one, unless `other_model`.
+    """
+    model_fingerprint = fingerprint(model, preprocessing)
+    index_fingerprint = getattr(index, "fingerprint", None)
+    require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
+    return model_fingerprint
+
+
+def descriptions(
+    preprocessing: Preprocessing,
+    class_names: Sequence[str] | None,
+    threshold: float | None,
+    graph_index: GraphIndex | None,
+    model_fingerprint: str,
+) -> dict[str, bytes]:
     """Contents of the JSON files of `assets.extra`: of model and preprocessing, search, class names and threshold."""
     versions = environment()["versions"].split(", ")
     contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config(), FINGERPRINT: model_fingerprint}
@@ -229,7 +262,7 @@ def _listed_files(folder):
     return names if {"saved_model.pb", "assets.extra/versions.json"} <= names else frozenset()
 
 
-def _image_shape(model):
+def image_shape(model: keras.Model) -> tuple[int, int, int]:
     """Height, width and channels of the model's input, or of both its inputs."""
     require_tensorflow()
     _require_form(model)
@@ -248,7 +281,7 @@ def _require_form(model):
     """Raise a ValueError unless a model embeds one input, or scores two."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     embeds = inputs and len(inputs) == 1 and len(outputs) == 1 and len(outputs[0].shape) == 2
-    if not embeds and not (inputs and _is_of_pairs(model)):
+    if not embeds and not (inputs and is_of_pairs(model)):
         raise ValueError(
             "Received a model that is not a functional model of one input and one output of shape (batch, dim). "
             "Build it as EmbeddingModel(inputs, outputs), or as PairModel(decision, branches) of two inputs and scores "

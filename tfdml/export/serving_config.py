@@ -1,6 +1,7 @@
 """Versions of a model in its folder, and configuration files of TensorFlow Serving."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
@@ -21,13 +22,17 @@ max_enqueued_batches {{ value: 100 }}
 """
 
 
+_SAVED_MODEL = "saved_model.pb"
+_FILES = (_SAVED_MODEL, "model.onnx", "model.xml", "model.tflite")
+
+
 def next_version(path: FilePath) -> Path:
     """The folder of the next version of a model: `path/1`, and after it `path/2`.
 
         tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
 
-    A running TensorFlow Serving loads the new version and then unloads the old one. It never sees a partial model,
-    since the folder appears under its number once it is complete.
+    A running server, such as TensorFlow Serving, loads the new version and then unloads the old one. It never sees a
+    partial model, since the folder appears under its number once it is complete.
 
     Args:
         path: folder of the model; its name is the name of the model on the server. It need not exist.
@@ -35,7 +40,7 @@ def next_version(path: FilePath) -> Path:
     Returns:
         `path` / one more than the highest version; a `pathlib.Path`. Nothing is created.
     """
-    return Path(path) / str(max(_versions(Path(path)), default=0) + 1)
+    return Path(path) / str(max(_versions(Path(path), _FILES), default=0) + 1)
 
 
 def newest_version(path: FilePath) -> Path:
@@ -75,9 +80,9 @@ def write_serving_config(path: FilePath, *, max_batch_size: int = 32, batch_time
     return command
 
 
-def _versions(path):
-    """Numbers of the versions of a model."""
-    folders = [file.parent for file in path.glob("*/saved_model.pb")]
+def _versions(path: Path, files: Sequence[str] = (_SAVED_MODEL,)) -> list[int]:
+    """Numbers of the versions of a model that hold one of these files."""
+    folders = [file.parent for name in files for file in path.glob(f"*/{name}")]
     return [int(folder.name) for folder in folders if folder.name.isdecimal()]
 
 

@@ -53,15 +53,55 @@ def pair_archive_of(
     return archive, ["serving_default", "serve_bytes", "score"]
 
 
+def pixel_function(
+    model: keras.Model,
+    shape: tuple[int, int, int],
+    graph_index: GraphIndex | None,
+    threshold: float | None,
+    *,
+    allow_empty: bool = True,
+) -> Any:
+    """One function of uint8 pixels with the outputs of all signatures, for files that hold one function.
+
+    Args:
+        model: a model of images, or of pairs of images.
+        shape: height, width and channels of its inputs.
+        graph_index: the index to search; None for none.
+        threshold: similarity of a match; None for no match.
+        allow_empty: whether a batch may be empty.
+
+    Returns:
+        A `tf.function` from `images`, or from `a` and `b`, to a dict of tensors.
+    """
+    model = merge_lora(model)
+    network = keras.Model(model.inputs, model.outputs)
+    if len(network.inputs) == 2:
+        function, inputs = _pair_scores(network, allow_empty), _pair_inputs(shape, ["uint8", "uint8"])
+    else:
+        answer = lambda embeddings: _all_answers(embeddings, graph_index, threshold)  # noqa: E731
+        function = _for_pixels(network, answer, allow_empty)
+        inputs = [tf.TensorSpec((None, *shape), "uint8", name="images")]
+    return tf.function(function, input_signature=inputs)
+
+
+def _all_answers(embeddings, graph_index, threshold):
+    """The outputs of every answer to embeddings."""
+    if graph_index is None:
+        return _embedding(embeddings)
+    if threshold is None:
+        return _embedding(embeddings) | graph_index.search(embeddings)
+    return _embedding(embeddings) | graph_index.search_and_match(embeddings, threshold)
+
+
 def _pair_inputs(shape, dtypes):
     return [tf.TensorSpec((None, *shape), dtype, name=name) for name, dtype in zip(PAIR_INPUTS, dtypes, strict=True)]
 
 
-def _pair_scores(network):
+def _pair_scores(network, allow_empty=True):
     def score(a, b):
         batch = tf.shape(a)[0]
         rows = [
-            tf.cast(_with_a_row(images), placeholder.dtype)
+            tf.cast(_with_a_row(images) if allow_empty else images, placeholder.dtype)
             for images, placeholder in zip((a, b), network.inputs, strict=True)
         ]
         output = network(rows, training=False)
@@ -100,10 +140,11 @@ def _file_inputs(preprocessing):
     return files + ([tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else [])
 
 
-def _for_pixels(network, answer):
+def _for_pixels(network, answer, allow_empty=True):
     def answer_pixels(images):
         batch = tf.shape(images)[0]
-        output = network(tf.cast(_with_a_row(images), network.inputs[0].dtype), training=False)
+        rows = _with_a_row(images) if allow_empty else images
+        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
         embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
         return {name: output[:batch] for name, output in answer(embeddings).items()}
 

@@ -48,12 +48,22 @@ class Space(tf.Module):
     def scores(self, queries: Any, vectors: Any) -> Any:
         """`(batch, k)` scores of queries with `(batch, k, dim)` vectors: larger is nearer."""
         if self.metric == "euclidean":
-            return -tf.norm(queries[:, None] - vectors, axis=2)
-        return tf.linalg.matvec(vectors, queries)
+            return -tf.sqrt(_sums(tf.square(queries[:, None] - vectors)))
+        return _sums(queries[:, None] * vectors)
 
     def as_returned(self, scores: Any) -> Any:
         """Scores as `tfdml.search` returns them: distances are positive."""
         return -scores if self.metric == "euclidean" else scores
+
+
+def _sums(terms):
+    """Sums along the last axis, `(batch, k)`, which round equal rows equally in every runtime.
+
+    The order in which ONNX Runtime adds depends on the alignment of a row, which multiples of 16 give to all rows. Its
+    products depend on the place of a row even then.
+    """
+    padding = -terms.shape[2] % 16
+    return tf.reduce_sum(tf.pad(terms, [[0, 0], [0, 0], [0, padding]]) if padding else terms, axis=2)
 
 
 def rescored(space: Space, stored: StoredVectors, queries: Any, rows: Any) -> tuple[Any, Any]:

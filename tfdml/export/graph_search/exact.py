@@ -12,6 +12,7 @@ from tfdml.export.graph_search.quantized import DTYPES, StoredVectors
 
 _GROUP = 32  # scores whose maximum is taken first
 _BLOCK = 2**17  # vectors that are compared at the same time
+_SPARE = 6  # candidates beside the k nearest: copies at their end, whose products may be rounded differently
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class _Block(tf.Module):
 
     def __init__(self, space, vectors, start, k, dtype):
         super().__init__()
-        self.space, self._start, self._k = space, int(start), min(k, len(vectors))
+        self.space, self._start, self._k = space, int(start), min(k + _SPARE, len(vectors))
         padding = -len(vectors) % _GROUP
         self._width = len(vectors) + padding
         self._stored = StoredVectors(np.pad(vectors, ((0, padding), (0, 0))), dtype)
@@ -78,9 +79,9 @@ class _Block(tf.Module):
         self._offsets = tf.Variable(offsets, trainable=False)
 
     def __call__(self, queries: Any) -> tuple[Any, Any]:
-        """Scores and rows of the best, `(batch, k or all)` each."""
+        """Scores and rows of the best, `(batch, k + _SPARE or all)` each."""
         products = tf.nn.bias_add(self._stored.products(queries), self._offsets)
-        columns = _largest(products, self._k, self._width)
+        columns = tf.sort(_largest(products, self._k, self._width), axis=1)  # the order of equal scores
         scores, columns = rescored(self.space, self._stored, queries, columns)
         return scores, self._start + columns
 

@@ -1,0 +1,255 @@
+"""What every runtime promises: the embeddings, neighbors and matches of the SavedModel, from pixels."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from tests.export.runtimes.rows import RUNTIMES
+from tfdml import datasets, export, models, networks, search
+from tfdml._core.checksums import require_checksums
+
+pytestmark = pytest.mark.slow
+THRESHOLD = 0.9999
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def runtime(request):
+    return RUNTIMES[request.param]
+
+
+@pytest.fixture(scope="module")
+def folder(runtime, model, index, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "model"
+    view = datasets.Preprocessing(size=16, channels=1, fit="pad")
+    options = {"index": index, "threshold": THRESHOLD, "preprocessing": view, "class_names": ["ant", "bee"]}
+    return runtime.write(model, path, **options)
+
+
+def others(images):
+    """Images that are not in the index."""
+    return np.random.default_rng(1).integers(0, 256, (20, *images.shape[1:]), dtype="uint8") // 2
+
+
+def scores_of(vectors, queries, metric="cosine"):
+    """Every score in float64, larger for nearer."""
+    x, y = queries.astype(np.float64), vectors.astype(np.float64)
+    if metric == "cosine":
+        x, y = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (x, y))
+    return -np.linalg.norm(x[:, None] - y, axis=2) if metric == "euclidean" else x @ y.T
+
+
+def require_nearest(answer, rows, vectors, queries, metric="cosine"):
+    """The rows are the ten nearest, nearest first, equal vectors in the order of the index; their scores are right."""
+    expected = scores_of(vectors, queries, metric)
+    sign = -1 if metric == "euclidean" else 1
+    np.testing.assert_allclose(sign * answer["scores"], -np.sort(-expected, axis=1)[:, :10], atol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(expected, rows, 1), -np.sort(-expected, axis=1)[:, :10], atol=1e-6)
+    for line in rows:
+        assert len(set(line)) == 10
+        assert all(line[i] < line[i + 1] for i in range(9) if (vectors[line[i]] == vectors[line[i + 1]]).all())
+
+
+def texts_of(values):
+    """Texts, some of which are bytes, as lists of str."""
+    return np.asarray(values).astype(str).tolist()
+
+
+def test_embeddings_are_those_of_the_model(runtime, folder, model, images):
+    for batch in (images[:1], images[:50]):
+        answer = runtime.run(folder, images=batch)
+        assert answer["embedding"].dtype == np.float32
+        np.testing.assert_allclose(answer["embedding"], model.predict(batch, verbose=0), atol=1e-5)
+
+
+def test_ten_ids_are_those_of_exact_search_and_ties_are_in_the_order_of_the_index(
+    runtime, folder, model, images, index
+):
+    queries = np.concatenate([images[:30], others(images)])
+    answer, vectors = runtime.run(folder, images=queries), model.predict(queries, verbose=0)
+    assert answer["ids"].dtype == np.int64
+    require_nearest(answer, 2**30 - answer["ids"], index.vectors, vectors)
+    assert (answer["ids"][:20, :2] == 2**30 - np.stack([np.arange(20), 280 + np.arange(20)], 1)).all()
+    neighbors, scores = search.Exact(index.vectors, index.ids).search(vectors, k=10)
+    assert (answer["ids"] == neighbors).mean() > 0.99  # all but scores that differ in their last bits
+    np.testing.assert_allclose(answer["scores"], scores, atol=1e-4)
+
+
+def test_an_image_that_is_not_near_enough_is_unknown(runtime, folder, images, index):
+    answer = runtime.run(folder, images=np.concatenate([images[:5], others(images)]))
+    is_known = answer["scores"][:, 0] >= THRESHOLD
+    assert is_known[:5].all()
+    assert not is_known.all()
+    unknown = "unknown" if runtime.texts else "-1"
+    names = [str(i) if known else unknown for i, known in zip(answer["ids"][:, 0], is_known, strict=True)]
+    assert texts_of(answer["id"]) == names
+    np.testing.assert_array_equal(answer["score"], answer["scores"][:, 0])
+
+
+def test_an_empty_batch_has_no_neighbors(runtime, folder, images):
+    if not runtime.empty:
+        pytest.skip("LiteRT takes no empty batch")
+    answer = runtime.run(folder, images=images[:0])
+    assert {name: value.shape for name, value in answer.items()} == {
+        **{"embedding": (0, 6), "ids": (0, 10), "scores": (0, 10)},
+        **{"id": (0,), "score": (0,)},
+    }
+
+
+def test_the_folder_describes_its_model(runtime, folder):
+    require_checksums(folder)
+    described = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("runtime", "search", "versions")}
+    assert described["search"]["vectors"] == 300
+    assert described["versions"]["tensorflow"] == tf.__version__
+    assert described["runtime"]["inputs"] == {"images": ["uint8", [-1, 16, 16, 1]]}
+    assert described["runtime"]["outputs"] == ["embedding", "id", "ids", "score", "scores"]
+    assert (folder / described["runtime"]["file"]).is_file()
+    view = datasets.Preprocessing.from_config(json.loads((folder / "preprocessing.json").read_text()))
+    assert view == datasets.Preprocessing(size=16, channels=1, fit="pad")
+    assert json.loads((folder / "class_names.json").read_text()) == ["ant", "bee"]
+    assert json.loads((folder / "threshold.json").read_text()) == THRESHOLD
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "dot"])
+def test_other_metrics_have_their_scores(runtime, model, images, index, metric, tmp_path):
+    other = SimpleNamespace(vectors=index.vectors, ids=np.arange(300), metric=metric, metadata=None)
+    folder = runtime.write(model, tmp_path / "model", index=other)
+    answer, vectors = runtime.run(folder, images=images[:30]), model.predict(images[:30], verbose=0)
+    assert set(answer) == {"embedding", "ids", "scores"}
+    require_nearest(answer, answer["ids"], index.vectors, vectors, metric)
+
+
+def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model, images, index, tmp_path):
+    metadata = pa.table({"price": np.arange(300) / 4, "label": [f"class {row % 3}" for row in range(300)]})
+    names = np.array([f"item-{row}" for row in range(300)])
+    named = SimpleNamespace(vectors=index.vectors, ids=names, metric="cosine", metadata=metadata)
+    options = {"index": named, "threshold": THRESHOLD, "search": export.ExactSearch(k=3)}
+    queries = np.concatenate([images[:3], others(images)])
+    runtime_folder = runtime.write(model, tmp_path / "model", **options)
+    answer = runtime.run(runtime_folder, images=queries)
+    served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
+    expected = {**served["search"](images=tf.constant(queries)), **served["match"](images=tf.constant(queries))}
+    if not runtime.texts:
+        assert set(answer) == {"embedding", *expected} - {"payload"}
+        listed = [*json.loads((runtime_folder / "ids.json").read_text()), "unknown"]
+        answer = {"ids": np.array(listed)[answer["ids"]], "id": np.array(listed)[answer["id"]]}
+    else:
+        assert set(answer) == {"embedding", *expected}
+    for name in set(answer) & {"ids", "payload", "id"}:
+        assert texts_of(answer[name]) == texts_of(expected[name].numpy())
+    assert "unknown" in texts_of(answer["id"])
+
+
+def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
+    large = SimpleNamespace(vectors=index.vectors, ids=2**60 - np.arange(300), metric="cosine", metadata=None)
+    folder = runtime.write(model, tmp_path / "model", index=large)
+    ids = runtime.run(folder, images=images[20:30])["ids"][:, 0]
+    if not runtime.texts:
+        ids = [int(json.loads((folder / "ids.json").read_text())[row]) for row in ids]
+    assert list(ids) == list(large.ids[20:30])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_a_gallery_of_fewer_bits_is_searched_as_in_a_saved_model(runtime, model, images, index, dtype, tmp_path):
+    options = {"index": index, "search": export.ExactSearch(k=10, dtype=dtype)}
+    if runtime.write is export.litert and dtype == "bfloat16":
+        with pytest.raises(ValueError, match="dtype='bfloat16', which LiteRT does not have"):
+            runtime.write(model, tmp_path / "model", **options)
+        return
+    answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=images[:40])
+    served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
+    expected = served["search"](images=tf.constant(images[:40]))
+    np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-4)
+    is_near = np.abs(np.diff(expected["scores"].numpy(), axis=1, append=-1)) < 1e-5
+    is_near |= np.roll(is_near, 1, axis=1)
+    assert ((answer["ids"] == expected["ids"].numpy()) | is_near).mean() > 0.99
+
+
+def test_a_model_of_pairs_scores_both_images(runtime, images, tmp_path):
+    a, b = (keras.Input((16, 16, 1), name=name) for name in ("first", "second"))
+    shared = keras.layers.Dense(3)
+    flat = [shared(keras.layers.Flatten()(x)) for x in (a, b)]
+    score = keras.layers.Reshape(())(keras.layers.Dot(axes=1, normalize=True)(flat))
+    model = keras.Model([a, b], score)
+    answer = runtime.run(runtime.write(model, tmp_path / "model"), a=images[:7], b=images[7:14])
+    expected = model.predict([images[:7].astype("float32"), images[7:14].astype("float32")], verbose=0)
+    np.testing.assert_allclose(answer["score"], expected, atol=1e-5)
+
+
+class Igamma(keras.layers.Layer):
+    """An operation that only TensorFlow has."""
+
+    def call(self, x):
+        return tf.math.igamma(tf.abs(x) + 1.0, tf.abs(x) + 0.5)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+def test_an_operation_that_a_runtime_lacks_is_named(runtime, tmp_path):
+    inputs = keras.Input((4, 4, 1))
+    model = keras.Model(inputs, Igamma()(keras.layers.Flatten()(inputs)))
+    with pytest.raises(ValueError, match=r"a model with Igamma, which (ONNX|OpenVINO|LiteRT).* does not have"):
+        runtime.write(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, model, tmp_path):
+    folder = runtime.write(model, tmp_path / "model")
+    assert runtime.write(model, folder) == folder
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"notes\.txt"):
+        runtime.write(model, folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("onnx", "onnx", "onnx"),
+        ("onnx", "tf2onnx", "onnx"),
+        ("web", "tf2onnx", "onnx"),
+        ("openvino", "openvino", "openvino"),
+        ("openvino", "tf2onnx", "onnx"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(name, package, extra, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"needs {package}: pip install tfdml\[{extra}\]"):
+        getattr(export, name)(model, tmp_path / "model")
+
+
+def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
+    minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
+    ids = np.array(["unknown", *map(str, range(299))])
+    named = SimpleNamespace(vectors=index.vectors, ids=ids, metric="cosine", metadata=None)
+    cases = [
+        (export.onnx, {"opset": 14}, "opset=14"),
+        (export.onnx, {"search": "exact"}, "without an index"),
+        (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
+        (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
+        (export.openvino, {"index": minus, "threshold": 0.5}, "the id -1"),
+        (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
+    ]
+    for write, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write(model, tmp_path / "model", **options)
+
+
+def test_versions_of_all_formats_are_counted(model, tmp_path):
+    for _ in range(2):
+        export.litert(model, export.next_version(tmp_path / "products"))
+    assert export.next_version(tmp_path / "products").name == "3"
+
+
+def test_lora_is_merged(images, tmp_path):
+    inputs = keras.Input((16, 16, 1))
+    model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4,)))
+    networks.add_lora(model, rank=2)
+    answer = RUNTIMES["onnx"].run(export.onnx(model, tmp_path / "model"), images=images[:3])
+    np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)

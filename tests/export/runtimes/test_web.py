@@ -1,0 +1,121 @@
+"""The page in the browser: its files, its pixels in Node.js, and its answers in Chromium."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from tests.serving.browser import tab
+from tfdml import export, search
+from tfdml._core.checksums import require_checksums
+from tfdml.datasets import Preprocessing
+from tfdml.export.runtimes.web import SCRIPTS
+
+PAGE = Path(export.__file__).parent / "runtimes" / "page"
+RUNTIME = os.environ.get("ONNXRUNTIME_WEB")  # the folder dist of the npm package
+NODE = shutil.which("node")
+FIT = """
+import { fitted } from %s;
+let text = "";
+for await (const chunk of process.stdin) text += chunk;
+const cases = JSON.parse(text);
+console.log(JSON.stringify(cases.map(([image, settings]) => [...fitted(image, settings)])));
+"""
+
+
+@pytest.mark.slow
+def test_the_folder_holds_the_page_and_the_scripts(model, index, tmp_path):
+    for name in SCRIPTS:
+        (tmp_path / "dist" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "dist" / name).write_text(name)
+    folder = export.web(model, tmp_path / "page", index=index, runtime=tmp_path / "dist")
+    require_checksums(folder)
+    assert {path.name for path in folder.iterdir()} >= {"index.html", "page.js", "pixels.js", "page.css", "model.onnx"}
+    assert {path.name for path in (folder / "onnxruntime-web").iterdir()} == set(SCRIPTS)
+    assert json.loads((folder / "runtime.json").read_text())["scripts"] == "onnxruntime-web/"
+    export.web(model, folder, index=index)
+    assert json.loads((folder / "runtime.json").read_text())["scripts"] == "../onnxruntime-web/"
+    assert not (folder / "onnxruntime-web").exists()
+    with pytest.raises(ValueError, match="a preprocessing with boxes"):
+        export.web(model, folder, preprocessing=Preprocessing(size=16, channels=1, boxes=True))
+
+
+def test_the_page_names_no_other_host():
+    assert not [path for path in PAGE.iterdir() if "://" in path.read_text()]
+
+
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+def test_the_page_gives_the_network_the_pixels_of_the_preprocessing(tmp_path):
+    settings = [
+        Preprocessing(size=16),
+        Preprocessing(size=(9, 14), channels=1),
+        Preprocessing(size=12, fit="pad", fill=(255, 0, 90)),
+        Preprocessing(size=(11, 12), fit="pad", fill=77, channels=1, resize=(16, 13)),
+        Preprocessing(size=10, fit="crop", resize=14),
+    ]
+    shapes = [(40, 30), (16, 16), (7, 50)]
+    cases, expected = [], []
+    for seed, view in enumerate(settings):
+        for shape in shapes:
+            pixels = np.random.default_rng(seed).integers(0, 256, (*shape, 3), dtype="uint8")
+            rgba = np.concatenate([pixels, np.full((*shape, 1), 255, "uint8")], axis=2)
+            image = {"height": shape[0], "width": shape[1], "data": rgba.ravel().tolist()}
+            cases.append([image, view.get_config()])
+            expected.append(view(tf.constant(pixels)).numpy().ravel().astype(int))
+    shutil.copy(PAGE / "pixels.js", tmp_path / "pixels.mjs")
+    (tmp_path / "fit.mjs").write_text(FIT % json.dumps("./pixels.mjs"))
+    run = subprocess.run([NODE, tmp_path / "fit.mjs"], input=json.dumps(cases), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    for pixels, wanted in zip(json.loads(run.stdout), expected, strict=True):
+        differences = np.abs(np.array(pixels) - wanted)
+        assert differences.max() <= 1
+        assert (differences == 0).mean() > 0.98
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(RUNTIME is None, reason="ONNXRUNTIME_WEB does not name the folder dist of onnxruntime-web")
+@pytest.mark.parametrize("texts", [True, False])
+def test_a_browser_lists_the_neighbors_of_a_picture(model, images, index, texts, tmp_path):
+    ids = np.array([f"item-{row}" for row in range(300)]) if texts else np.arange(300)
+    gallery = search.Exact(index.vectors, ids, metadata=pa.table({"price": np.arange(300) / 4}))
+    folder = export.web(model, tmp_path / "page", index=gallery, threshold=0.99999, runtime=RUNTIME)
+    (tmp_path / "3.png").write_bytes(tf.io.encode_png(images[30]).numpy())
+    (tmp_path / "other.png").write_bytes(tf.io.encode_png(images[31] // 3).numpy())
+    (tmp_path / "broken.png").write_text("no image")
+    expected = gallery.search(model.predict(images[30:31], verbose=0), k=10)
+    asyncio.run(look(folder, tmp_path, [str(name) for name in expected[0][0]], expected[1][0]))
+
+
+CELLS = "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+STATUS = "document.getElementById('status').textContent"
+
+
+async def look(folder, pictures, ids, scores):
+    from aiohttp import web
+    from aiohttp.test_utils import TestServer
+
+    app = web.Application()
+    app.router.add_static("/", folder)
+    async with TestServer(app) as running, tab(pictures / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/index.html")))
+        await page.until(f"{STATUS} === 'Choose an image to see its neighbors.'")
+        await page.drop(pictures / "3.png", 200, 180)
+        await page.until(f"{STATUS} === 'A match: {ids[0]}.'")
+        rows = await page.value(CELLS)
+        assert [row[0] for row in rows] == ids
+        np.testing.assert_allclose([float(row[1]) for row in rows], scores, atol=1e-4)
+        assert rows[0][2] == f"price: {int(ids[0].split('-')[-1]) / 4:g}"
+        await page.screenshot(pictures / "page.png")
+        await page.drop(pictures / "other.png", 200, 180)
+        await page.until(f"{STATUS} === 'Unknown: no item is near enough.'")
+        await page.drop(pictures / "broken.png", 200, 180)
+        await page.until(f"{STATUS}.startsWith('broken.png: ')")
+        assert page.complaints == []

@@ -1,0 +1,1 @@
+"""Exports to runtimes other than TensorFlow: ONNX Runtime, OpenVINO, LiteRT, and browsers."""

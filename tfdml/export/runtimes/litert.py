@@ -1,0 +1,66 @@
+"""Models for LiteRT, formerly TensorFlow Lite."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Unpack
+
+import keras
+import tensorflow as tf
+
+from tfdml._core.checks import require
+from tfdml.export.runtimes.onnx import require_operations
+from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.typing import FilePath
+
+FILE = "model.tflite"
+
+
+def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
+    """Write a model of images for LiteRT, with an index if there is one: `model.tflite`, for phones and small devices.
+
+        tfdml.export.litert(model, "products-litert", index=index, threshold=0.8)
+        interpreter = ai_edge_litert.interpreter.Interpreter("products-litert/model.tflite")
+        answer = interpreter.get_signature_runner("search")(images=pixels)
+
+    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
+    at least one image. All operations are those of LiteRT itself, without the Flex delegate.
+
+    Args:
+        model: as for `tfdml.export.saved_model`.
+        path: folder to write; an earlier export without other files is replaced.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
+
+    Returns:
+        The folder, a `pathlib.Path`.
+
+    Raises:
+        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named; or vectors in
+            bfloat16.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
+    """
+    dtype = getattr(options.get("search"), "dtype", "float32")
+    require(dtype != "bfloat16", f"dtype={dtype!r}, which LiteRT does not have", "'float32' or 'int8'")
+    pixels = pixel_model(model, allow_empty=False, **options)
+    content = _litert_bytes(pixels)
+    with runtime_folder(path, pixels, {"format": "litert", "file": FILE}, ("tensorflow",)) as folder:
+        (folder / FILE).write_bytes(content)
+    return Path(path)
+
+
+def _litert_bytes(pixels: PixelModel) -> bytes:
+    """The content of a file of LiteRT. Only the converter of a SavedModel keeps the names of inputs and outputs."""
+    module = tf.Module()
+    module.function, module.used = pixels.function, pixels.function.get_concrete_function().variables
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures={"search": pixels.function})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["search"])
+        try:
+            return converter.convert()
+        except Exception as error:  # the error of the converter is not public
+            listed = re.findall(r"^(?:TF Select|Custom) ops: (.*)$", str(error), flags=re.MULTILINE)
+            require_operations({name for line in listed for name in line.split(", ")}, "LiteRT")
+            raise

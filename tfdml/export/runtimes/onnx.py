@@ -1,0 +1,91 @@
+"""Models as ONNX files, by tf2onnx."""
+
+from pathlib import Path
+from typing import Any, Unpack
+
+import keras
+
+from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import optional_import
+from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.typing import FilePath
+
+FILE = "model.onnx"
+OPSETS = 15, 18  # the oldest with every operation of a search, and the newest that tf2onnx writes
+_MAX_BYTES = 2**31 - 1  # of a message of protocol buffers
+
+
+def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **options: Unpack[RuntimeOptions]) -> Path:
+    """Write a model of images as an ONNX file, with an index if there is one.
+
+        tfdml.export.onnx(model, "products-onnx", index=index, threshold=0.8)
+        session = onnxruntime.InferenceSession("products-onnx/model.onnx")
+        ids, scores = session.run(["ids", "scores"], {"images": pixels})
+
+    The file has one input, `images`, `(batch, height, width, channels)` uint8 pixels of the size of the model, and the
+    outputs of the signatures `serving_default`, `search` and `match` of `tfdml.export.saved_model`: `embedding`; with
+    an index `ids`, `scores`, and `payload` if it has metadata; with a threshold `id` and `score`. They have the same
+    meaning, shapes and types, and there are none for an empty batch. A model of pairs has the inputs `a` and `b` and
+    the output `score`.
+
+    Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, and in `runtime.json` the
+    opset, the inputs and outputs, and the packages that wrote the file; the file itself has them as its metadata.
+
+    Args:
+        model: as for `tfdml.export.saved_model`.
+        path: folder to write; an earlier export without other files is replaced.
+        opset: version of ONNX's operations, from 15 to 18. ONNX Runtime 1.13 and newer have all of them.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
+
+    Returns:
+        The folder, a `pathlib.Path`.
+
+    Raises:
+        ValueError: as `tfdml.export.saved_model`; an operation that ONNX does not have, which is named; or a file of
+            2 GiB or more.
+        ImportError: onnx or tf2onnx is not installed.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
+    """
+    require_whole("opset", opset, *OPSETS)
+    pixels = pixel_model(model, **options)
+    content = onnx_bytes(pixels, opset)
+    with runtime_folder(path, pixels, {"format": "onnx", "file": FILE, "opset": opset}, ("onnx", "tf2onnx")) as folder:
+        (folder / FILE).write_bytes(content)
+    return Path(path)
+
+
+def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
+    """The content of an ONNX file.
+
+    Raises:
+        ValueError: an operation that ONNX does not have, or 2 GiB or more.
+        ImportError: onnx or tf2onnx is not installed.
+    """
+    onnx = optional_import("onnx", feature="export.onnx", extra="onnx")
+    graph = _converted(pixels, opset)
+    lacking = {node.op_type for node in graph.graph.node if not onnx.defs.has(node.op_type, opset, node.domain)}
+    require_operations(lacking, f"ONNX, opset {opset}")
+    size = graph.ByteSize()
+    expected = "less than 2 GiB. Store the vectors as ExactSearch(dtype='int8'), or serve the index beside the model"
+    require(size <= _MAX_BYTES, f"a model and an index of {size:,} bytes", expected)
+    onnx.helper.set_model_props(graph, {name: content.decode() for name, content in pixels.contents.items()})
+    return graph.SerializeToString()
+
+
+def _converted(pixels: PixelModel, opset: int) -> Any:
+    """A message of ONNX whose inputs and outputs have the names of the function's."""
+    convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
+    graph, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
+    return graph
+
+
+def require_operations(lacking: set[str], runtime: str) -> None:
+    """Raise a ValueError that names the operations that a runtime does not have."""
+    expected = (
+        "a network of other layers, or a runtime that has them: every TensorFlow does (tfdml.export.saved_model). The "
+        "stack of a search: ScannSearch runs in TensorFlow alone, ExactSearch everywhere"
+    )
+    require(not lacking, f"a model with {', '.join(sorted(lacking))}, which {runtime} does not have", expected)

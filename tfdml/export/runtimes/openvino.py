@@ -1,0 +1,72 @@
+"""Models as OpenVINO IR."""
+
+from pathlib import Path
+from typing import Any, Unpack
+
+import keras
+
+from tfdml._core.optional import optional_import
+from tfdml.export.runtimes.onnx import OPSETS, onnx_bytes
+from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.typing import FilePath
+
+FILE = "model.xml"
+
+
+def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
+    """Write a model of images for OpenVINO, with an index if there is one: `model.xml` and `model.bin`.
+
+        tfdml.export.openvino(model, "served/products/1", index=index, threshold=0.8)
+        network = openvino.compile_model("served/products/1/model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        ids, scores = (network([pixels])[name] for name in ("ids", "scores"))
+
+    Input and outputs are those of `tfdml.export.onnx`, in whole numbers: OpenVINO (2026.4) damages its memory when it
+    gathers texts, and its CPU computes in int32. So ids that are not int32 are the rows of the index, whose ids
+    `ids.json` lists; `id` is -1 for "unknown"; there is no `payload`.
+
+    OpenVINO reads the ONNX file of the model and writes it in its own form, in which equal scores keep the order of the
+    index; of itself it promises no order.
+
+    Args:
+        model: as for `tfdml.export.saved_model`.
+        path: folder to write; an earlier export without other files is replaced. As a version `products/1` it is what
+            OpenVINO Model Server serves.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
+
+    Returns:
+        The folder, a `pathlib.Path`.
+
+    Raises:
+        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named;
+            or an id -1 beside a threshold.
+        ImportError: openvino, onnx or tf2onnx is not installed.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
+    """
+    runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
+    pixels = pixel_model(model, texts=False, **options)
+    network = _network(runtime, onnx_bytes(pixels, OPSETS[1]))
+    facts = {"format": "openvino", "file": FILE}
+    with runtime_folder(path, pixels, facts, ("openvino", "onnx", "tf2onnx")) as folder:
+        runtime.save_model(network, folder / FILE, compress_to_fp16=False)
+    return Path(path)
+
+
+def _network(runtime: Any, content: bytes) -> Any:
+    """The network of an ONNX file, in which equal scores keep the order of the index."""
+    network = runtime.Core().read_model(content)
+    for node in network.get_ordered_ops():
+        if node.get_type_name() == "TopK":
+            _make_stable(runtime, node)
+    return network
+
+
+def _make_stable(runtime, node):
+    """Replace a TopK by one that returns equal values in their order."""
+    data, k = (source.get_source_output() for source in node.inputs())
+    settings = {name: node.get_attributes()[name] for name in ("axis", "mode", "index_element_type")}
+    stable = runtime.opset11.topk(data, k, sort="value", stable=True, **settings)
+    for old, new in zip(node.outputs(), stable.outputs(), strict=True):
+        old.replace(new)

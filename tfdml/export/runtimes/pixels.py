@@ -1,0 +1,137 @@
+"""One TensorFlow function from pixels to all answers, and the folder in which a runtime finds what it became."""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import keras
+
+from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
+from tfdml._core.checksums import listed_files, write_checksums
+from tfdml.datasets import Preprocessing
+from tfdml.export.graph_index import are_kept
+from tfdml.export.graph_search.search import Search
+from tfdml.export.saved_model import (
+    as_graph_index,
+    descriptions,
+    fingerprint_with_index,
+    fitting_preprocessing,
+    image_shape,
+    require_export_options,
+)
+from tfdml.export.signatures import pixel_function
+from tfdml.typing import FilePath, VectorIndex
+
+RUNTIME = "runtime.json"
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """Options of the exports to all runtimes, as `tfdml.export.saved_model` has them."""
+
+    preprocessing: Preprocessing | None
+    class_names: Sequence[str] | None
+    threshold: float | None
+    index: VectorIndex | None
+    search: Search | str | None
+    other_model: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PixelModel:
+    """A model, with its index if there is one, ready for conversion.
+
+    Attributes:
+        function: a `tf.function` from uint8 pixels to a dict of tensors, see `pixel_function`.
+        contents: JSON files that describe the model, by name.
+    """
+
+    function: Any
+    contents: Mapping[str, bytes]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The `tf.TensorSpec` of each input by its name."""
+        return {spec.name: spec for spec in self.function.input_signature}
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs, in the order in which TensorFlow flattens them."""
+        return sorted(self.function.get_concrete_function().structured_outputs)
+
+
+def pixel_model(
+    model: keras.Model,
+    *,
+    texts: bool = True,
+    allow_empty: bool = True,
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] | None = None,
+    threshold: float | None = None,
+    index: VectorIndex | None = None,
+    search: Search | str | None = None,
+    other_model: bool = False,
+) -> PixelModel:
+    """The function of pixels of a model, and its descriptions.
+
+    Args:
+        model: as for `tfdml.export.saved_model`.
+        texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
+        allow_empty: whether a batch may be empty.
+        preprocessing, class_names, threshold, index, search, other_model: as for `tfdml.export.saved_model`.
+
+    Raises:
+        ValueError, RuntimeError: as `tfdml.export.saved_model`.
+    """
+    shape = image_shape(model)
+    require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
+    preprocessing = fitting_preprocessing(preprocessing, shape)
+    graph_index = as_graph_index(index, search, model, threshold, texts=texts)
+    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
+    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
+    if index is not None and not are_kept(index.ids, texts) and not texts:
+        contents["ids.json"] = _json([str(name) for name in index.ids])
+    function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
+    return PixelModel(function, contents)
+
+
+@contextlib.contextmanager
+def runtime_folder(
+    path: FilePath, pixels: PixelModel, facts: dict[str, Any], packages: Sequence[str]
+) -> Iterator[Path]:
+    """Yield a folder for the files of a runtime, which replaces `path` when the block ends without an error.
+
+    Args:
+        path: folder to write; an earlier export without other files is replaced.
+        pixels: the exported model, whose descriptions are written beside the files.
+        facts: facts about the files, for `runtime.json`.
+        packages: distributions that wrote the files.
+
+    Raises:
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+    """
+    path = as_writable_path(path)
+    require_replaceable(path, _listed_files)
+    written_by = {name: importlib.metadata.version(name) for name in packages}
+    inputs = {name: [spec.dtype.name, [-1, *spec.shape[1:]]] for name, spec in pixels.inputs.items()}
+    runtime = {**facts, "written_by": written_by, "inputs": inputs, "outputs": pixels.outputs}
+    with atomic_write(path, _listed_files) as folder:
+        folder.mkdir()
+        for name, content in {**pixels.contents, RUNTIME: _json(runtime)}.items():
+            (folder / name).write_bytes(content)
+        yield folder
+        write_checksums(folder)
+
+
+def _listed_files(folder):
+    """Names of the files of an export in a folder; empty where its checksums are missing or not of an export."""
+    names = listed_files(folder)
+    return names if {RUNTIME, "preprocessing.json"} <= names else frozenset()
+
+
+def _json(content):
+    return json.dumps(content, indent=1).encode()

@@ -1,0 +1,75 @@
+"""A page that searches by image in the browser, by ONNX Runtime Web."""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+from typing import Unpack
+
+import keras
+
+from tfdml._core.checks import require
+from tfdml._core.pages import style_sheet
+from tfdml.export.runtimes.onnx import FILE, OPSETS, onnx_bytes
+from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.typing import FilePath
+
+SCRIPTS = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+_FOLDER = "onnxruntime-web"
+_PAGE = ("index.html", "page.js", "pixels.js")
+
+
+def web(
+    model: keras.Model, path: FilePath, *, runtime: FilePath | None = None, **options: Unpack[RuntimeOptions]
+) -> Path:
+    """Write a page that searches by image: `index.html`, the model and its index, for any server of static files.
+
+        tfdml.export.web(model, "page", index=index, threshold=0.8, runtime="node_modules/onnxruntime-web/dist")
+
+    `python -m http.server --directory page` serves it. The page reads an image, resizes it as `preprocessing` does,
+    and lists the ids, the scores and the metadata of the nearest items, or says that the image is unknown; without an
+    index it shows the embedding. Everything runs in the browser: no image is sent, and nothing but the folder is read.
+
+    Args:
+        model: a model of images, as for `tfdml.export.saved_model`.
+        path: folder to write; an earlier export without other files is replaced.
+        runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), three of whose files
+            are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
+            `tfdml.export.saved_model`.
+
+    Returns:
+        The folder, a `pathlib.Path`.
+
+    Raises:
+        ValueError: as `tfdml.export.onnx`; a model of pairs, a preprocessing with boxes, or a `runtime` without the
+            files of ONNX Runtime Web.
+        ImportError: onnx or tf2onnx is not installed.
+        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        OSError: `path` cannot be written.
+        RuntimeError: the Keras backend is not TensorFlow.
+    """
+    scripts = [] if runtime is None else [Path(runtime).expanduser() / name for name in SCRIPTS]
+    missing = [script.name for script in scripts if not script.is_file()]
+    expected = "the folder dist of the npm package onnxruntime-web: npm install onnxruntime-web"
+    require(not missing, f"runtime={str(runtime)!r} without {', '.join(missing)}", expected)
+    pixels = pixel_model(model, **options)
+    require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
+    preprocessing = options.get("preprocessing")
+    has_boxes = preprocessing is not None and preprocessing.boxes
+    require(not has_boxes, "a preprocessing with boxes", "one of whole images: the page has no boxes")
+    content = onnx_bytes(pixels, OPSETS[1])
+    facts = {"format": "web", "file": FILE, "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"}
+    with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
+        (folder / FILE).write_bytes(content)
+        _write_page(folder, scripts)
+    return Path(path)
+
+
+def _write_page(folder, scripts):
+    page = files("tfdml.export.runtimes").joinpath("page")
+    for name in _PAGE:
+        (folder / name).write_bytes(page.joinpath(name).read_bytes())
+    (folder / "page.css").write_text(style_sheet("tfdml.export.runtimes", "page", "page.css"), encoding="utf-8")
+    for script in scripts:
+        (folder / _FOLDER).mkdir(exist_ok=True)
+        shutil.copyfile(script, folder / _FOLDER / script.name)
