@@ -84,6 +84,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/search_on_disk.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/filters.py
+	$(BIN)/python benchmarks/stored_small.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/upgrade.py

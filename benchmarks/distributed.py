@@ -16,6 +16,7 @@ Ray, about five seconds each time one is new; the rate of actors leaves it out.
 """
 
 import argparse
+import csv
 import json
 import math
 import os
@@ -157,30 +158,57 @@ def join_rows(options, folder):
         yield row("join at 0.95", count, dim, seconds, count / seconds, note)
 
 
+ESTIMATED = 10**9  # vectors
+POWERS = {"embed: actors": 1, "build_index, exact": 1, "build_index, scann": 1, "join at 0.95": 1.5}  # of n
+
+
+def estimates(rows):
+    """Hours of two processors for a billion vectors, from the rates of the rows."""
+    by_work = {entry["work"]: entry for entry in rows}
+    for work, power in (
+        ("embed: actors", 1),
+        ("build_index, exact", 1),
+        ("build_index, scann", 1),
+        ("join at 0.95", 1.5),
+    ):
+        if work in by_work:
+            entry = by_work[work]
+            count = int(entry["vectors"])
+            hours = float(entry["wall_s"]) * (ESTIMATED / count) ** power / 3600
+            note = f"from {count:,} at n^{power}"
+            facts = {"work": work, "vectors": ESTIMATED, "dim": entry["dim"], "hours": round(hours, 1), "note": note}
+            yield facts | {name: entry[name] for name in ("measured", "hardware", "versions")}
+
+
 def main():
-    """Measure and write the table."""
+    """Measure, and write the table and the estimates; rows of parts that are not measured stay."""
+    parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--vectors", type=int, default=5_000_000)
     parser.add_argument("--join", type=int, default=10_000_000)
     parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--parts", nargs="+", default=["embed", "index", "join"])
-    parser.add_argument("--output", default=RESULTS / "distributed.csv")
+    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
+    parser.add_argument("--output", type=Path, default=RESULTS / "distributed.csv")
     options = parser.parse_args()
     import ray
 
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     facts = {"measured": today(), "hardware": hardware(), "versions": versions("ray", "faiss-cpu", "scann")}
-    parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows}
+    earlier = list(csv.DictReader(options.output.open())) if options.output.exists() else []
     rows = []
-    for name in options.parts:
+    for name, measure in parts.items():
+        if name not in options.parts:
+            rows += [entry for entry in earlier if entry["part"] == name]
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            for measured_row in parts[name](options, Path(folder)):
-                rows.append(measured_row | facts)
-                print(json.dumps(measured_row), flush=True)
+            for entry in measure(options, Path(folder)):
+                rows.append({"part": name, **entry, **facts})
+                print(json.dumps(entry), flush=True)
     print_table(rows, COLUMNS)
     write_csv(options.output, rows)
+    write_csv(options.output.with_stem(f"{options.output.stem}_estimates"), list(estimates(rows)))
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     text = "folder to write, with a folder per format (default: RUN-exports)"
     parser.add_argument("--out", metavar="OUT", help=text)
     parser.add_argument("--index", metavar="INDEX", help=f"{INDEX} (default: the one of the run)")
+    declare_other_model(parser)
     parser.add_argument("-k", type=positive, metavar="N", help="neighbors of an image (default: 10)")
     parser.add_argument("--search", choices=_SEARCHES, help="how the index is searched (default: exact)")
     parser.add_argument("--dtype", choices=DTYPES, help="type of the stored vectors (default: float32)")
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     parser.add_argument("--threshold", type=number, metavar="X", help=text)
     parser.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
-    declare_other_model(parser)
     text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
     parser.add_argument("--runtime", metavar="DIST", help=text)
 

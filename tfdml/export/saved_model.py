@@ -112,7 +112,8 @@ def saved_model(
         assets_extra=assets_extra,
     )
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    folder, model_fingerprint = as_export_path(path), fingerprint_for(model, preprocessing, index, other_model)
+    folder = as_export_path(path)
+    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
     graph_index = as_graph_index(index, search, model, threshold)
     archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
     contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
@@ -204,11 +205,16 @@ def as_graph_index(
     return graph_index
 
 
-def fingerprint_for(
+def fingerprint_with_index(
     model: keras.Model, preprocessing: Preprocessing, index: VectorIndex | None, other_model: bool
 ) -> str:
-    """The fingerprint of a model and its preprocessing; a ValueError if the index states another model."""
-    model_fingerprint, index_fingerprint = fingerprint(model, preprocessing), getattr(index, "fingerprint", None)
+    """The fingerprint of a model and its preprocessing.
+
+    Raises:
+        ValueError: an index that states another one, unless `other_model`.
+    """
+    model_fingerprint = fingerprint(model, preprocessing)
+    index_fingerprint = getattr(index, "fingerprint", None)
     require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
     return model_fingerprint
 

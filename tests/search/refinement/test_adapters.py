@@ -125,10 +125,10 @@ def test_embeddings_of_another_dim_are_an_error():
     ("kind", "options"),
     [
         (search.Exact, {}),
-        (search.Scann, {"method": "partitioned", "leaves": 5, "leaves_to_search": 4, "rescore": 20}),
+        (search.Scann, {"method": "partitioned", "leaves": 5, "leaves_to_search": 5, "rescore": 200}),
         (
             search.Faiss,
-            {"method": "partitioned", "codes": "float32", "leaves": 5, "leaves_to_search": 4, "rescore": 20},
+            {"method": "partitioned", "codes": "float32", "leaves": 5, "leaves_to_search": 5, "rescore": 200},
         ),
     ],
 )

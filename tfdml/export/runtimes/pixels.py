@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import keras
-import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
@@ -19,7 +18,7 @@ from tfdml.export.graph_search.search import Search
 from tfdml.export.saved_model import (
     as_graph_index,
     descriptions,
-    fingerprint_for,
+    fingerprint_with_index,
     fitting_preprocessing,
     image_shape,
     require_export_options,
@@ -90,11 +89,11 @@ def pixel_model(
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    model_fingerprint = fingerprint_for(model, preprocessing, index, other_model)
     graph_index = as_graph_index(index, search, model, threshold, texts=texts)
+    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
     contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
-        contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
+        contents["ids.json"] = _json([str(name) for name in index.ids])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
     return PixelModel(function, contents)
 

@@ -1,0 +1,107 @@
+"""An index of short codes in memory, whose candidates are scored from float32 on disk: space, Recall@1 and speed.
+
+python benchmarks/stored_small.py            # glyphs by a model of the zoo, five minutes on two cores
+python benchmarks/stored_small.py --quick    # the first classes
+
+Images of the test characters of glyphs are embedded by `glyphs-nt-xent` (128 dimensions): the gallery is every second
+drawing in eight distortions, the queries are the other drawings. Each index of faiss is saved and loaded, so that its
+float32 vectors are mapped from disk; `bytes` are those of its codes, `lost` is the Recall@1 of exact search minus that
+of the index, in points, with its 95% interval over classes. Queries are searched in turns, in batches on all cores.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+
+import tfdml
+
+COLUMNS = [
+    "codes",
+    "method",
+    "rescore",
+    "bytes",
+    "of_float32",
+    "recall@1",
+    "lost",
+    "queries_per_second",
+    "over_float32",
+]
+CASES = [
+    ("float32", "exact", None),
+    ("int8", "exact", None),
+    ("product", "exact", 100),
+    ("binary", "exact", 100),
+    ("float32", "partitioned", None),
+    ("int8", "partitioned", None),
+    ("product", "partitioned", 100),
+    ("binary", "partitioned", 100),
+]
+
+
+def embedded(classes):
+    """Embeddings and labels of gallery and queries: every second drawing in all distortions, the others in one."""
+    views = 8
+    (data,) = tfdml.datasets.glyphs(views=views)[1:]
+    if classes is not None:
+        data = data.select_classes(range(classes))
+    drawing = np.arange(len(data)) % (len(data) // views)
+    in_gallery = drawing % 2 == 0
+    is_query = ~in_gallery & (np.arange(len(data)) < len(data) // views)
+    embeddings = tfdml.models.embed(tfdml.zoo.load("glyphs-nt-xent"), data)
+    return [(embeddings[rows], data.labels[rows]) for rows in (in_gallery, is_query)]
+
+
+def main():
+    """Measure and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", default=RESULTS / "stored_small.csv")
+    options = parser.parse_args()
+    (vectors, gallery_labels), (queries, labels) = embedded(60 if options.quick else None)
+    indexes = {case: stored(vectors, *case) for case in CASES}
+    seconds = median_seconds(
+        {case: lambda index=index: index.search(queries, 10) for case, (index, _) in indexes.items()},
+        repeats=1 if options.quick else 5,
+    )
+    exact = is_correct(tfdml.search.Exact(vectors), queries, labels, gallery_labels)
+    facts = {"vectors": len(vectors), "dim": vectors.shape[1], "hardware": hardware()}
+    facts |= {"versions": versions("faiss-cpu", "tensorflow")}
+    rows = []
+    for case, (index, size) in indexes.items():
+        correct = is_correct(index, queries, labels, gallery_labels)
+        low, high = tfdml.metrics.bootstrap_interval(exact - correct, labels)
+        base = seconds["float32", case[1], None]
+        row = {
+            "codes": case[0],
+            "method": case[1],
+            "rescore": case[2] or "default",
+            "bytes": size,
+            "of_float32": size / (4 * vectors.shape[1]),
+            "recall@1": 100 * correct.mean(),
+            "lost": f"{100 * (exact - correct).mean():.2f} ({100 * low:.2f} to {100 * high:.2f})",
+            "queries_per_second": len(queries) / seconds[case],
+            "over_float32": base / seconds[case],
+        }
+        rows.append(row | facts)
+    print_table(rows, COLUMNS)
+    write_csv(options.output, rows)
+
+
+def stored(vectors, codes, method, rescore):
+    """An index that was saved and loaded, and the bytes of its codes for each vector."""
+    folder = Path(tempfile.mkdtemp()) / "index"
+    tfdml.search.Faiss(vectors, codes=codes, method=method, rescore=rescore).save(folder)
+    size = next(folder.glob("faiss-*/index.faiss")).stat().st_size
+    return tfdml.search.load(folder), size / len(vectors)
+
+
+def is_correct(index, queries, labels, gallery_labels):
+    """Whether the first neighbor of each query is of its class, `(queries,)` float64."""
+    return (gallery_labels[index.search(queries, 1)[0][:, 0]] == labels).astype(float)
+
+
+if __name__ == "__main__":
+    main()
