@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import keras
+import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
@@ -93,7 +94,7 @@ def pixel_model(
     model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
     contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
-        contents["ids.json"] = _json([str(name) for name in index.ids])
+        contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
     return PixelModel(function, contents)
 
