@@ -180,7 +180,11 @@ OTHER_PAIRS = "Received 38 labels, which are not the labels of pairs=<MinedPairs
         (Centers, dict(examples_per_class=0), "Received examples_per_class=0"),
         (Centers, dict(seed=-1), "Received seed=-1, expected a whole number of at least 0"),
         (Centers, dict(labels=np.maximum(LABELS, 1)), OTHER_CLASSES),
-        (Pairs, dict(search="faiss"), "Received search='faiss', expected 'exact', 'scann', None, or a class such as"),
+        (
+            Pairs,
+            dict(search="annoy"),
+            "Received search='annoy', expected 'exact', 'scann', 'faiss', None, or a class such as",
+        ),
         (Pairs, dict(labels=LABELS[::-1]), OTHER_PAIRS),
     ],
 )

@@ -269,7 +269,7 @@ ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
         (lambda: callbacks.RetrievalEvaluation(([*map(Path, PATHS)], LABELS)), "examples of dtype object"),
         (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a labeled set"),
         (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
-        (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="faiss"), "search='faiss', expected 'exact'"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="annoy"), "search='annoy', expected 'exact'"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a whole number of at least 1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), batch_size=-1), "batch_size=-1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), k=0), "k=0"),
