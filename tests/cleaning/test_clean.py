@@ -205,9 +205,7 @@ def test_embeddings_of_another_model_or_of_other_images_are_made_again(tmp_path)
     with pytest.warns(UserWarning, match=r"another model \(pixels, now other\). Its embeddings are made again"):
         cleaning.clean(other, data, **options)
     assert other.batches == 1
-    with pytest.warns(
-        UserWarning, match=r"another set and another model \(other, now pixels\). Its embeddings are made again"
-    ):
+    with pytest.warns(UserWarning, match=r"another set and another model \(other, now pixels\). Its embeddings"):
         findings = cleaning.clean(Pixels(), labeled(scenes(9)), **options)
     assert findings.images == 9
     (tmp_path / "0" / "000000000.npz").write_bytes(b"damaged")
