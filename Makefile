@@ -15,6 +15,8 @@ NEWEST := $(firstword $(foreach p,$(PYTHONS),$(shell $(p) -c "import sys; print(
 
 CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chrome,$(shell command -v $(p))))
 
+NPM := $(shell command -v npm)
+
 .PHONY: demo check row test test-more test-all part browser smoke zoo-wheel lint bench studies lock
 
 demo: .venv/installed
@@ -43,12 +45,12 @@ test-all: .venv/installed
 part: .venv/installed
 	$(PARTS) $(PART)
 
-# Pages as Chromium shows them, where it is installed.
-browser: .venv/installed
+# Pages as Chromium shows them, where it is installed; the page of an export needs npm for its scripts.
+browser: .venv/installed $(if $(NPM),.npm/installed)
 ifeq ($(CHROMIUM),)
 	@echo "Chromium is not installed: no browser looks at the pages."
 else
-	$(BIN)/python -m pytest -m browser tests/evaluation tests/serving tests/export/runtimes
+	$(if $(NPM),ONNXRUNTIME_WEB=.npm/node_modules/onnxruntime-web/dist) $(BIN)/python -m pytest -m browser tests/evaluation tests/serving tests/export/runtimes
 endif
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
@@ -119,6 +121,10 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-torch.lock || \
 	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.npm/installed:
+	npm install --silent --no-save --no-audit --no-fund --prefix .npm onnxruntime-web@1.30.0
 	touch $@
 
 .venv-newest/installed: requirements-newest.lock setup.cfg pyproject.toml

@@ -95,7 +95,7 @@ def test_a_browser_lists_the_neighbors_of_a_picture(model, images, index, texts,
 
 
 CELLS = "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
-STATUS = "document.getElementById('status').textContent"
+STATUS = "document.getElementById('status')?.textContent"
 
 
 async def look(folder, pictures, ids, scores):
