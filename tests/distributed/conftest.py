@@ -14,6 +14,6 @@ def cluster():
     """Ray with two processors."""
     ray = pytest.importorskip("ray")
     ray.shutdown()  # of another test of this process
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
     yield ray
     ray.shutdown()

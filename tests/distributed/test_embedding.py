@@ -1,6 +1,7 @@
 """Bulk embedding: equal to one machine, each example once, resumed, and with errors that keep what is finished."""
 
 import csv
+import os
 import re
 import shutil
 import tarfile
@@ -34,6 +35,13 @@ class Slow(Projection):
     def predict_on_batch(self, examples):
         time.sleep(0.05)
         return super().predict_on_batch(examples)
+
+
+class Ending(Projection):
+    """A model that ends its process, as the system does where memory is short."""
+
+    def predict_on_batch(self, examples):
+        os._exit(1)
 
 
 class Diverged(Projection):
@@ -108,6 +116,11 @@ def test_an_error_of_the_model_is_raised_and_finished_shards_are_kept(cluster, t
     assert not (tmp_path / "embedded" / "part-000001.json").exists()
     embedded = shards(tmp_path / "embedded")  # of a model of the same fingerprint
     np.testing.assert_array_equal(rows_of(embedded), np.arange(ROWS))
+
+
+def test_an_actor_that_ends_each_time_is_an_error_in_place_of_a_run_without_end(cluster, tmp_path):
+    with pytest.raises(RuntimeError, match="an actor that embeds, whose process or node ended 4 times"):
+        distributed.embed(Ending(), labeled_set(), tmp_path / "embedded", batch_size=16, shard_size=64, actors=1)
 
 
 @pytest.mark.parametrize(

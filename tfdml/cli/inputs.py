@@ -167,7 +167,7 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
     Raises:
         UsageError: there is neither an index nor embeddings, or they cannot be read.
     """
-    if columns or (Path(path) / "index.json").is_file():
+    if columns or _is_index(path):
         return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
         embeddings = embedding.read_embeddings(path)
@@ -183,13 +183,18 @@ def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.
         UsageError: there is neither an index nor embeddings, or they cannot be read.
     """
     with as_usage_error(f"INDEX={path!r}"):
-        if (Path(path) / "index.json").is_file():
+        if _is_index(path):
             return search.load(path)
         embeddings = embedding.read_embeddings(path)
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.labels is not None:
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
         return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
+
+
+def _is_index(path):
+    """Whether a folder holds an index, or the shards of one."""
+    return any((Path(path) / name).is_file() for name in ("index.json", "shards.json"))
 
 
 def _metadata_of_item(index, id):

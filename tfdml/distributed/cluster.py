@@ -9,7 +9,7 @@ from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 
 _QUEUED = 2  # tasks per core that wait or run, so that arguments and results of few are in memory
-_RETRIES = 3  # of a task whose node or process dies
+RETRIES = 3  # of a task or an actor whose node or process dies
 
 
 def connected() -> Any:
@@ -71,7 +71,7 @@ def results(
     ray = connected()
     require_whole("cpus", cpus, 1)
     require_room(cpus, memory=memory)
-    options = {"num_cpus": cpus, "max_retries": _RETRIES, "memory": memory}
+    options = {"num_cpus": cpus, "max_retries": RETRIES, "memory": memory}
     remote = ray.remote(function).options(**{name: value for name, value in options.items() if value is not None})
     shared_reference = ray.put(shared)
     limit = max(1, _QUEUED * int(ray.cluster_resources().get("CPU", 1) / cpus))
@@ -94,6 +94,11 @@ def _result(ray, reference, name):
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error
     except ray.exceptions.RayError as error:
-        received = f"{name}, whose process or node ended {_RETRIES + 1} times ({type(error).__name__})"
-        advice = "nodes that live, with enough memory. What is finished is kept: the same call goes on there"
-        raise RuntimeError(f"Received {received}, expected {advice}.") from error
+        raise ended(name, error) from error
+
+
+def ended(name: str, error: Exception) -> RuntimeError:
+    """The error of a task or an actor whose process or node ended each time."""
+    received = f"{name}, whose process or node ended {RETRIES + 1} times ({type(error).__name__})"
+    advice = "nodes that live, with enough memory. What is finished is kept: the same call goes on there"
+    return RuntimeError(f"Received {received}, expected {advice}.")

@@ -20,7 +20,7 @@ from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
-from tfdml.distributed.cluster import connected, require_room
+from tfdml.distributed.cluster import RETRIES, connected, ended, require_room
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
 from tfdml.embedding.files import Embeddings, read_embeddings
@@ -112,8 +112,8 @@ def embed(
     * Each actor loads the model once. It takes a shard of the set, embeds it in batches, and writes a Parquet file with
       the columns of `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and a record.
       A shard is finished when its record is there; both appear whole.
-    * Where a node is lost, its actor starts on another one and embeds its shard again. A shard has one file, so each
-      example is there once. A run that was stopped goes on with the shards that are not finished.
+    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A shard has
+      one file, so each example is there once. A run that was stopped goes on with the shards that are not finished.
     * Examples that cannot be loaded are left out; they are listed in `skipped.csv` with their reasons.
     * The batches of a shard do not depend on the cluster. Embeddings are those of `tfdml.models.embed` if `batch_size`
       divides `shard_size`.
@@ -138,6 +138,7 @@ def embed(
     Raises:
         ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
         FileExistsError: a folder with other files, which stay.
+        RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.
         ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
             no node has. Finished shards are kept.
     """
@@ -219,13 +220,18 @@ def _embed(model, data, path, run, starts, actors, resources):
         _ShardWriter,
         fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
         compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
+        max_restarts=RETRIES,
+        max_task_retries=RETRIES,
         **{name: amount for name, amount in resources.items() if amount},
     )
     total = -(-run["examples"] // run["shard_size"])
-    for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):
-        if record["error"]:
-            raise pickle.loads(record["error"])
-        show_progress("shards embedded", number, total)
+    try:
+        for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):
+            if record["error"]:
+                raise pickle.loads(record["error"])
+            show_progress("shards embedded", number, total)
+    except ray.exceptions.RayError as error:
+        raise ended("an actor that embeds", error) from error
 
 
 class _ShardWriter:

@@ -9,14 +9,12 @@ import numpy.typing as npt
 from tfdml import search
 from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
 from tfdml._core.checksums import require_same_model
-from tfdml.distributed.cluster import connected, require_room, results
+from tfdml.distributed.cluster import RETRIES, connected, ended, require_room, results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.distributed.folders import begun, record_of, write_record
 from tfdml.search.builders import index_builder
 from tfdml.search.index import shards as index_shards
 from tfdml.typing import FilePath, Filter
-
-_RESTARTS = 3  # of an actor whose node or process dies
 
 
 def build_index(
@@ -127,7 +125,7 @@ class SearchActors:
         most = max(1, int(ray.cluster_resources().get("CPU", 1) // max(cpus, 1)))
         count = min(len(entries), most) if actors is None else actors
         require_whole("actors", count, 1, len(entries))
-        options = {"num_cpus": cpus, "memory": memory, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS}
+        options = {"num_cpus": cpus, "memory": memory, "max_restarts": RETRIES, "max_task_retries": RETRIES}
         actor = ray.remote(_Searcher).options(**{name: value for name, value in options.items() if value is not None})
         self._actors = [actor.remote(path, group) for group in _groups(entries, count)]
         facts = self._all("facts")
@@ -188,6 +186,8 @@ class SearchActors:
             return self._ray.get(references)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from error
+        except self._ray.exceptions.RayError as error:
+            raise ended("an actor that holds shards", error) from error
 
 
 def _groups(entries, count):
