@@ -180,7 +180,7 @@ def killed_node(folder, shard_count):
     )
     try:
         run.start()
-        while len(list(folder.glob("part-*.json"))) < 4:
+        while run.is_alive() and len(list(folder.glob("part-*.json"))) < 4:
             time.sleep(0.05)
         nodes.remove_node(second, allow_graceful=False)
         finished = len(list(folder.glob("part-*.json")))

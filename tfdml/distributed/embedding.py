@@ -4,6 +4,7 @@ import contextlib
 import csv
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -216,14 +217,16 @@ def _embed(model, data, path, run, starts, actors, resources):
     least, most = (actors, actors) if isinstance(actors, int) else actors
     examples = ray.put(data)  # kept for actors that start again
     shards = ray_data.from_items([{"start": start} for start in starts], override_num_blocks=len(starts))
-    records = shards.map(
-        _ShardWriter,
-        fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
-        compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
-        max_restarts=RETRIES,
-        max_task_retries=RETRIES,
-        **{name: amount for name, amount in resources.items() if amount},
-    )
+    with warnings.catch_warnings():  # about the two options that end a run whose actors end each time
+        warnings.simplefilter("ignore", DeprecationWarning)
+        records = shards.map(
+            _ShardWriter,
+            fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
+            compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
+            max_restarts=RETRIES,
+            max_task_retries=-1,  # while the actor has starts left
+            **{name: amount for name, amount in resources.items() if amount},
+        )
     total = -(-run["examples"] // run["shard_size"])
     try:
         for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tfdml import search
+from tfdml.cli import inputs
 from tfdml.search.index.shards import merged_results, write_manifest
 
 VECTORS = np.random.default_rng(0).normal(size=(90, 6)).astype(np.float32)
@@ -80,3 +81,8 @@ def test_a_manifest_of_another_form_is_an_error(folder, shards):
     (folder / "shards.json").write_text(json.dumps({"format": "tfdml.shards/1", "shards": shards}))
     with pytest.raises(ValueError, match="of another form, expected the format"):
         search.load(folder)
+
+
+def test_the_command_line_reads_shards_as_an_index(folder):
+    index, metadata_of = inputs.open_index(str(folder))
+    assert (len(index), metadata_of("item 3")) == (90, {})
