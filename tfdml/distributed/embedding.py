@@ -143,7 +143,8 @@ def embed(
         ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
             no node has. Finished shards are kept.
     """
-    optional_import("pyarrow", feature="tfdml.distributed", extra="ray")
+    for package in ("ray", "pyarrow"):
+        optional_import(package, feature="tfdml.distributed", extra="ray")
     for name, size in (("batch_size", batch_size), ("shard_size", shard_size)):
         require_whole(name, size, 1)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
