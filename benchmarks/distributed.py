@@ -192,7 +192,9 @@ def main():
     parser.add_argument("--output", type=Path, default=RESULTS / "distributed.csv")
     options = parser.parse_args()
     import ray
+    from ray import cloudpickle
 
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # other processes have not this folder on their path
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     facts = {"measured": today(), "hardware": hardware(), "versions": versions("ray", "faiss-cpu", "scann")}

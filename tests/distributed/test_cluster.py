@@ -38,7 +38,7 @@ def test_the_error_of_a_task_is_raised_as_it_was(cluster):
 
 
 def test_a_task_whose_process_ends_each_time_is_named(cluster):
-    message = "numbers 0 of 1, whose process or node ended 4 times (WorkerCrashedError)"
+    message = "numbers 0 of 1, whose process or node ended 4 times, or could not begin (WorkerCrashedError)"
     with pytest.raises(RuntimeError, match=re.escape(message)):
         list(results(end, [(0,)], label="numbers"))
 

@@ -99,6 +99,7 @@ def _result(ray, reference, name):
 
 def ended(name: str, error: Exception) -> RuntimeError:
     """The error of a task or an actor whose process or node ended each time."""
-    received = f"{name}, whose process or node ended {RETRIES + 1} times ({type(error).__name__})"
+    reason = next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), "")
+    received = f"{name}, whose process or node ended {RETRIES + 1} times, or could not begin ({type(error).__name__})"
     advice = "nodes that live, with enough memory. What is finished is kept: the same call goes on there"
-    return RuntimeError(f"Received {received}, expected {advice}.")
+    return RuntimeError(f"Received {received}, expected {advice}. The last line of its error: {reason}")
