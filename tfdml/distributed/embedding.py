@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import os
-import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -232,7 +231,7 @@ def _embed(model, data, path, run, starts, actors, resources):
     try:
         for number, record in enumerate(records.iter_rows(), total - len(starts) + 1):
             if record["error"]:
-                raise pickle.loads(record["error"])
+                raise ValueError(record["error"])
             show_progress("shards embedded", number, total)
     except ray.exceptions.RayError as error:
         raise ended("an actor that embeds", error) from error
@@ -254,8 +253,9 @@ class _ShardWriter:
             if record_of(self.folder, _name(start, self.run)) is None:
                 _write_shard(self.model, self.data, start, self.folder, self.run)
         except Exception as error:
-            return {"start": start, "error": pickle.dumps(error)}
-        return {"start": start, "error": b""}
+            reason = str(error) or type(error).__name__
+            return {"start": start, "error": f"In the shard that begins with row {start}: {reason}"}
+        return {"start": start, "error": ""}
 
 
 def _limit_threads(number):
@@ -272,10 +272,7 @@ def _write_shard(model, data, start, folder, run):
     """Embed a shard, write its file and then its record, which is returned."""
     rows = np.arange(start, min(start + run["shard_size"], run["examples"]))
     examples = data.take(rows) if is_labeled_set(data) else data[rows]
-    try:
-        blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
-    except ValueError as error:
-        raise ValueError(f"In the shard that begins with row {start}: {error}") from error
+    blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
     embedded = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in blocks)])
     skipped = not_loaded(data, np.setdiff1d(rows, embedded))
     name = _name(start, run)
