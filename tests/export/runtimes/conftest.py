@@ -12,6 +12,7 @@ def model():
 
     from tfdml import models
 
+    keras.utils.set_random_seed(0)
     inputs = keras.Input((16, 16, 1))
     return models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=6, widths=(4, 8)))
 

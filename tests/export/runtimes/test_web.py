@@ -88,7 +88,9 @@ def test_a_browser_lists_the_neighbors_of_a_picture(model, images, index, texts,
     gallery = search.Exact(index.vectors, ids, metadata=pa.table({"price": np.arange(300) / 4}))
     folder = export.web(model, tmp_path / "page", index=gallery, threshold=0.99999, runtime=RUNTIME)
     (tmp_path / "3.png").write_bytes(tf.io.encode_png(images[30]).numpy())
-    (tmp_path / "other.png").write_bytes(tf.io.encode_png(images[31] // 3).numpy())
+    other = images[30] * (np.arange(16) < 8).astype("uint8")[:, None]
+    assert gallery.search(model.predict(other[None], verbose=0), k=1)[1] < 0.9999
+    (tmp_path / "other.png").write_bytes(tf.io.encode_png(other).numpy())
     (tmp_path / "broken.png").write_text("no image")
     expected = gallery.search(model.predict(images[30:31], verbose=0), k=10)
     asyncio.run(look(folder, tmp_path, [str(name) for name in expected[0][0]], expected[1][0]))
