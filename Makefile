@@ -92,6 +92,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/runtimes.py
+	$(BIN)/python benchmarks/quantized_weights.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py

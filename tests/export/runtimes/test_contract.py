@@ -172,6 +172,34 @@ def test_a_gallery_of_fewer_bits_is_searched_as_in_a_saved_model(runtime, model,
     assert ((answer["ids"] == expected["ids"].numpy()) | is_near).mean() > 0.99
 
 
+def test_an_int8_gallery_is_stored_once(runtime, model, tmp_path):
+    count = 20_000
+    vectors = np.random.default_rng(0).normal(size=(count, 6)).astype("float32")
+    index = search.Exact(vectors)
+    sizes = []
+    for options in ({}, {"index": index, "search": export.ExactSearch(k=10, dtype="int8")}):
+        folder = runtime.write(model, tmp_path / "model", **options)
+        sizes.append(sum(path.stat().st_size for path in folder.iterdir()))
+    # Six codes, a step, an offset and an id of eight bytes; 30,000 bytes for the operations.
+    assert sizes[1] - sizes[0] < count * (6 + 4 + 4 + 8) + 30_000
+
+
+def test_a_partitioned_search_gives_the_neighbors_of_a_saved_model_or_is_refused(
+    runtime, model, images, index, tmp_path
+):
+    options = {"index": index, "search": export.PartitionedSearch(k=3, cells=8, probes=3)}
+    if runtime.write in (export.openvino, export.litert):
+        with pytest.raises(ValueError, match=r"OpenVINO cannot run .*ExactSearch|LiteRT refuses .*ExactSearch"):
+            runtime.write(model, tmp_path / "model", **options)
+        assert not (tmp_path / "model").exists()
+        return
+    answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=images[20:60])
+    served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
+    expected = served["search"](images=tf.constant(images[20:60]))
+    np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-6)
+    assert (answer["ids"] == expected["ids"].numpy()).mean() > 0.99
+
+
 def test_a_model_of_pairs_scores_both_images(runtime, images, tmp_path):
     a, b = (keras.Input((16, 16, 1), name=name) for name in ("first", "second"))
     shared = keras.layers.Dense(3)
@@ -195,7 +223,7 @@ def test_quantized_weights_are_exported_and_their_error_is_small(runtime, images
     model.quantize(**quantization)
     expected = model.predict(images[:30], verbose=0)
     if runtime.write is export.litert and "mode" in quantization:
-        with pytest.raises(ValueError, match=r"converter of LiteRT refuses .* Quantize weights without activations"):
+        with pytest.raises(ValueError, match=r"converter of LiteRT refuses .* quantize weights without activations"):
             runtime.write(model, tmp_path / "model")
         return
     answer = runtime.run(runtime.write(model, tmp_path / "model"), images=images[:30])

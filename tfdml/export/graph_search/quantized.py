@@ -11,11 +11,17 @@ DTYPES = ("float32", "bfloat16", "int8")
 
 
 class StoredVectors(tf.Module):
-    """Vectors in a storage type: codes, and for int8 the step of each vector."""
+    """Vectors in a storage type: codes, and for int8 the step of each vector.
+
+    Attributes:
+        codes: `(n, dim)`, in the storage type.
+        steps: `(n,)` float32, or None.
+        block: number of vectors that are converted to float32 at the same time.
+    """
 
     def __init__(self, vectors: np.ndarray, dtype: str):
         super().__init__()
-        self.steps = None
+        self.steps, self.block = None, _BLOCK
         if dtype == "int8":
             steps = np.abs(vectors).max(axis=1) / np.float32(127)
             steps = np.where(steps > 0, steps, np.float32(1))
@@ -34,7 +40,7 @@ class StoredVectors(tf.Module):
         if self.codes.dtype == tf.float32:
             return tf.matmul(queries, self.codes, transpose_b=True)
         codes = tf.convert_to_tensor(self.codes)
-        sizes = [min(_BLOCK, codes.shape[0] - start) for start in range(0, codes.shape[0], _BLOCK)]
+        sizes = [min(self.block, codes.shape[0] - start) for start in range(0, codes.shape[0], self.block)]
         blocks = (tf.cast(block, tf.float32) for block in tf.split(codes, sizes))
         products = tf.concat([tf.matmul(queries, block, transpose_b=True) for block in blocks], axis=1)
         return products if self.steps is None else products * self.steps

@@ -66,5 +66,5 @@ def _litert_bytes(pixels: PixelModel) -> bytes:
             reason = str(error).partition("\n")[0]
             raise ValueError(
                 f"Received a model that the converter of LiteRT refuses ({reason}), expected operations of LiteRT. "
-                "Quantize weights without activations, and export other layers by tfdml.export.onnx."
+                "Search by ExactSearch; quantize weights without activations; export other layers by tfdml.export.onnx."
             ) from error

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import keras
+import numpy as np
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import optional_import
@@ -78,14 +79,42 @@ def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
 def _converted(pixels: PixelModel, opset: int) -> Any:
     """A message of ONNX whose inputs and outputs have the names of the function's."""
     convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
-    graph, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
-    return graph
+    model, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
+    _store_once(model.graph)
+    return model
+
+
+def _store_once(graph):
+    """Replace float32 matrices that are another matrix, transposed, by operations on that one.
+
+    tf2onnx computes what depends on constants alone, and so would store the vectors of an index once for the products
+    and once for the scores. A runtime computes it when it reads the file.
+    """
+    onnx = optional_import("onnx", feature="export.onnx", extra="onnx")
+    stored = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
+    matrices = {name: onnx.numpy_helper.to_array(tensor) for name, tensor in stored.items()}
+    for name, tensor in stored.items():
+        source = next((other for other in matrices if _is_transposed(matrices, name, other)), None)
+        if source is not None:
+            del matrices[name]
+            graph.initializer.remove(tensor)
+            floats = onnx.helper.make_node("Cast", [source], [f"{name}/float"], to=onnx.TensorProto.FLOAT)
+            transposed = onnx.helper.make_node("Transpose", [f"{name}/float"], [name], perm=[1, 0])
+            graph.node.insert(0, transposed)
+            graph.node.insert(0, floats)
+
+
+def _is_transposed(matrices, name, other):
+    """Whether a float32 matrix has the values of another one transposed, of any type."""
+    matrix, transposed = matrices[name], matrices[other].T
+    same_type = matrix.dtype == np.float32 and matrix.shape == transposed.shape
+    return name != other and same_type and np.array_equal(matrix, transposed)
 
 
 def require_operations(lacking: set[str], runtime: str) -> None:
     """Raise a ValueError that names the operations that a runtime does not have."""
     expected = (
-        "a network of other layers, or a runtime that has them: every TensorFlow does (tfdml.export.saved_model). The "
-        "stack of a search: ScannSearch runs in TensorFlow alone, ExactSearch everywhere"
+        "a network of other layers, or a runtime that has them: every TensorFlow does (tfdml.export.saved_model). Of "
+        "searches, ScannSearch runs in TensorFlow alone, PartitionedSearch also in ONNX Runtime, ExactSearch everywhere"
     )
     require(not lacking, f"a model with {', '.join(sorted(lacking))}, which {runtime} does not have", expected)

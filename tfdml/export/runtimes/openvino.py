@@ -60,7 +60,18 @@ def _network(runtime: Any, content: bytes) -> Any:
     for node in network.get_ordered_ops():
         if node.get_type_name() == "TopK":
             _make_stable(runtime, node)
+    _require_compiles(runtime, network)
     return network
+
+
+def _require_compiles(runtime, network):
+    """Raise a ValueError for a network that OpenVINO reads and cannot run."""
+    try:
+        runtime.Core().compile_model(network, "CPU")
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        expected = "a network and a search (ExactSearch) that it has, or tfdml.export.onnx"
+        raise ValueError(f"Received a model that OpenVINO cannot run ({reason}), expected {expected}.") from error
 
 
 def _make_stable(runtime, node):

@@ -15,6 +15,7 @@ from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceab
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
+from tfdml.export.graph_search.quantized import StoredVectors
 from tfdml.export.graph_search.search import Search
 from tfdml.export.saved_model import (
     as_graph_index,
@@ -91,6 +92,9 @@ def pixel_model(
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
     graph_index = as_graph_index(index, search, model, threshold, texts=texts)
+    for module in () if graph_index is None else graph_index.submodules:
+        if isinstance(module, StoredVectors):
+            module.block = module.codes.shape[0]  # converters would store blocks beside the whole
     model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
     contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
