@@ -3,25 +3,19 @@
 import html
 import re
 
-_GREEK = dict(
-    zip(
-        "alpha beta gamma delta epsilon eta theta lambda mu nu pi sigma tau phi psi".split(),
-        "αβγδεηθλμνπστφψ",
-        strict=True,
-    )
-)
+_LETTERS_BY_NAME = "alpha beta gamma delta epsilon eta theta lambda mu nu pi sigma tau phi psi"
+_GREEK = {name: html.unescape(f"&{name};") for name in _LETTERS_BY_NAME.split(" ")}
 _WORDS = _GREEK | {"sum": "∑", "sqrt": "√"}
-_SIGNS = {"!=": "≠", "<=": "≤", ">=": "≥", "->": "→", "-": "−", "*": "·"}
-_OPERATORS = set(
-    "sum Σ mean max min argmax argmin log exp cos sin tan softmax relu sigmoid sqrt tr diag var eta".split()
-)
+_SIGNS = {"!=": "≠", "<=": "≤", ">=": "≥", "->": "→", "-": "\N{MINUS SIGN}", "*": "·"}
+_OPERATORS = {"sum", "Σ", "mean", "max", "min", "argmax", "argmin", "log", "exp", "cos", "sin", "tan", "softmax"}
+_OPERATORS |= {"sqrt", "relu", "sigmoid", "tr", "diag", "var"}
 
 _GROUP = r"\{[^{}]*\}|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _LETTER, _LETTERS = "[A-Za-zͰ-Ͽ]", "[A-Za-z0-9_Ͱ-Ͽ]"
 _TOKEN = re.compile(
     rf"""
     (?P<code>`[^`]+`)
-    | \^(?P<exponent>{_GROUP}|[-−]?\w+(?:/\w+)?|\*)
+    | \^(?P<exponent>{_GROUP}|[-\u2212]?\w+(?:/\w+)?|\*)
     | (?P<name>{_LETTER}{_LETTERS}*?)(?P<star>\*?)
       _(?P<index>{_GROUP}|[A-Za-z0-9]+(?:,\w+)?(?:\+(?:\d+)?(?=[\s,()\[]|$))?)(?!{_LETTERS})
     | (?P<word>{_LETTER}{_LETTERS}*)

@@ -14,7 +14,7 @@ _BACKTICKS = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True)
 class Entry:
-    """A public name of a room, and the entry that documents it: itself, or that of another room with the same object."""
+    """A public name of a room, and its home: the name under which the same object is documented, mostly itself."""
 
     room: str
     name: str

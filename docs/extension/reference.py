@@ -1,4 +1,4 @@
-"""The pages of the reference: one for each room, written from its `__all__` and the docstrings, as `help()` has them."""
+"""The pages of the reference: one for each room, written from its `__all__` and its docstrings."""
 
 import functools
 import inspect
@@ -116,16 +116,10 @@ def _directive(kind, heading, body, fence, inner=(), options=""):
 
 def _value(entry):
     """What a constant or an alias of a type is: its source, and its keys if it has any."""
-    source = assigned(entry.room, entry.name) or next(
-        (
-            text
-            for module in list(sys.modules)
-            if module.startswith(f"{entry.room}.") and (text := assigned(module, entry.name))
-        ),
-        repr(entry.value),
-    )
-    keys = f"Keys: {', '.join(f'`{key}`' for key in entry.value)}." if isinstance(entry.value, Mapping) else ""
-    return keys or f"```python\n{textwrap.shorten(source, _LONGEST_VALUE)}\n```"
+    if isinstance(entry.value, Mapping):
+        return f"Keys: {', '.join(f'`{key}`' for key in entry.value)}."
+    source = assigned(entry.room, entry.name) or repr(entry.value)
+    return f"```python\n{textwrap.shorten(source, _LONGEST_VALUE)}\n```"
 
 
 def _parameters(value):
@@ -154,14 +148,9 @@ def _methods(value) -> Iterator[tuple[str, Any, str]]:
     for base in own:
         for name, member in vars(base).items():
             kind, function = _method_kind(member)
-            is_repeated = any(name in vars(other) for other in others) and "\n" not in (function.__doc__ or "").strip()
-            if (
-                kind
-                and not name.startswith("_")
-                and name not in _HIDDEN | seen
-                and function.__doc__
-                and not is_repeated
-            ):
+            text = (function.__doc__ or "").strip()
+            is_repeated = any(name in vars(other) for other in others) and "\n" not in text
+            if kind and text and not name.startswith("_") and name not in _HIDDEN | seen and not is_repeated:
                 seen.add(name)
                 yield name, function, kind
 

@@ -23,9 +23,7 @@ def signature(value: Any) -> str:
         return ""
     written = annotations(value)
     shown = [parameter.replace(annotation=parameter.empty, default=parameter.empty) for parameter in parameters]
-    texts = {
-        shown.name: _parameter(original, shown, written) for original, shown in zip(parameters, shown, strict=True)
-    }
+    texts = {bare.name: _parameter(whole, bare, written) for whole, bare in zip(parameters, shown, strict=True)}
     returned = f" -> {written['return']}" if "return" in written and not inspect.isclass(value) else ""
     return f"({', '.join(_with_marks(shown, texts))}){returned}"
 
@@ -91,7 +89,8 @@ def _of_class(node):
 def _of_function(node):
     if node is None:
         return {}
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    variadic = [each for each in (node.args.vararg, node.args.kwarg) if each]
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *variadic]
     texts = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation}
     return texts | ({"return": ast.unparse(node.returns)} if node.returns else {})
 
@@ -117,7 +116,7 @@ def _named(node, prefix):
 
 
 def assigned(module: str, name: str) -> str:
-    """The source of a value that a module assigns to a name, such as that of an alias of a type; empty if there is none."""
+    """The source of a value that a module assigns to a name, such as an alias of a type; empty without one."""
     tree = ast.parse(Path(sys.modules[module].__file__ or "").read_text())
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
