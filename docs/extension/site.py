@@ -1,5 +1,6 @@
 """The extension of Sphinx that builds the site: pages of the reference, links from names, labels of kinds."""
 
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -8,6 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from docs.extension import API, KINDS, pages, reference
+from docs.extension.accessibility import accessible
 from docs.extension.formulas import formula_block, is_code, is_formula
 from docs.extension.names import entries, meaning
 
@@ -80,11 +82,20 @@ def label(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
         context["body"] = f'<p class="kind">{kind}</p>\n{context["body"]}'
 
 
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Make the pages that are written accessible."""
+    for page in Path(app.outdir).rglob("*.html") if exception is None else ():
+        text = page.read_text()
+        if text != (better := accessible(text)):
+            page.write_text(better)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the extension with Sphinx."""
     app.connect("builder-inited", lambda app: reference.write(API, pages()))
     app.connect("missing-reference", annotation)
     app.connect("html-page-context", label)
+    app.connect("build-finished", finish)
     app.add_transform(LinksFromNames)
     app.add_transform(Formulas)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

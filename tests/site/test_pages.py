@@ -5,6 +5,7 @@ import re
 import pytest
 
 from docs.extension import KINDS, ROOT
+from docs.extension.accessibility import accessible
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
@@ -44,3 +45,22 @@ def test_every_picture_of_a_page_has_a_text_in_its_place():
         assert "![](" not in page.read_text(), page
     door = (DOCS / "index.md").read_text()
     assert door.count(":img-top:") == door.count(":img-alt: ") == 8
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<pre><span>1</span></pre>", '<pre tabindex="0"><span>1</span></pre>'),
+        ('<div class="table-wrapper docutils">', '<div tabindex="0" class="table-wrapper docutils">'),
+        ('<th class="head"><p></p></th>', '<td class="head"></td>'),
+        (
+            "<dl>\n<dd><em>a</em>,</dd>\n<dd><em>b</em></dd>\n</dl>",
+            '<span class="sig-lines">\n<span class="sig-line"><em>a</em>,</span>\n'
+            '<span class="sig-line"><em>b</em></span>\n</span>',
+        ),
+        ("<dl>\n<dt>a</dt><dd>b</dd>\n</dl>", "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"),
+    ],
+)
+def test_pages_get_what_a_keyboard_and_a_screen_reader_need(html, expected):
+    assert accessible(html) == expected
+    assert accessible(expected) == expected
