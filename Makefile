@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := docs/_build/html
 
-.PHONY: demo check row test test-more test-all part docs browser smoke zoo-wheel lint bench studies lock
+.PHONY: demo check row test test-more test-all part docs browser smoke zoo-wheel notebooks stale lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -80,6 +80,14 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The notebooks of the tutorials that have changed, run with their pictures.
+notebooks: .venv/installed
+	$(BIN)/python tools/notebooks.py
+
+# Measured numbers whose code has changed since.
+stale: .venv/installed
+	$(BIN)/python tools/stale.py
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py

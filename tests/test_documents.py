@@ -116,7 +116,12 @@ def test_the_first_example_of_a_page_runs(prepared):
 
 
 @pytest.mark.slow
-@EXAMPLES
+@pytest.mark.parametrize(
+    "page",
+    # tests/test_notebooks.py runs the tutorials.
+    [page for page in PAGES if blocks(page) and page.parent.name != "tutorials"],
+    ids=lambda page: page.stem,
+)
 def test_the_examples_of_a_page_run_from_top_to_bottom(prepared):
     run_blocks(prepared)
 

@@ -15,7 +15,7 @@ from tests.serving.browser import tab
 SITE, AXE = os.environ.get("SITE"), os.environ.get("AXE_CORE")
 PAGES = {
     "door": "docs/index.html",
-    "tutorial": "docs/first-model.html",
+    "tutorial": "docs/tutorials/first-model.html",
     "formulas": "docs/losses/triplets.html",
     "tables": "docs/metrics.html",
     "pictures": "docs/mining.html",
