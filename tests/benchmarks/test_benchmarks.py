@@ -50,7 +50,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("duplicates", [], {"pairs", "share_of_exact", "recall_lower", "processor_s"}),
         ("filters", ["--shares", "1", "0.1", "--repeats", "1"], {"share", "effort", "recall@10", "over_exact"}),
         ("stored_small", [], {"codes", "of_float32", "lost", "over_float32"}),
-        ("distributed", ["--parts", "join"], {"work", "wall_s", "rate", "note"}),
+        ("distributed", ["--parts", "join", "retrieval"], {"work", "wall_s", "rate", "note"}),
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),
         ("runtimes", ["--repeats", "1"], {"runtime", "ms", "mib", "embedding_error", "same_ten", "recall@10"}),
