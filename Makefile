@@ -104,6 +104,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	if nvidia-smi >/dev/null 2>&1; then KERAS_BACKEND=jax $(BIN)/python benchmarks/gpu_losses.py; fi
