@@ -157,6 +157,8 @@ def test_four_lines_of_the_readme_find_the_neighbors_of_a_picture(tmp_path, monk
     assert len(lines) == 4
     run_blocks(ROOT / "README.md", 1)
     assert "[['photos/class-03/15.jpg' " in capsys.readouterr().out
+    measured = tfdml.zoo.card("photo-patches-imagenet").metrics["recall@1"].value
+    assert f" {100 * measured:.1f}% of the queries" in (ROOT / "README.md").read_text()
 
 
 def test_own_photos_become_an_exported_model_in_at_most_25_lines():
