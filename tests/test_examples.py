@@ -42,7 +42,7 @@ SLOW = {
     "datasets.sketches",
 }
 # Rooms in which every name has an example.
-ROOMS = ["datasets"]
+ROOMS = ["datasets", "embedding", "importance", "layers"]
 
 
 def public_names():
