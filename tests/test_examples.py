@@ -4,6 +4,7 @@ import dataclasses
 import doctest
 import inspect
 import re
+import sys
 
 import keras
 import numpy as np
@@ -32,6 +33,7 @@ WITHOUT = {
         "datasets.vehicle_id",
     ],
     "It reads what tensorflow-datasets has downloaded and prepared.": ["datasets.tfds"],
+    "It needs a repository of Hugging Face.": ["zoo.pull", "zoo.push"],
 }
 # Names whose examples take more than two seconds of a core, some of them at the first call only.
 SLOW = {
@@ -40,9 +42,38 @@ SLOW = {
     "datasets.photo_patches",
     "datasets.scenes",
     "datasets.sketches",
+    "distributed.SearchActors",
+    "distributed.build_index",
+    "distributed.cross_validate",
+    "distributed.embed",
+    "distributed.join",
+    "distributed.read_shards",
+    "distributed.retrieval",
+    "distributed.search_shards",
+    "training.train",
+    "visualize.umap",
 }
 # Rooms in which every name has an example.
-ROOMS = ["datasets", "embedding", "importance", "layers"]
+ROOMS = [
+    "addons",
+    "analysis",
+    "callbacks",
+    "cleaning",
+    "datasets",
+    "distributed",
+    "embedding",
+    "environment",
+    "evaluate",
+    "evaluation",
+    "export",
+    "importance",
+    "layers",
+    "serving",
+    "tracking",
+    "training",
+    "visualize",
+    "zoo",
+]
 
 
 def public_names():
@@ -92,6 +123,14 @@ def examples_of(name):
 def with_example():
     names = [name for name, member in PUBLIC.items() if callable(member) and examples_of(name)]
     return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_cluster_stays():
+    """End Ray, which the first example of `tfdml.distributed` starts."""
+    yield
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
 
 
 @pytest.mark.parametrize("name", with_example())
