@@ -120,6 +120,13 @@ def read(photograph: Photograph) -> np.ndarray:
 def photograph(name: str) -> np.ndarray:
     """The pixels of one of the photographs that photo patches are cut from.
 
+    Example:
+
+        >>> tfdml.datasets.photograph("astronaut").shape
+        (512, 512, 3)
+        >>> tfdml.datasets.photograph("astronaut")[100, 200]
+        array([81, 57, 17], dtype=uint8)
+
     Args:
         name: such as "astronaut", "chelsea" or "motorcycle_left"; docs/photo-patches.md lists them.
 
