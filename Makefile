@@ -17,7 +17,7 @@ CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chro
 
 NPM := $(shell command -v npm)
 
-.PHONY: demo check row test test-more test-all part browser smoke zoo-wheel lint bench studies lock
+.PHONY: demo check row test test-more test-all part browser smoke dist zoo-wheel notebooks stale lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -62,6 +62,12 @@ else
 	.venv-newest/bin/python -m pytest tests/test_rooms.py
 endif
 
+# The wheel and the source archive in dist/, checked; tools/check_release.py --install PYTHON... also installs the wheel.
+dist: .venv/installed
+	rm -rf build dist/tfdml-*
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python tools/check_release.py
+
 # The models of savedmodels as a wheel in dist/, without a network.
 zoo-wheel: .venv/installed
 	$(BIN)/python tools/zoo_wheel.py
@@ -70,6 +76,14 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The notebooks of the tutorials that have changed, run with their pictures.
+notebooks: .venv/installed
+	$(BIN)/python tools/notebooks.py
+
+# Measured numbers whose code has changed since.
+stale: .venv/installed
+	$(BIN)/python tools/stale.py
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
@@ -98,6 +112,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	if nvidia-smi >/dev/null 2>&1; then KERAS_BACKEND=jax $(BIN)/python benchmarks/gpu_losses.py; fi

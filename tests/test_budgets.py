@@ -10,7 +10,7 @@ PARTS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text())
 
 
 @pytest.mark.parametrize(
-    ("groups", "processor_seconds"), [(["test"], 1200), (["test", "more"], 3900), (["lint", "check"], 180)]
+    ("groups", "processor_seconds"), [(["test"], 1200), (["test", "more"], 4000), (["lint", "check"], 180)]
 )
 def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, processor_seconds):
     assert sum(part["processor_seconds"] for part in PARTS.values() if part["group"] in groups) <= processor_seconds
@@ -30,6 +30,7 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
                 "more-export",
                 "more-distributed",
                 "more-pages",
+                "more-notebooks",
                 "more-recipes",
                 "more-studies",
             ],

@@ -96,9 +96,9 @@ def _titles(captions, title, count):
 
 def _pictures(points, labels_and_name, titles, pixels):
     """The frames as images with one palette."""
+    figure = new_figure("visualize.animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()
     collections = draw_points(axis, points[0], *labels_and_name)
     finish(figure, axis, points.reshape(-1, 2), " ")
