@@ -372,7 +372,7 @@ class TripletSemiHardLoss(_AddonsLoss):
 class TripletHardLoss(_AddonsLoss):
     """`triplet_hard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
 
-    See also: `tfdml.losses.BatchHardTripletLoss`, the mean over anchors with a positive and a negative.
+    See also: `tfdml.losses.BatchHardTripletLoss`, which takes miners and pairings.
 
     Example:
 
@@ -400,7 +400,7 @@ class TripletHardLoss(_AddonsLoss):
 class LiftedStructLoss(_AddonsLoss):
     """`lifted_struct_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
 
-    See also: `tfdml.losses.LiftedStructureLoss`, which takes miners and other distances.
+    See also: `tfdml.losses.LiftedStructureLoss`, which takes miners and pairings.
 
     Example:
 

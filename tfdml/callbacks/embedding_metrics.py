@@ -29,6 +29,15 @@ class EmbeddingMetrics(Scheduled):
     Its values are then at chance level, so later epochs improve on them. (Without a value `ExportBest` would stop, and
     NaN would stay the best value of `EarlyStopping`.)
 
+    In training:
+
+        def clusters(embeddings, data):
+            return tfdml.metrics.clustering(embeddings, data.labels)
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
+            tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
+
     See also: `RetrievalEvaluation` for retrieval metrics.
 
     Example: how well k-means finds the classes.

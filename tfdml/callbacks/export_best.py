@@ -34,6 +34,12 @@ class ExportBest(keras.callbacks.Callback):
     epoch of the export, such as a new run over an old folder, warns and names the value to beat. A network with a
     variable that is not finite is not exported, and a warning names the variable.
 
+    In training:
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.RetrievalEvaluation(test),
+            tfdml.callbacks.ExportBest("savedmodels/products", monitor="val_map@r")])
+
     See also: `TrainingCheckpoint` to resume a run.
 
     Example: images of 1 x 2 pixels; the values of two epochs, which `RetrievalEvaluation` writes in `fit`.

@@ -24,6 +24,11 @@ class Projector(Callback):
     each example; `sprite.png`, the thumbnails of images; and `projector_config.pbtxt`, which refers to them. Files are
     written in one step, the list last. A resumed run adds its epochs; a new run over an old folder replaces them.
 
+    In training:
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.Projector(test, "logs/projector")])
+
     See also: `EmbeddingHistory`, which keeps the embeddings in memory.
 
     Example:

@@ -19,6 +19,13 @@ class RefreshCenters(Refresh):
     A refresh embeds the same `examples_per_class` examples per class each time. A resumed run begins with the centers
     of the resumed model.
 
+    In training:
+
+        centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
+        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
+        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshCenters(train, centers=centers)])
+
     Example:
 
         >>> inputs = keras.Input((2,))

@@ -18,6 +18,13 @@ class RefreshMinedPairs(Refresh):
     examples x dim float32, and for `tfdml.search.hardest_pairs`, but never for all images or for examples x examples
     numbers. A resumed run begins with the pairs of the resumed model.
 
+    In training:
+
+        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
+        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
+        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
+                  callbacks=[tfdml.callbacks.RefreshMinedPairs(train, pairs=pairs)])
+
     Example:
 
         >>> inputs = keras.Input((2,))

@@ -54,6 +54,13 @@ class RetrievalEvaluation(Scheduled):
     training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` would
     keep NaN as the best value.)
 
+    In training:
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
+            tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, max_time_fraction=0.05, prefix="train_"),
+            keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
+
     See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
 
     Example: each row's nearest neighbor has its class, but for the last one's.

@@ -31,6 +31,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Where `keras.distribution` divides a run over several processes, process 0 writes the file, and all processes read
     it: on several machines it is on a shared file system, or copied to all of them before the run is resumed.
 
+    In a program that is started again after an interruption:
+
+        if path.exists():
+            model = keras.saving.load_model(path)
+        model.fit(sampler.batches(images, labels, start=model.steps), steps_per_epoch=200,
+                  initial_epoch=model.steps // 200, epochs=10, callbacks=[tfdml.callbacks.TrainingCheckpoint(path)])
+
     See also: `ExportBest` for the model to serve.
 
     Example: a run of two steps that another one continues.

@@ -118,6 +118,11 @@ def embed(
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
 
+    With an export and archives, on every machine that has a GPU:
+
+        images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
+        shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
+
     See also: `tfdml.embedding.write_embeddings` on one machine, `build_index` and `join` for what follows.
 
     Example: five vectors in shards of two, by one actor on this machine.

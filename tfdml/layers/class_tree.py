@@ -32,6 +32,13 @@ class ClassTree(LossLayer):
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
     Before the first refresh all values are 0. `.keras` files keep the tree.
 
+    In training:
+
+        tree = tfdml.layers.ClassTree(train.labels)
+        model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
+        refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
+
     Example: classes 0 and 1 are near each other, class 2 is far; two equal examples of each, so that s = h_0 = 0.
 
         >>> tree = tfdml.layers.ClassTree([0, 1, 2], levels=4)

@@ -40,7 +40,7 @@ def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
 def run(application: web.Application, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted (SIGINT, SIGTERM); requests under way are then finished.
 
-    See also: `tfdml serve --help`, the same as a command.
+    See also: `application`, which it serves, and `listen` for the socket.
 
     Example: a server that is asked once, by a thread that then interrupts it.
 

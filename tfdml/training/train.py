@@ -94,7 +94,7 @@ def train(
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
 
-    See also: `tfdml train --help`, the same as a command.
+    See also: `TrainingSettings` for the settings, `read_settings` for those of another run.
 
     Example: two steps of a small network on noise, of eight classes.
 

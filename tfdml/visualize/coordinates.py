@@ -44,7 +44,7 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
     Sizes of clusters and distances between them mean little. Starts from PCA; runs on one core, so that a machine gives
     the same coordinates in every call.
 
-    See also: `pca`, which keeps distances, and `umap`, which is faster for large sets.
+    See also: `pca`, which keeps distances, and `umap`, another method.
 
     Example: two groups far from each other stay apart.
 

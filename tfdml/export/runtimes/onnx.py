@@ -28,7 +28,7 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
     Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, and in `runtime.json` the
     opset, the inputs and outputs, and the packages that wrote the file; the file itself has them as its metadata.
 
-    See also: `openvino` for CPUs of Intel, `web` for browsers, `litert` for phones.
+    See also: `openvino` and `litert` for other runtimes, `web` for a page that searches in the browser.
 
     Example: a model that scales images of 1 x 2 pixels to norm 1, with an index of two vectors.
 
