@@ -1,7 +1,7 @@
 """The tables of docs/keras-examples.md: its blocks of code, run as they stand, with several seeds.
 
-    python -m studies.keras_examples                # five seeds, on two cores
-    python -m studies.keras_examples --only-table   # the tables from the kept results
+python -m studies.keras_examples                # five seeds, on two cores
+python -m studies.keras_examples --only-table   # the tables from the kept results
 """
 
 import argparse
@@ -32,7 +32,9 @@ def run(seed):
     names = {}
     exec(compile(program(seed), str(PAGE), "exec"), names)
     return {
-        table: {method: {key: float(value) for key, value in numbers.items()} for method, numbers in names[table].items()}
+        table: {
+            method: {key: float(value) for key, value in numbers.items()} for method, numbers in names[table].items()
+        }
         for table in TABLES
     }
 

@@ -1,13 +1,7 @@
-"""Tables of all losses, miners and samplers, from the code: `python -m tools.make_tables` writes them into the pages.
-
-A row is a public class. What it accepts and what it does is tried on a small batch, its times are those of
-`benchmarks/losses.py` and its retrieval is that of `studies/references`. A table stands between
-`<!-- losses of tools/make_tables -->` and `<!-- end of table -->`.
-"""
+"""The table of losses: what they need and take, tried on a small batch; measured times and retrieval."""
 
 import csv
 import inspect
-import re
 import sys
 
 import numpy as np
@@ -16,17 +10,23 @@ import tensorflow as tf
 from studies import pages, runner
 from studies.references import setting
 from studies.references.methods import METHODS
-from tfdml import layers, losses, miners, pairs, samplers
+from tfdml import layers, losses, pairs
+from tfdml.losses.base import FunctionLoss
+from tools.tables.cells import LABELS, X, markdown, public_classes, required_arguments, yes
 
-DOCS = pages.ROOT / "docs"
-SOURCE = "tools/make_tables"
-LABELS = np.repeat(np.arange(3), 4)
-X = np.random.default_rng(0).standard_normal((12, 8)).astype("float32") / np.sqrt(8)
 TIMED = {"batch": "1024", "dim": "128"}
+RECALL = {data: f"Recall@1, {data}" for data in setting.SETS}
 SCALES = (0.3, 1.0, 3.0)  # of embeddings, since some losses are 0 for near pairs or for far ones
 
 
-# Losses
+def listed_rows(num_pairs=24):
+    """Rows of a list of pairs, from near to far ones, again and again."""
+    first, second = np.random.default_rng(1).standard_normal((2, num_pairs, 8)) / np.sqrt(8)
+    share = np.tile([0.1, 0.4, 0.7, 1.0], num_pairs // 4)[:, None]
+    return np.stack([first, (1 - share) * first + share * second], axis=1).reshape(-1, 8).astype("float32")
+
+
+LISTED = listed_rows()
 
 
 def base_loss():
@@ -44,7 +44,7 @@ ARGUMENTS = {
     "tree": lambda: layers.ClassTree(range(3)),
     "uncertainty": lambda: losses.uncertainty.TopK(8),
 }
-OTHER_ARGUMENTS = {"MatryoshkaLoss": {"dims": (4, 8)}}
+OTHER_ARGUMENTS = {"CascadeLoss": {"shares": (0.5,)}, "MatryoshkaLoss": {"dims": (4, 8)}}
 
 
 def make_loss(loss_class, **options):
@@ -60,7 +60,7 @@ def inputs_of(loss):
     """Labels and predictions of a small batch in the form that a loss takes."""
     family = type(loss).__module__.split(".")[2]
     if family == "distillation":
-        return np.flip(X, axis=1)[:, :5].copy(), X
+        return np.flip(X, axis=1).copy(), X
     if family == "pair_scores":
         return np.arange(12) % 2, X[:, 0]
     if getattr(loss, "pairing", None) is pairs.two_towers:
@@ -78,12 +78,12 @@ def values_and_gradient(loss, labels, x):
 
 
 def is_learning(loss_class, pairing, labels):
-    """Whether a loss over another pairing has a gradient in every second and in every other row of its list."""
+    """Whether a loss over the pairing of a list has a gradient in rows of each label."""
     gradients = []
     for scale in SCALES:
         try:
             loss = make_loss(loss_class, pairing=pairing)
-            gradients.append(values_and_gradient(loss, labels, scale * X)[1])
+            gradients.append(values_and_gradient(loss, labels, scale * LISTED)[1])
         except (ValueError, TypeError):
             return False
     has_gradient = np.any(gradients, axis=(0, 2))
@@ -93,18 +93,18 @@ def is_learning(loss_class, pairing, labels):
 def lists_of(loss_class):
     """Data without class ids that a loss learns from."""
     kinds = {
-        "pairs": (pairs.labeled_pairs, np.repeat([1, 0, 1, 0, 1, 0], 2)),
-        "triplets": (pairs.triplet_rows, np.zeros(12, int)),
-        "views": (pairs.two_views, np.zeros(12, int)),
+        "pairs": (pairs.labeled_pairs, np.tile(np.repeat([1, 0], 8), 3)),
+        "triplets": (pairs.triplet_rows, np.zeros(48, int)),
+        "views": (pairs.two_views, np.zeros(48, int)),
     }
     return ", ".join(name for name, (pairing, labels) in kinds.items() if is_learning(loss_class, pairing, labels))
 
 
 def is_normalizing(loss):
-    """Whether a loss of embeddings three times as long has the same values."""
+    """Whether a loss of longer embeddings has the same values."""
     labels, x = inputs_of(loss)
-    short, long = (loss.call(labels, scale * x) for scale in (1.0, 3.0))
-    return bool(np.allclose(short, long, rtol=1e-3, atol=1e-5))
+    values, *others = (loss.call(labels, scale * x) for scale in (1.0, 3.0, 40.0))
+    return all(np.allclose(values, other, rtol=1e-3, atol=1e-5) for other in others)
 
 
 def takes_memory(loss_class):
@@ -138,29 +138,43 @@ def takes_blocks(loss_class):
         return False
 
 
+def needs_of(loss):
+    """What a loss needs beside embeddings: the meaning of its labels, and arguments without a default."""
+    family, options = type(loss).__module__.split(".")[2], inspect.signature(type(loss)).parameters
+    labels = {"distillation": "embeddings of a teacher", "pair_scores": "labels of pairs"}.get(family, "class ids")
+    towers = ["two towers"] if getattr(loss, "pairing", None) is pairs.two_towers else []
+    classes = ["`classes`"] if "classes" in options else []
+    return ", ".join([labels, *towers, *required_arguments(type(loss)), *classes])
+
+
+def layers_of(loss):
+    """Names of the layers that a loss holds, which it learns or remembers."""
+    names = (type(layer).__name__.strip("_") for layer in getattr(loss, "layers", []))
+    return ", ".join(dict.fromkeys(names))
+
+
+BY_PAIRS = ("normalizes", "lists", "memory", "proxies", "blocks")
+
+
 def loss_facts(loss_class):
-    """Cells of a loss that say what it is and what it takes."""
+    """Cells of a loss that say what it needs and what it takes."""
     loss, options = make_loss(loss_class), inspect.signature(loss_class).parameters
-    facts = {"loss": f"`{loss_class.__name__}`", "family": loss_class.__module__.split(".")[2].replace("_", " ")}
+    facts = {"loss": f"`{loss_class.__name__}`", "needs": needs_of(loss), "layers": layers_of(loss)}
     if loss_class is losses.PairLoss:
-        return {**facts, "family": "your own function"}
+        return facts
+    if options.keys() & {"base", "losses"}:
+        return facts | dict.fromkeys(BY_PAIRS, "as its base")
+    if loss_class.__module__.split(".")[2] == "pair_scores":
+        return facts
     facts["normalizes"] = yes(is_normalizing(loss))
-    facts["learns"] = ", ".join(f"`{type(layer).__name__}`" for layer in loss.layers) if hasattr(loss, "layers") else ""
-    if "pairing" in options:
-        facts |= {
-            "lists": lists_of(loss_class),
-            "memory": yes(takes_memory(loss_class)),
-            "proxies": yes(takes_proxies(loss_class)),
-            "blocks": yes(takes_blocks(loss_class)),
-        }
-    elif options.keys() & {"base", "losses"}:
-        facts |= {name: "as its base" for name in ("normalizes", "lists", "memory", "proxies", "blocks")}
-    return facts
-
-
-def yes(condition):
-    """A cell of a condition."""
-    return "yes" if condition else "no"
+    if "pairing" not in options:
+        return facts
+    return facts | {
+        "lists": lists_of(loss_class),
+        "memory": yes(takes_memory(loss_class)),
+        "proxies": yes("classes" in options or takes_proxies(loss_class)),
+        "blocks": yes(takes_blocks(loss_class)),
+    }
 
 
 def timed_classes():
@@ -178,8 +192,8 @@ def times():
     return {
         loss_class: {
             "ms": f"{float(rows[name]['graph_ms']):.1f}",
-            "graph": f"{float(rows[name]['graph_over_three_products']):.1f}",
-            "XLA": f"{float(rows[name]['xla_over_three_products']):.1f}",
+            "graph / limit": f"{float(rows[name]['graph_over_three_products']):.1f}",
+            "XLA / limit": f"{float(rows[name]['xla_over_three_products']):.1f}",
         }
         for loss_class, name in timed_classes().items()
     }
@@ -209,8 +223,8 @@ def retrieval():
         loss_class, note = class_and_note(method)
         if loss_class not in cells:  # the first of a class is the plainest
             cells[loss_class] = {
-                data: _recall([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
-                for data in setting.SETS
+                column: _recall([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
+                for data, column in RECALL.items()
             }
     return cells
 
@@ -220,62 +234,31 @@ def _recall(values):
     return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
-def public_classes(room, base=object):
-    """Public classes of a room that extend a base, by name."""
-    members = (getattr(room, name) for name in sorted(room.__all__))
-    return [member for member in members if isinstance(member, type) and issubclass(member, base)]
+COLUMNS = (
+    "loss",
+    "needs",
+    "lists",
+    "normalizes",
+    "proxies",
+    "memory",
+    "blocks",
+    "layers",
+    "ms",
+    "graph / limit",
+    "XLA / limit",
+)
 
 
-LOSS_COLUMNS = ("loss", "family", "lists", "normalizes", "learns", "memory", "proxies", "blocks", "ms", "graph", "XLA")
-
-
-def loss_table():
-    """The table of all losses."""
+def measured_cells():
+    """Cells of times and of retrieval by class of losses."""
     measured, compared = times(), retrieval()
-    rows = [
-        {**loss_facts(loss_class), **measured.get(loss_class, {}), **compared.get(loss_class, {})}
-        for loss_class in public_classes(losses)
-        if loss_class.__name__.endswith("Loss")
-    ]
-    names = {data: f"Recall@1, {data}" for data in setting.SETS}
-    return markdown([*LOSS_COLUMNS, *names], rows, {**names, "ms": "ms, graph"})
-
-
-def markdown(columns, rows, names=None):
-    """Dicts as a Markdown table; a cell without a value is empty."""
-    head = [(names or {}).get(column, column) for column in columns]
-    return runner.markdown(head, [[row.get(column, "") for column in columns] for row in rows])
-
-
-# Miners
-
-
-def summary(member):
-    """The first sentence of a docstring, or of that of the function which it names as its definition."""
-    line = inspect.getdoc(member).splitlines()[0]
-    function = re.search(r"see `tfdml\.miners\.(\w+)`", line)
-    return summary(getattr(miners, function[1])) if function else line.rstrip(".")
-
-
-def make_miner(miner_class):
-    """A miner with its defaults, or with what it needs."""
-    arguments = {
-        miners.Composition: ([miners.EasyPositives(), miners.PairMargin()],),
-        miners.TargetNeighbors: (np.arange(12)[:, None] // 4 * 4,),
+    return {
+        loss_class: {**measured.get(loss_class, {}), **compared.get(loss_class, {})}
+        for loss_class in public_classes(losses, FunctionLoss)
     }
-    return miner_class(*arguments.get(miner_class, ()))
 
 
-def selection(miner, scale=1.0):
-    """Where a miner leaves a weight, of the positives and of the negatives of a batch of unit vectors times a scale."""
-    batch = pairs.pairs_with(LABELS, scale * UNIT, LABELS, scale * UNIT)
-    batch = pairs.all_pairs(LABELS, scale * UNIT) if batch.is_self else pairs.all_pairs(LABELS, scale * UNIT)
-    mined = miner(batch)
-    return [np.asarray(weights) > 0 for weights in (mined.positive, mined.negative)]
-
-
-UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
-if __name__ == "__main__":
-    print(loss_table())
+def table():
+    """The table of all losses."""
+    rows = [{**loss_facts(loss_class), **cells} for loss_class, cells in measured_cells().items()]
+    return markdown([*COLUMNS, *RECALL.values()], rows)
