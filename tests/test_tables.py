@@ -13,7 +13,7 @@ from tests.serving.browser import tab
 from tfdml import losses, miners, samplers
 from tools.tables import __main__ as tables
 from tools.tables.cells import public_classes
-from tools.tables.losses import measured_cells
+from tools.tables.measured import measured_cells
 
 SCRIPT = Path(__file__).parent.parent / "docs" / "_static" / "sortable.js"
 NODE = shutil.which("node")
@@ -28,7 +28,8 @@ def rows_of(page):
     """The rows of the generated table of a page, as dicts by the names in its header."""
     name, _ = tables.TABLES[page]
     table = re.search(rf"<!-- {name} of tools/tables -->(.*?)<!-- end", page.read_text(), flags=re.DOTALL)[1]
-    head, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in table.strip().splitlines())
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    head, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in lines)
     return [dict(zip(head, cells, strict=True)) for cells in rows]
 
 
@@ -41,7 +42,8 @@ def test_a_table_has_a_row_for_each_public_class(page):
 def test_times_and_retrieval_in_the_table_of_losses_are_the_measured_ones():
     rows = {row["loss"].strip("`"): row for row in rows_of(tables.DOCS / "losses" / "table.md")}
     for loss, measured in measured_cells().items():
-        assert {name: rows[loss.__name__][name] for name in measured} == measured
+        if loss.__name__ in rows:  # and not one of tfdml.addons
+            assert {name: rows[loss.__name__][name] for name in measured} == measured
 
 
 @pytest.mark.slow

@@ -1,21 +1,15 @@
 """The table of losses: what they need and take, tried on a small batch; measured times and retrieval."""
 
-import csv
 import inspect
-import sys
 
 import numpy as np
 import tensorflow as tf
 
-from studies import pages, runner
-from studies.references import setting
-from studies.references.methods import METHODS
 from tfdml import layers, losses, pairs
 from tfdml.losses.base import FunctionLoss
 from tools.tables.cells import LABELS, X, markdown, public_classes, required_arguments, yes
+from tools.tables.measured import MEASURED, measured_cells, sources
 
-TIMED = {"batch": "1024", "dim": "128"}
-RECALL = {data: f"Recall@1, {data}" for data in setting.SETS}
 SCALES = (0.3, 1.0, 3.0)  # of embeddings, since some losses are 0 for near pairs or for far ones
 
 
@@ -177,88 +171,11 @@ def loss_facts(loss_class):
     }
 
 
-def timed_classes():
-    """The first benchmark of each class of losses: class to name."""
-    sys.path.append(str(pages.ROOT / "benchmarks"))
-    from _peers import ours
-
-    return {type(loss): name for name, loss in reversed(ours().items())}
-
-
-def times():
-    """Cells of time by class of losses: milliseconds in graph mode, and the ratios to the three products."""
-    with open(pages.RESULTS / "losses.csv") as file:
-        rows = {row["loss"]: row for row in csv.DictReader(file) if TIMED.items() <= row.items()}
-    return {
-        loss_class: {
-            "ms": f"{float(rows[name]['graph_ms']):.1f}",
-            "graph / limit": f"{float(rows[name]['graph_over_three_products']):.1f}",
-            "XLA / limit": f"{float(rows[name]['xla_over_three_products']):.1f}",
-        }
-        for loss_class, name in timed_classes().items()
-    }
-
-
-def class_and_note(method):
-    """The class of a loss that is compared, and what it is added to if it is the last term of a sum."""
-    settings = {name: values[0] for name, values in method.settings.items()}
-    loss = method.make(3, **settings)
-    if not isinstance(loss, losses.WeightedSumLoss):
-        return type(loss), ""
-    first, last = loss.settings["losses"]
-    return type(last), f" (with `{type(first).__name__}`)"
-
-
-def compared_rows():
-    """Rows of the tests of `studies/references`."""
-    for file in sorted((pages.RESULTS / "references").glob("*.csv")):
-        if file.stem not in ("protocol", "summary"):
-            yield from runner.where(runner.read_rows(file), part="test")
-
-
-def retrieval():
-    """Cells of Recall@1 by class of losses: mean and half of the 95% interval over seeds, for each set."""
-    cells, rows = {}, list(compared_rows())
-    for name, method in METHODS.items():
-        loss_class, note = class_and_note(method)
-        if loss_class not in cells:  # the first of a class is the plainest
-            cells[loss_class] = {
-                column: _recall([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
-                for data, column in RECALL.items()
-            }
-    return cells
-
-
-def _recall(values):
-    mean, half = setting.interval(values)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
-
-
-COLUMNS = (
-    "loss",
-    "needs",
-    "lists",
-    "normalizes",
-    "proxies",
-    "memory",
-    "blocks",
-    "layers",
-    "ms",
-    "graph / limit",
-    "XLA / limit",
-)
-
-
-def measured_cells():
-    """Cells of times and of retrieval by class of losses."""
-    measured, compared = times(), retrieval()
-    return {
-        loss_class: {**measured.get(loss_class, {}), **compared.get(loss_class, {})}
-        for loss_class in public_classes(losses, FunctionLoss)
-    }
+COLUMNS = ("loss", "needs", "lists", "normalizes", "proxies", "memory", "blocks", "layers", *MEASURED)
 
 
 def table():
-    """The table of all losses."""
-    rows = [{**loss_facts(loss_class), **cells} for loss_class, cells in measured_cells().items()]
-    return markdown([*COLUMNS, *RECALL.values()], rows)
+    """The table of all losses, and what its numbers were measured on."""
+    cells = measured_cells()
+    rows = [{**loss_facts(loss), **cells.get(loss, {})} for loss in public_classes(losses, FunctionLoss)]
+    return f"{markdown(COLUMNS, rows)}\n\n{sources()}"
