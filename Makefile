@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := docs/_build/html
 
-.PHONY: demo check row test test-more test-all part docs browser smoke zoo-wheel notebooks stale lint bench studies lock
+.PHONY: demo check row test test-more test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -72,6 +72,12 @@ else
 	.venv-newest/bin/python -m pytest tests/test_rooms.py
 endif
 
+# The wheel and the source archive in dist/, checked; tools/check_release.py --install PYTHON... also installs the wheel.
+dist: .venv/installed
+	rm -rf build dist/tfdml-*
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python tools/check_release.py
+
 # The models of savedmodels as a wheel in dist/, without a network.
 zoo-wheel: .venv/installed
 	$(BIN)/python tools/zoo_wheel.py
@@ -116,6 +122,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	if nvidia-smi >/dev/null 2>&1; then KERAS_BACKEND=jax $(BIN)/python benchmarks/gpu_losses.py; fi

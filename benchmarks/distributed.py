@@ -6,7 +6,7 @@
   against exact search.
 * join: pairs of a cosine similarity of at least 0.95 of vectors a twentieth of which are noisy copies, at two sizes,
   with the recall that the join bounds, and the power of n with which its time grows.
-* retrieval: the metrics of 2,000 queries in a gallery.
+* retrieval: the metrics of 2,000 queries in a gallery of the larger size.
 
 Vectors are those of `search.py`, written as ten shards. Seconds are on the clock, and contain the start of processes of
 Ray, about five seconds each time one is new; the rate of actors leaves it out.
@@ -136,6 +136,13 @@ def index_rows(options, folder):
         recall = tfdml.search.neighbor_recall(ids, exact_rows)
         note = f"queries a second by actors, recall@{K} {recall:.3f}"
         yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
+
+
+def retrieval_rows(options, folder):
+    """Metrics of queries in a gallery."""
+    count, dim = (20_000, 16) if options.quick else (options.join, options.dim)
+    shards = written(make_vectors(count, dim, 1), folder / "gallery", max(1, count // 10))
+    queries = make_vectors(2_000, dim, 2)
     labels = np.random.default_rng(3).integers(0, count // 50, count)
     evaluate = lambda: tfdml.distributed.retrieval(shards, queries, labels[:2_000], gallery_labels=labels)  # noqa: E731
     _, seconds = measured(evaluate)
@@ -182,7 +189,7 @@ def estimates(rows):
 
 def main():
     """Measure, and write the table and the estimates; rows of parts that are not measured stay."""
-    parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows}
+    parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows, "retrieval": retrieval_rows}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--vectors", type=int, default=5_000_000)

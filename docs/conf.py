@@ -40,8 +40,9 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "tfdml"
-html_static_path = ["static"]
+html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["sortable.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_additional_pages = {"index": "to_door.html"}

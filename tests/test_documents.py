@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -43,6 +44,13 @@ def own_photos(folder):
     (folder / "photos.csv").write_text("\n".join(lines))
 
 
+def first_minute(folder):
+    """What the first lines of the README read: a model of the zoo, photos, and `mine.jpg`, a copy of one of them."""
+    own_photos(folder)
+    shutil.copy(folder / "photos" / "class-03" / "15.jpg", folder / "mine.jpg")
+    shutil.copytree(ROOT / "savedmodels" / "photo-patches-imagenet", folder / "savedmodels" / "photo-patches-imagenet")
+
+
 def programs(page):
     """The blocks of a page that are files: name and content."""
     return re.findall(r"^```python (\S+)\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -79,14 +87,15 @@ def at_its_lines(page, block):
 def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name in ("README.md", "index.md", "first-model.md"):
+    if page.name in ("README.md", "index.md", "keras-examples.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
+        first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md"):
         own_photos(tmp_path)
     if page.name == "training.md":
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.setenv("WANDB_SILENT", "true")
-    if page.name in ("index.md", "photo-patches.md", "zoo.md"):
+    if page.name in ("photo-patches.md", "zoo.md"):
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
         monkeypatch.setitem(sys.modules, "huggingface_hub", LocalHub(tmp_path / "cache"))
     if page.name in ("photos.md", "networks.md"):
@@ -144,6 +153,17 @@ def test_the_new_loss_of_contributing_is_a_loss():
     x = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
     # 1 - 0.8 for the positive pair, max(0, s - 0.5) for the negatives at 0.6 and 0.96.
     assert float(loss(np.array([0, 0, 1]), x)) == pytest.approx((0.2 + 0.1 + 0.2 + 0.46 + 0.1 + 0.46) / 6)
+
+
+def test_four_lines_of_the_readme_find_the_neighbors_of_a_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first_minute(tmp_path)
+    lines = [line for line in blocks(ROOT / "README.md")[0].splitlines() if line and not line.startswith("import ")]
+    assert len(lines) == 4
+    run_blocks(ROOT / "README.md", 1)
+    assert "[['photos/class-03/15.jpg' " in capsys.readouterr().out
+    measured = tfdml.zoo.card("photo-patches-imagenet").metrics["recall@1"].value
+    assert f" {100 * measured:.1f}% of the queries" in (ROOT / "README.md").read_text()
 
 
 def test_own_photos_become_an_exported_model_in_at_most_25_lines():

@@ -10,7 +10,7 @@ from typing import Any
 from tfdml import addons, importance, layers, losses, miners, models, networks, pairs
 from tfdml._core.environment import environment
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "addons",
     "analysis",

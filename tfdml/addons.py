@@ -55,6 +55,12 @@ def triplet_semihard_loss(
     (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest distance to a negative with d_an >
     d_ap, or the largest if there is none. P is the number of (ordered) positive pairs.
 
+    Example: points on a line; both positive pairs are at 1, their negatives at 3 and 2.
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.triplet_semihard_loss(labels, x, margin=1.5)), 4)  # (0 + 0.5) / 2
+        0.25
+
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
@@ -103,6 +109,12 @@ def triplet_hard_loss(
 
     With `soft`, the term is log(1 + exp(max_p d_ap - min_n d_an)).
 
+    Example: points on a line; 1.5 + d_ap - d_an is 1.5 + 1 - 3, 1.5 + 1 - 2 and, without a positive, 1.5 + 0 - 2.
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.triplet_hard_loss(labels, x, margin=1.5)), 4)  # (0 + 0.5 + 0) / 3
+        0.1667
+
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
@@ -131,6 +143,12 @@ def lifted_struct_loss(labels: Tensor, embeddings: Tensor, margin: float = 1.0) 
 
     (1 / (2 P)) sum_a sum_p max(0, d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)))^2
 
+    Example: points on a line; two ordered positives at 1, whose negatives are at 3 and 2.
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.lifted_struct_loss(labels, x)), 4)  # (1 + log(e^-2 + e^-1))^2 / 2
+        0.0491
+
     Args:
         labels: `(batch,)` or `(batch, 1)` class ids, integers or floats.
         embeddings: `(batch, dim)` embeddings, used as they are (not normalized).
@@ -152,6 +170,11 @@ def npairs_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
 
     -(1 / batch) sum_i mean_{j: y_j = y_i} log softmax_j(s_ij)
 
+    Example: two classes; each row is equally similar to both columns.
+
+        >>> round(float(tfdml.addons.npairs_loss(np.array([0, 1]), np.ones((2, 2), "float32"))), 4)  # log 2
+        0.6931
+
     Args:
         y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats, of the rows and of the columns.
         y_pred: `(batch, batch)` similarities of two views of the batch.
@@ -172,6 +195,12 @@ def npairs_multilabel_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
     """Cross-entropy of each row of similarities with the columns that share labels with it.
 
     -(1 / batch) sum_i sum_j (L_ij / sum_k L_ik) log softmax_j(s_ij), where L_ij is the number of labels i and j share
+
+    Example: rows that share one of two labels; all similarities are equal.
+
+        >>> labels = np.array([[1, 1], [0, 1]])
+        >>> round(float(tfdml.addons.npairs_multilabel_loss(labels, np.ones((2, 2), "float32"))), 4)  # log 2
+        0.6931
 
     Args:
         y_true: `(batch, classes)`, 1 where a row has a label, else 0; dense, while Addons also takes sparse tensors.
@@ -198,6 +227,12 @@ def contrastive_loss(y_true: Tensor, y_pred: Tensor, margin: float = 1.0) -> Ten
     """Contrastive loss of given pairs, one value per pair.
 
     y d^2 + (1 - y) max(0, margin - d)^2
+
+    Example: a positive pair at distance 0.5 and a negative at 0.7, within the margin of 1.
+
+        >>> losses = tfdml.addons.contrastive_loss(np.array([1, 0]), np.array([0.5, 0.7], "float32"))
+        >>> ops.convert_to_numpy(losses).round(4)  # 0.5^2 and (1 - 0.7)^2
+        array([0.25, 0.09], dtype=float32)
 
     Args:
         y_true: `(batch,)` or `(batch, 1)`, 1 for pairs of one class and 0 for others.
@@ -317,6 +352,14 @@ class _AddonsLoss(FunctionLoss):
 class TripletSemiHardLoss(_AddonsLoss):
     """`triplet_semihard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
 
+    See also: `tfdml.losses.TripletLoss` with `negatives=tfdml.miners.semi_hard_negatives`.
+
+    Example:
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.TripletSemiHardLoss(margin=1.5)(labels, x)), 4)  # (0 + 0.5) / 2
+        0.25
+
     Args: `margin` and `distance_metric` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
     """
 
@@ -328,6 +371,14 @@ class TripletSemiHardLoss(_AddonsLoss):
 @_serializable
 class TripletHardLoss(_AddonsLoss):
     """`triplet_hard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+
+    See also: `tfdml.losses.BatchHardTripletLoss`, which takes miners and pairings.
+
+    Example:
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.TripletHardLoss(margin=1.5)(labels, x)), 4)  # (0 + 0.5 + 0) / 3
+        0.1667
 
     Args: `margin`, `soft` and `distance_metric` of the function, `name`, `reduction` and `dtype` of
     `keras.losses.Loss`.
@@ -349,6 +400,14 @@ class TripletHardLoss(_AddonsLoss):
 class LiftedStructLoss(_AddonsLoss):
     """`lifted_struct_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
 
+    See also: `tfdml.losses.LiftedStructureLoss`, which takes miners and pairings.
+
+    Example:
+
+        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
+        >>> round(float(tfdml.addons.LiftedStructLoss()(labels, x)), 4)
+        0.0491
+
     Args: `margin` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
     """
 
@@ -359,6 +418,13 @@ class LiftedStructLoss(_AddonsLoss):
 @_serializable
 class NpairsLoss(_AddonsLoss):
     """`npairs_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, batch)`, a scalar.
+
+    See also: `tfdml.losses.NPairsLoss`, which takes embeddings.
+
+    Example:
+
+        >>> round(float(tfdml.addons.NpairsLoss()(np.array([0, 1]), np.ones((2, 2), "float32"))), 4)  # log 2
+        0.6931
 
     Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
     """
@@ -371,6 +437,14 @@ class NpairsLoss(_AddonsLoss):
 class NpairsMultilabelLoss(_AddonsLoss):
     """`npairs_multilabel_loss` as a Keras loss: `y_true` `(batch, classes)`, `y_pred` `(batch, batch)`, a scalar.
 
+    See also: `NpairsLoss` for one label a row.
+
+    Example:
+
+        >>> labels = np.array([[1, 1], [0, 1]])
+        >>> round(float(tfdml.addons.NpairsMultilabelLoss()(labels, np.ones((2, 2), "float32"))), 4)  # log 2
+        0.6931
+
     Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
     """
 
@@ -381,6 +455,13 @@ class NpairsMultilabelLoss(_AddonsLoss):
 @_serializable
 class ContrastiveLoss(_AddonsLoss):
     """`contrastive_loss` as a Keras loss: `y_true` `(batch,)` in {0, 1}, distances `y_pred` `(batch,)`, their mean.
+
+    See also: `tfdml.losses.ContrastiveLoss`, which takes embeddings and their labels.
+
+    Example: (0.5^2 + (1 - 0.7)^2) / 2.
+
+        >>> round(float(tfdml.addons.ContrastiveLoss()(np.array([1, 0]), np.array([0.5, 0.7], "float32"))), 4)
+        0.17
 
     Args: `margin` of the function, `reduction`, `name` and `dtype` of `keras.losses.Loss`.
     """

@@ -29,7 +29,7 @@ name = "tfdml-zoo"
 version = "{version}"
 description = "Trained models of tfdml: tfdml.zoo.load finds them by name"
 license = "Apache-2.0"
-license-files = ["LICENSE"]
+license-files = ["LICENSE", "NOTICE"]
 requires-python = ">=3.11"
 
 [project.entry-points."{group}"]
@@ -59,7 +59,8 @@ def build(root, names, output):
         project = Path(folder)
         files = [file for name in names for file in copied(root, name, project / PACKAGE)]
         (project / PACKAGE / "__init__.py").write_text('"""Trained models, found by `tfdml.zoo`."""\n')
-        shutil.copy(ROOT / "LICENSE", project)
+        for name in ("LICENSE", "NOTICE"):
+            shutil.copy(ROOT / name, project)
         settings = {"version": tfdml.__version__, "group": GROUP, "package": PACKAGE, "files": json.dumps(files)}
         (project / "pyproject.toml").write_text(PROJECT.format(**settings))
         options = ["--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", str(output)]

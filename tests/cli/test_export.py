@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfdml import cli, export, models, search
-from tfdml.cli.export import FORMATS
+from tfdml.cli.options.export import FORMATS
 
 
 @pytest.fixture

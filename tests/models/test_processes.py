@@ -1,5 +1,6 @@
 """Two processes of `jax.distributed` with two devices each train as one device does, and resume after a failure."""
 
+import importlib.metadata
 import json
 import os
 import signal
@@ -90,7 +91,7 @@ def test_proxies_over_the_devices_of_each_process_are_saved_whole(found):
 
 def test_processes_that_differ_are_refused_in_both_before_the_first_batch(found):
     for process in found:
-        assert process["versions"].startswith("Received tfdml 0.1.0, ")
+        assert process["versions"].startswith(f"Received tfdml {importlib.metadata.version('tfdml')}, ")
         assert " in process 0 and tfdml 0.0.9, tensorflow 1.2.3, " in process["versions"]
         assert process["epochs"] == (
             "Received model.steps=0, initial_epoch=0, epochs=3, steps_per_epoch=2 in process 0 and model.steps=0, "

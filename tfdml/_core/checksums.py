@@ -121,13 +121,22 @@ def _text(listed):
 def fingerprint(model: Any, preprocessing: Any = None) -> str:
     """The fingerprint of a model: embeddings, indexes, exports and servers carry it, to refuse those of another model.
 
-        index = tfdml.search.Exact(embeddings, model=tfdml.models.fingerprint(model))
-
     It is the sha256 of the weights between the input and the output of the model, and of the kinds and main settings of
     its layers (`activation`, `axis`, `strides`, `scale`, ...). It stays the same if the model is compiled, saved,
     loaded, exported, renamed or moved to another backend. It changes with every weight: by training, quantization, a
     merged LoRA, or another precision of the weights. Layers of a loss, the optimizer and settings of custom layers do
     not count.
+
+    Example: it changes with the weights, and a copy has the same.
+
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+        >>> before, copy = tfdml.embedding.fingerprint(model), keras.models.clone_model(model)
+        >>> copy.set_weights(model.get_weights())
+        >>> len(before), tfdml.embedding.fingerprint(copy) == before
+        (64, True)
+        >>> _ = model.layers[0].bias.assign([1.0, 0.0, 0.0])
+        >>> tfdml.embedding.fingerprint(model) == before
+        False
 
     Args:
         model: a Keras model; or anything with an attribute `fingerprint`, such as a model of `tfdml.export.load`,

@@ -9,6 +9,14 @@ from pathlib import Path
 def environment(*packages: str) -> dict[str, str]:
     """Hardware and package versions, to report with every published number.
 
+    Example:
+
+        >>> facts = tfdml.environment()
+        >>> sorted(facts)
+        ['hardware', 'versions']
+        >>> facts["versions"]
+        '... keras 3... numpy ...'
+
     Args:
         packages: names of further installed distributions; keras and numpy are always listed, tensorflow if it is
             installed.

@@ -29,6 +29,14 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     Weights up to 1e-5 of the largest in the batch count as 0. Pairs that the loss's miner drops, that its `pairing`
     skips, or that satisfy the margin of a hinge are not active.
 
+    See also: `pair_weights` for the weight of each pair.
+
+    Example: distances of negatives are 0.63 and 1.41; only the first is within the margin of 1.
+
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> tfdml.analysis.active_pairs(tfdml.losses.ContrastiveLoss(negative_margin=1.0), x, labels)
+        ActivePairs(positive=1.0, negative=0.5)
+
     Args:
         loss, embeddings, labels: as in `pair_weights`; embeddings are scaled to norm 1. A loss that samples at
             random draws once, as in a training step.

@@ -25,6 +25,13 @@ def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> floa
 
     The loss of a batch with the importance weights of its sampler is an unbiased estimate of this mean.
 
+    Example: points on a line. Four ordered positives are at 1, and two negatives, at 1, are within the margin of 2.
+
+        >>> x, labels = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+        >>> loss = tfdml.losses.ContrastiveLoss(negative_margin=2.0)
+        >>> round(tfdml.analysis.full_loss(loss, x, labels), 4)  # (4 * 1 + 2 * (2 - 1)^2) / 12
+        0.5
+
     Args:
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
             multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not

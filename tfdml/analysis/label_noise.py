@@ -28,11 +28,17 @@ def label_noise(
 ) -> LabelNoise:
     """Find examples that are probably labeled wrong: far from the dominant center of their class.
 
-        noise = tfdml.analysis.label_noise(loss, model.predict(train.images), train.labels)
-        clean = train.take(np.setdiff1d(np.arange(len(train)), noise.rows))
-
     The dominant center of a class is the nearest center of most of its examples. Noise gathers around the others.
     The paper trains a second time, without these examples and with one center per class.
+
+    Example: a class has the centers (1, 0) and (0, 1). Most of its examples are near the first, the last one is not.
+
+        >>> loss = tfdml.losses.SubCenterArcFaceLoss(classes=1, per_class=2)
+        >>> loss.proxies.build((None,), (None, 2))
+        >>> _ = loss.proxies.vectors.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> x = np.array([[1.0, 0.1], [1.0, -0.1], [0.9, 0.2], [0.1, 1.0]])
+        >>> tfdml.analysis.label_noise(loss, x, np.zeros(4, "int64"))
+        LabelNoise(rows=array([3]), dominant=array([0]))
 
     Args:
         loss: a trained `SubCenterArcFaceLoss`.

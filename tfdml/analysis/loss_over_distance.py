@@ -40,6 +40,14 @@ def loss_over_distance(
     A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is that of an anchor
     with one positive and one negative: one of them at the distance in question, the other one at `other_distance`.
 
+    See also: `plot_loss_over_distance` for a figure.
+
+    Example: the positive loss d^2, and the negative loss max(0, 1 - d)^2.
+
+        >>> curve = tfdml.analysis.loss_over_distance(tfdml.losses.ContrastiveLoss(), [0.0, 0.5, 1.0])
+        >>> curve.positive.round(4), curve.negative.round(4)
+        (array([0.  , 0.25, 1.  ], dtype=float32), array([1.  , 0.25, 0.  ], dtype=float32))
+
     Args:
         loss: a loss over pairs, without its miner and pairing. Its values are those of each anchor.
         distances: `(points,)` numbers in [0, 2]; None for 81 of them.
@@ -68,6 +76,14 @@ def loss_over_distance(
 
 def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: float = 1.0) -> Figure:
     """Draw the loss of a positive and of a negative pair over their distance, one panel per loss.
+
+    Example:
+
+        >>> losses = {"contrastive": tfdml.losses.ContrastiveLoss(), "triplet": tfdml.losses.TripletLoss()}
+        >>> figure = tfdml.analysis.plot_loss_over_distance(losses)
+        >>> figure.savefig("losses.png")
+        >>> [axes.get_title() for axes in figure.axes]
+        ['contrastive', 'triplet']
 
     Args:
         losses: dict of title to loss.

@@ -48,6 +48,15 @@ def pair_histogram(
 ) -> PairHistogram:
     """Number of positive and negative pairs of a set at each euclidean distance.
 
+    See also: `plot_pair_histogram` for a figure.
+
+    Example: two ordered positives are at 0.63, two negatives at 0.63 and two at 1.41.
+
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> histogram = tfdml.analysis.pair_histogram(x, labels, bins=4)
+        >>> histogram.edges, histogram.positive, histogram.negative
+        (array([0. , 0.5, 1. , 1.5, 2. ]), array([0., 2., 0., 0.]), array([0., 2., 2., 0.]))
+
     Args:
         embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
         labels: `(examples,)` integer class ids, or labels that `match` accepts.
@@ -80,6 +89,14 @@ def pair_histogram(
 
 def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.ArrayLike | None = None) -> Figure:
     """Draw the densities of the distances of negative and of positive pairs, one line per histogram.
+
+    Example:
+
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> figure = tfdml.analysis.plot_pair_histogram({"test": tfdml.analysis.pair_histogram(x, labels)}, dim=3)
+        >>> figure.savefig("pairs.png")
+        >>> len(figure.axes)  # negatives and positives
+        2
 
     Args:
         histograms: dict of title to `PairHistogram`: epochs of a training, or sampling strategies.

@@ -37,6 +37,17 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     has the gradient of `loss` at these embeddings: w_ij = dL / ds_ij for negatives and -dL / ds_ij for positives, where
     s_ij and s_ji share the derivative equally.
 
+    See also: `active_pairs` for the share of weights that are not 0.
+
+    Example: the loss is the mean over six ordered pairs of -s of positives and s of negatives: all weights are 1/6.
+
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> loss = tfdml.losses.CosineContrastiveLoss(threshold=-1.0)
+        >>> tfdml.analysis.pair_weights(loss, x, labels).round(4)
+        array([[0.    , 0.1667, 0.1667],
+               [0.1667, 0.    , 0.1667],
+               [0.1667, 0.1667, 0.    ]])
+
     Args:
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
             `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
@@ -74,6 +85,15 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
 
 def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.ArrayLike, labels: Labels) -> Figure:
     """Draw the weight of each pair over its cosine similarity, one panel per loss.
+
+    Example:
+
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> losses = {"contrastive": tfdml.losses.ContrastiveLoss(), "NCA": tfdml.losses.NCALoss()}
+        >>> figure = tfdml.analysis.plot_pair_weights(losses, x, labels)
+        >>> figure.savefig("weights.png")
+        >>> [axes.get_title() for axes in figure.axes]
+        ['contrastive', 'NCA']
 
     Args:
         losses: dict of title to loss.

@@ -14,12 +14,24 @@ from tfdml.typing import Data
 class EmbeddingHistory(Callback):
     """Keep embeddings of the same examples, before training and after epochs, in memory, for an animation.
 
-        history = tfdml.callbacks.EmbeddingHistory(test)
-        model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
-        tfdml.visualize.animation("training.gif", history.frames, history.data)
-
     For a frame every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; a `fit`
     that begins at epoch 0 replaces all frames.
+
+    Example: embeddings before the first epoch and after each of two.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> model.compile("sgd", loss=tfdml.losses.ContrastiveLoss())
+        >>> x, labels = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> data = tfdml.datasets.LabeledSet(images=x, labels=labels, class_names=("ant", "bee"))
+        >>> history = tfdml.callbacks.EmbeddingHistory(data)
+        >>> _ = model.fit(x, labels, epochs=2, verbose=0, callbacks=[history])
+        >>> history.epochs, np.stack(history.frames).shape
+        ([0, 1, 2], (3, 3, 2))
+        >>> history.frames[0].round(4)  # the metric starts as the identity
+        array([[1. , 0. ],
+               [0.6, 0.8],
+               [0. , 1. ]], dtype=float32)
 
     Args:
         data: labeled set of `tfdml.datasets`.

@@ -16,13 +16,6 @@ from tfdml.typing import Examples
 class EmbeddingMetrics(Scheduled):
     """Embed a set after an epoch, and write what a function measures into the logs.
 
-        def clusters(embeddings, data):
-            return tfdml.metrics.clustering(embeddings, data.labels)
-
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
-            tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
-
     Each number is written under its name with the prefix. It reaches every later callback and the `History`. Several
     evaluations, of the same or of different sets, work in one `fit`; give them different prefixes where names are
     equal. `RetrievalEvaluation` computes retrieval metrics.
@@ -35,6 +28,28 @@ class EmbeddingMetrics(Scheduled):
     If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
     Its values are then at chance level, so later epochs improve on them. (Without a value `ExportBest` would stop, and
     NaN would stay the best value of `EarlyStopping`.)
+
+    In training:
+
+        def clusters(embeddings, data):
+            return tfdml.metrics.clustering(embeddings, data.labels)
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
+            tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
+
+    See also: `RetrievalEvaluation` for retrieval metrics.
+
+    Example: how well k-means finds the classes.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> model.compile("sgd", loss=tfdml.losses.ContrastiveLoss())
+        >>> x, labels = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]), np.array([0, 0, 1, 1])
+        >>> clusters = lambda embeddings, data: tfdml.metrics.clustering(embeddings, labels)
+        >>> run = model.fit(x, labels, verbose=0, callbacks=[tfdml.callbacks.EmbeddingMetrics(x, clusters)])
+        >>> round(run.history["val_nmi"][0], 4), round(run.history["val_f1"][0], 4)
+        (1.0, 1.0)
 
     Args:
         data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a subset of a

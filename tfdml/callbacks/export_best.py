@@ -34,9 +34,25 @@ class ExportBest(keras.callbacks.Callback):
     epoch of the export, such as a new run over an old folder, warns and names the value to beat. A network with a
     variable that is not finite is not exported, and a warning names the variable.
 
-    Example:
+    In training:
 
-        tfdml.callbacks.ExportBest("savedmodels/products", monitor="val_map@r")
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.RetrievalEvaluation(test),
+            tfdml.callbacks.ExportBest("savedmodels/products", monitor="val_map@r")])
+
+    See also: `TrainingCheckpoint` to resume a run.
+
+    Example: images of 1 x 2 pixels; the values of two epochs, which `RetrievalEvaluation` writes in `fit`.
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
+        >>> export = tfdml.callbacks.ExportBest("export", monitor="val_map@r")
+        >>> export.set_model(model)
+        >>> for epoch, value in enumerate((0.75, 0.5)):
+        ...     export.on_epoch_end(epoch, {"val_map@r": value})
+        >>> import json, pathlib
+        >>> export.best, json.loads(pathlib.Path("export/assets.extra/best.json").read_text())["epoch"]
+        (0.75, 0)
 
     Args:
         path: folder of the SavedModel.

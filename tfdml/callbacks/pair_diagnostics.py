@@ -35,10 +35,16 @@ class PairDiagnostics(Callback):
     The state of the loss's layers, such as a random miner, is restored, so the diagnostics have no side effects but
     draws of random numbers from Keras' global seed.
 
-    Example:
+    Example: of eight ordered negative pairs, the second and the fourth row alone are within the margin.
 
-        diagnostics = tfdml.callbacks.PairDiagnostics(validation.take(slice(256)), path="logs/pairs")
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[diagnostics])
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> model.compile(keras.optimizers.SGD(0.001), loss=tfdml.losses.ContrastiveLoss(negative_margin=1.0))
+        >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0], [0.0, 1.0]]), np.array([0, 0, 1, 1])
+        >>> diagnostics = tfdml.callbacks.PairDiagnostics(x, labels, path="logs")
+        >>> run = model.fit(x, labels, verbose=0, callbacks=[diagnostics])
+        >>> round(run.history["active_negatives"][0], 4), round(run.history["negative_distance"][0], 1)
+        (0.25, 1.6)
 
     Args:
         data: `(examples, ...)` array or labeled set, of a few hundred examples: time grows with their number cubed.

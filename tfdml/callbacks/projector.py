@@ -16,9 +16,6 @@ from tfdml.visualize.projector_files import CONFIG, require_sprite, write_config
 class Projector(Callback):
     """Embed the same examples after epochs, and write the embeddings for the projector of TensorBoard.
 
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.Projector(test, "logs/projector")])
-
     `tensorboard --logdir logs/projector` shows them in the tab "Projector" (of the inactive plugins) as points, by PCA,
     t-SNE or UMAP, with their classes and thumbnails, one list entry per epoch. TensorBoard reads the list of epochs
     when it starts.
@@ -26,6 +23,25 @@ class Projector(Callback):
     The folder holds `embeddings_0001.tsv`, the embeddings after the first epoch; `metadata.tsv`, class, row and path of
     each example; `sprite.png`, the thumbnails of images; and `projector_config.pbtxt`, which refers to them. Files are
     written in one step, the list last. A resumed run adds its epochs; a new run over an old folder replaces them.
+
+    In training:
+
+        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
+            tfdml.callbacks.Projector(test, "logs/projector")])
+
+    See also: `EmbeddingHistory`, which keeps the embeddings in memory.
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> model.compile("sgd", loss=tfdml.losses.ContrastiveLoss())
+        >>> x, labels = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> data = tfdml.datasets.LabeledSet(images=x, labels=labels, class_names=("ant", "bee"))
+        >>> _ = model.fit(x, labels, epochs=2, verbose=0, callbacks=[tfdml.callbacks.Projector(data, "logs")])
+        >>> import pathlib
+        >>> sorted(path.name for path in pathlib.Path("logs").iterdir())
+        ['embeddings_0001.tsv', 'embeddings_0002.tsv', 'metadata.tsv', 'projector_config.pbtxt']
 
     Args:
         data: labeled set of `tfdml.datasets`.

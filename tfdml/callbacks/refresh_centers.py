@@ -19,12 +19,24 @@ class RefreshCenters(Refresh):
     A refresh embeds the same `examples_per_class` examples per class each time. A resumed run begins with the centers
     of the resumed model.
 
-    Example:
+    In training:
 
         centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
         sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
         model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
                   callbacks=[tfdml.callbacks.RefreshCenters(train, centers=centers)])
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))  # starts as the identity
+        >>> x, labels = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), np.array([3, 3, 7])
+        >>> centers = tfdml.samplers.ClassCenters(labels, dim=2)
+        >>> refresh = tfdml.callbacks.RefreshCenters(x, labels, centers=centers)  # for callbacks=[refresh] of fit
+        >>> refresh.refresh(model)
+        >>> centers.centers.numpy().round(4)
+        array([[ 0.5,  0.5],
+               [-1. ,  0. ]], dtype=float32)
 
     Args:
         data: a labeled set, an array `(examples, ...)`, or anything else with a length that takes an array of ascending

@@ -18,12 +18,23 @@ class RefreshMinedPairs(Refresh):
     examples x dim float32, and for `tfdml.search.hardest_pairs`, but never for all images or for examples x examples
     numbers. A resumed run begins with the pairs of the resumed model.
 
-    Example:
+    In training:
 
         pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
         sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
         model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
                   callbacks=[tfdml.callbacks.RefreshMinedPairs(train, pairs=pairs)])
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))  # starts as the identity
+        >>> x, labels = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), np.array([3, 3, 7])
+        >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1)
+        >>> refresh = tfdml.callbacks.RefreshMinedPairs(x, labels, pairs=pairs)  # for callbacks=[refresh] of fit
+        >>> refresh.refresh(model)
+        >>> pairs.positives.numpy().tolist(), pairs.negatives.numpy().tolist()  # row numbers; -1 for none
+        ([[1], [0], [-1]], [[2], [2], [1]])
 
     Args:
         data: a labeled set, an array `(examples, ...)`, or anything else with a length that takes an array of ascending

@@ -54,12 +54,26 @@ class RetrievalEvaluation(Scheduled):
     training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` would
     keep NaN as the best value.)
 
-    Example:
+    In training:
 
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
             tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
             tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, max_time_fraction=0.05, prefix="train_"),
             keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
+
+    See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
+
+    Example: each row's nearest neighbor has its class, but for the last one's.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))  # starts as the identity
+        >>> model.compile(keras.optimizers.SGD(0.001), loss=tfdml.losses.ContrastiveLoss())
+        >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [0.8, 0.2]])
+        >>> labels = np.array([0, 0, 1, 1, 1])
+        >>> evaluation = tfdml.callbacks.RetrievalEvaluation((x, labels), k=1)
+        >>> run = model.fit(x, labels, epochs=2, verbose=0, callbacks=[evaluation])
+        >>> run.history["val_recall@1"]
+        [0.8, 0.8]
 
     Args:
         data: a labeled set of `tfdml.datasets`, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of

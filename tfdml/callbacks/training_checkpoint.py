@@ -31,12 +31,26 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Where `keras.distribution` divides a run over several processes, process 0 writes the file, and all processes read
     it: on several machines it is on a shared file system, or copied to all of them before the run is resumed.
 
-    Example:
+    In a program that is started again after an interruption:
 
         if path.exists():
             model = keras.saving.load_model(path)
         model.fit(sampler.batches(images, labels, start=model.steps), steps_per_epoch=200,
                   initial_epoch=model.steps // 200, epochs=10, callbacks=[tfdml.callbacks.TrainingCheckpoint(path)])
+
+    See also: `ExportBest` for the model to serve.
+
+    Example: a run of two steps that another one continues.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> model.compile("adam", loss=tfdml.losses.ContrastiveLoss())
+        >>> x, labels = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.array([0, 0, 1])
+        >>> checkpoint = tfdml.callbacks.TrainingCheckpoint("run.keras")
+        >>> _ = model.fit(x, labels, epochs=2, verbose=0, callbacks=[checkpoint])
+        >>> resumed = keras.saving.load_model("run.keras")
+        >>> resumed.steps
+        2
 
     Args:
         path: file to write, ending in `.keras`.

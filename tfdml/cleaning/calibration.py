@@ -20,7 +20,19 @@ _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 
 
 class Recall(NamedTuple):
-    """Share of the copies of a kind that reach the similarity, with its 95% interval (Clopper-Pearson)."""
+    """Share of the copies of a kind that reach the similarity, with its 95% interval (Clopper-Pearson).
+
+    Example: all of 20 copies; the interval begins at 0.025^(1/20).
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> x, same = tfdml.embedding.embed(model, data), {"same": lambda pixels, generator: pixels}
+        >>> recall = tfdml.cleaning.calibrate(model, data, x, kinds=same, sample=20, verify=False).recall["same"]
+        >>> recall.value, round(recall.low, 4), recall.high
+        (1.0, 0.8316, 1.0)
+    """
 
     value: float
     low: float
@@ -70,6 +82,20 @@ def calibrate(
     A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
     refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
     images have other neighbors.
+
+    See also: `clean`, which calls it.
+
+    Example: a network that returns the pixels of noise, and copies that are brighter.
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> x = tfdml.embedding.embed(model, data)
+        >>> brighter = {"brighter": lambda pixels, generator: np.minimum(pixels * 1.2, 255).astype("uint8")}
+        >>> calibration = tfdml.cleaning.calibrate(model, data, x, kinds=brighter, sample=20, verify=False)
+        >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["brighter"].value
+        (True, 1.0, 1.0)
 
     Args:
         model: model of the embeddings.

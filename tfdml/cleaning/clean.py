@@ -52,6 +52,17 @@ def clean(
     the nearest neighbors by a registration of their pixels (`register`), whose images are read once more, or, with a
     similarity or without `verify`, by the cosine similarity alone.
 
+    Example: noise, one image of which is there twice, compared by its pixels as they are.
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
+        >>> images[7] = images[2]
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 4), class_names=("ant", "bee"))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> findings = tfdml.cleaning.clean(model, data, similarity=0.99)
+        >>> [(finding.name, finding.other) for finding in findings.listed if finding.kind == "duplicate"]
+        [('7', '2')]
+
     Args:
         model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
         data: a labeled set, or labeled sets by name.

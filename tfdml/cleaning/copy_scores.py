@@ -60,6 +60,19 @@ def score_copies(
     With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is that of
     the registration of their pixels; otherwise it is the cosine similarity.
 
+    See also: `calibrate`, which chooses a threshold of these scores.
+
+    Example: two copies at half of the brightness, compared with six images.
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), "uint8")
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(6, int), class_names=("noise",))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> x, darker = tfdml.embedding.embed(model, data), {"darker": lambda pixels, generator: pixels // 2}
+        >>> scores = tfdml.cleaning.score_copies(model, data, x, kinds=darker, sample=2, verify=False)
+        >>> scores.by_kind["darker"].shape, scores.matched()["darker"].round(2)
+        ((2, 6), array([1., 1.], dtype=float32))
+
     Args:
         model, data, embeddings, kinds, sample, verify, seed, batch_size: as for `calibrate`.
         floor: the least similarity of candidates, such as that of a `Calibration`; None: that of 99% of the copies.

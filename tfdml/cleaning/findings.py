@@ -49,6 +49,17 @@ _PAGE_TEXT = """<!DOCTYPE html>
 class Finding(NamedTuple):
     """An image to look at.
 
+    Example: noise, one image of which is there twice.
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
+        >>> images[7] = images[2]
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 4), class_names=("ant", "bee"))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> finding = tfdml.cleaning.clean(model, data, similarity=0.99).listed[0]
+        >>> finding.kind, finding.name, finding.label, finding.other, finding.other_label, round(finding.score, 4)
+        ('duplicate', '7', 'bee', '2', 'ant', 1.0)
+
     Attributes:
         kind: "leak", "duplicate", "label", "outlier" or "unreadable".
         name: its file, or its row in a set without files.
@@ -113,6 +124,17 @@ def write_report(findings: Findings, path: FilePath) -> Path:
     """Write a folder of a table, `findings.csv`, and a page, `report.html`, in one step.
 
     The page works without a network. It shows up to 200 findings of a kind; the table has all of them.
+
+    Example:
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
+        >>> images[7] = images[2]
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 4), class_names=("ant", "bee"))
+        >>> inputs = keras.Input((8, 8, 3))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+        >>> folder = tfdml.cleaning.write_report(tfdml.cleaning.clean(model, data, similarity=0.99), "report")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['findings.csv', 'report.html']
 
     Args:
         findings: of `clean`.

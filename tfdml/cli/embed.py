@@ -4,16 +4,7 @@ import argparse
 
 from tfdml import embedding
 from tfdml.cli import inputs
-from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    declare_set(parser)
-    parser.add_argument("out", metavar="OUT", help="a .parquet file, or a folder for .npy and .csv files")
-    parser.add_argument("--model", required=True, metavar="MODEL", help=MODEL)
-    declare_preprocessing(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,17 +4,8 @@ import argparse
 
 from tfdml import evaluation
 from tfdml.cli import inputs
-from tfdml.cli.options import MODEL, declare_preprocessing, declare_set
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say_skipped, table_lines
 from tfdml.embedding.in_memory import embed_loadable
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
-    declare_set(parser)
-    declare_preprocessing(parser)
-    parser.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,18 +13,14 @@ import numpy as np
 from tfdml import datasets, embedding, export, search, visualize
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
-from tfdml.cli.options import MODEL, SET
-from tfdml.cli.printing import say
+from tfdml.cli.options.common import MODEL, SET
+from tfdml.cli.printing import UsageError, say
 from tfdml.export.serving_config import newest_version
 from tfdml.training.settings import FILE, FORMAT
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
 _TABLES = (".csv", ".tsv", ".parquet")
-
-
-class UsageError(Exception):
-    """An argument that does not lead to a set, a model or an index."""
 
 
 @contextlib.contextmanager

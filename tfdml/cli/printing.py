@@ -11,6 +11,10 @@ from tfdml._core.terminal import visible
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
+class UsageError(Exception):
+    """An argument that does not lead to a set, a model or an index."""
+
+
 def print_result(options: argparse.Namespace, record: Any, lines: Iterable[str]) -> None:
     """Print lines, or with `--json` the record."""
     print(json.dumps(record) if options.json else "\n".join(map(visible, lines)))

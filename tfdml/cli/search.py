@@ -10,22 +10,8 @@ from tfdml import embedding
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml.cli import inputs
-from tfdml.cli.options import INDEX, MODEL, declare_other_model, declare_preprocessing, positive
+from tfdml.cli.options.search import MAX_NEIGHBORS
 from tfdml.cli.printing import EXIT_OK, print_result
-
-_K = 10
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
-    parser.add_argument("index", metavar="INDEX", help=INDEX)
-    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
-    parser.add_argument("-k", type=positive, metavar="N", help=f"number of neighbors (default: {_K})")
-    text = "only items with this value; repeat it for other columns, and for other values of a column"
-    parser.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
-    declare_other_model(parser)
-    declare_preprocessing(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     with inputs.as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
     images = inputs.read_images(options.images, preprocessing)
-    k = min(_K, len(index) if where is None else int(where.sum())) if options.k is None else options.k
+    k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
     ids, scores = index.search(embedding.embed(model, images, batch_size=options.batch_size), k, where=where)
     records = [
         {"image": path, "neighbors": _neighbors(neighbor_ids, neighbor_scores, metadata_of)}

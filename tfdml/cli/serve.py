@@ -6,30 +6,8 @@ from pathlib import Path
 
 from tfdml import export
 from tfdml.cli import inputs
-from tfdml.cli.options import INDEX, MODEL, declare_other_model, declare_preprocessing, port, positive
+from tfdml.cli.options.serve import LIMITS
 from tfdml.cli.printing import EXIT_OK, print_result
-
-_LIMITS = {
-    "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
-    "max_pixels": "maximum of width times height (default: 33,554,432)",
-    "max_images": "maximum number of images of a request (default: 64)",
-    "max_neighbors": "maximum number of neighbors (default: 100)",
-    "max_requests": "requests that are answered at the same time (default: 64)",
-    "seconds": "time for a request (default: 30)",
-}
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
-    parser.add_argument("--index", metavar="INDEX", help=INDEX)
-    parser.add_argument("--name", default="model", help="name of the model in addresses (default: model)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
-    parser.add_argument("--port", type=port, default=8501, help="port, 0 for a free one (default: 8501)")
-    declare_other_model(parser)
-    declare_preprocessing(parser, batch_size=32)
-    for name, text in _LIMITS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=positive, metavar="N", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -73,7 +51,7 @@ def _files(options, model, index, thumbnails):
 def _application(serving, options, model, preprocessing, index, thumbnails):
     """The server that the options describe."""
     with inputs.as_usage_error(f"MODEL={options.model!r}"):
-        limits = {name: getattr(options, name) for name in _LIMITS if getattr(options, name) is not None}
+        limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
         return serving.application(
             model,
             preprocessing,

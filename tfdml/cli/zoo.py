@@ -8,16 +8,6 @@ from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, print_result, say, table_li
 from tfdml.zoo.paths import folder_of
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    actions = "list, with NAMEs their cards; evaluate, again, and compare with the cards; check checksums"
-    parser.add_argument("action", choices=("list", "evaluate", "check"), help=actions)
-    parser.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
-    parser.add_argument(
-        "--root", metavar="ROOT", help="folder or URL of the models (default: savedmodels, then installed packages)"
-    )
-
-
 def run(options: argparse.Namespace) -> int:
     """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
     action = {"list": _list_models, "evaluate": _evaluate, "check": _check}[options.action]

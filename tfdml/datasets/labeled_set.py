@@ -32,6 +32,18 @@ class LabeledSet:
         sampler.batches(train)
         tfdml.callbacks.RetrievalEvaluation(test)
 
+    Example: four images of three classes.
+
+        >>> images, labels = np.zeros((4, 8, 8, 1), "uint8"), np.array([0, 0, 1, 2])
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=labels, class_names=("ant", "bee", "cat"))
+        >>> data
+        <LabeledSet: 4 examples of 3 classes>
+        >>> data.select_classes(["bee", "cat"]).labels
+        array([0, 1])
+        >>> train, validation = data.split(1 / 3, by="class", seed=1)
+        >>> train.class_names, validation.class_names
+        (('ant', 'cat'), ('bee',))
+
     Attributes:
         labels: `(n,)` int64, an index into `class_names`.
         class_names: tuple of str.

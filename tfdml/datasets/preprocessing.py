@@ -39,6 +39,20 @@ class Preprocessing(Settings):
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
     `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit, and for an empty box.
 
+    Example: a wide image, stretched, and fitted between black borders.
+
+        >>> image = np.full((2, 4, 1), 200, "uint8")
+        >>> tfdml.datasets.Preprocessing(size=4, channels=1)(image).numpy()[..., 0]
+        array([[200, 200, 200, 200],
+               [200, 200, 200, 200],
+               [200, 200, 200, 200],
+               [200, 200, 200, 200]], dtype=uint8)
+        >>> tfdml.datasets.Preprocessing(size=4, channels=1, fit="pad")(image).numpy()[..., 0]
+        array([[  0,   0,   0,   0],
+               [200, 200, 200, 200],
+               [200, 200, 200, 200],
+               [  0,   0,   0,   0]], dtype=uint8)
+
     Args:
         size: side of the square result in pixels, or `(height, width)`.
         resize: side or `(height, width)` before the center crop, at least `size`; None: `size`, without a crop.

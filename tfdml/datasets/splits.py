@@ -82,7 +82,15 @@ def require_disjoint(*sets: Data) -> None:
     Call it on the parts of a class-disjoint protocol that you split yourself. Query and gallery share their classes:
     check each of them with the training part.
 
-        tfdml.datasets.require_disjoint(train, test)
+    Example:
+
+        >>> names = ("ant", "bee", "cat")
+        >>> data = tfdml.datasets.LabeledSet(images=np.zeros((3, 8, 8, 1)), labels=np.arange(3), class_names=names)
+        >>> train, test = data.select_classes(["ant", "bee"]), data.select_classes(["bee", "cat"])
+        >>> tfdml.datasets.require_disjoint(train, test)
+        Traceback (most recent call last):
+            ...
+        ValueError: Received 1 classes with examples in both set 1 and set 2 (bee), expected sets without a ...
 
     Args:
         sets: labeled sets. Only classes with examples count.

@@ -25,6 +25,19 @@ def cross_validate(
     Seeds depend on the fold and settings on the trials before, so the trials are those of one machine, and a search
     that was begun on one goes on here. At most `folds` tasks run at the same time.
 
+    See also: `tfdml.evaluation.cross_validate` on one machine.
+
+    Example:
+
+        >>> def train(settings, data, seed):
+        ...     inputs = keras.Input((2,))
+        ...     return keras.Model(inputs, keras.layers.UnitNormalization()(inputs))  # here it would be trained
+        >>> x = np.array([[np.cos(k + d), np.sin(k + d)] for k in range(4) for d in (0.0, 0.1)])
+        >>> data = tfdml.datasets.LabeledSet(images=x, labels=np.repeat(range(4), 2), class_names=tuple("abcd"))
+        >>> search = tfdml.distributed.cross_validate(train, data, lambda trial: {}, "search", folds=2, trials=1)
+        >>> search.best.value
+        1.0
+
     Args:
         train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.
         cpus, memory: processors and bytes that a training takes of a node.

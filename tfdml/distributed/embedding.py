@@ -106,9 +106,6 @@ def embed(
 ) -> EmbeddedShards:
     """Embed a set of any size on a cluster of Ray.
 
-        images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
-        shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
-
     * Each actor loads the model once. It takes a shard of the set, embeds it in batches, and writes a Parquet file with
       the columns of `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and a record.
       A shard is finished when its record is there; both appear whole.
@@ -120,6 +117,25 @@ def embed(
 
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
+
+    With an export and archives, on every machine that has a GPU:
+
+        images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
+        shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
+
+    See also: `tfdml.embedding.write_embeddings` on one machine, `build_index` and `join` for what follows.
+
+    Example: five vectors in shards of two, by one actor on this machine.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]], "float32")
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
+        >>> shards.names, shards.dim
+        (['part-000000', 'part-000001', 'part-000002'], 2)
+        >>> shards.read(0).embeddings.round(4)
+        array([[0.6, 0.8],
+               [0. , 1. ]], dtype=float32)
 
     Args:
         model: folder of an export, a `.keras` file, a Keras model, or a function that makes a model.
@@ -167,6 +183,16 @@ def embed(
 
 def read_shards(folder: FilePath) -> EmbeddedShards:
     """The shards that `embed` wrote.
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> _ = tfdml.distributed.embed(model, np.eye(2, dtype="float32"), "shards", actors=1)
+        >>> shards = tfdml.distributed.read_shards("shards")
+        >>> shards.run["examples"], shards.read(0).embeddings
+        (2, array([[1., 0.],
+               [0., 1.]], dtype=float32))
 
     Raises:
         FileNotFoundError: a folder without a run, or a shard whose file is missing, which is named.

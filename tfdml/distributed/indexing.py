@@ -30,13 +30,22 @@ def build_index(
 ) -> Any:
     """Build an index in shards, one for each shard of embeddings, on a cluster of Ray.
 
-        shards = tfdml.distributed.embed("products", images, "embedded")
-        index = tfdml.distributed.build_index(shards, "index", kind="faiss", method="partitioned")
-        ids, scores = index.search(queries, k=10)
-
     `tfdml.search.load`, `tfdml search` and `tfdml serve` read the folder as one index; `SearchActors` searches it on
     the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped
     goes on with the shards that are not built.
+
+    See also: `SearchActors`, which searches it on the cluster.
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
+        >>> index = tfdml.distributed.build_index(shards, "index")
+        >>> ids, scores = index.search(np.array([[0.0, 1.0]], "float32"), 2)
+        >>> ids, scores.round(4)
+        (array([[1, 0]]), array([[1. , 0.8]], dtype=float32))
 
     Args:
         embeddings: the result of `embed`, or its folder.
@@ -94,11 +103,22 @@ def _build(shared, number):
 class SearchActors:
     """An index in shards, searched by actors that each hold some of them, for what one machine's memory does not hold.
 
-        with tfdml.distributed.SearchActors("index") as index:
-            ids, scores = index.search(queries, k=10)
-
     Results are those of `tfdml.search.load`. An actor whose node is lost starts on another one and reads its shards
     again, up to three times.
+
+    See also: `tfdml.search.load`, which searches it on one machine.
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
+        >>> _ = tfdml.distributed.build_index(shards, "index")
+        >>> with tfdml.distributed.SearchActors("index", actors=1) as index:
+        ...     ids, scores = index.search(np.array([[0.0, 1.0]], "float32"), 2)
+        >>> ids, scores.round(4)
+        (array([[1, 0]]), array([[1. , 0.8]], dtype=float32))
 
     Args:
         folder: what `build_index` wrote, under the same name on all nodes.

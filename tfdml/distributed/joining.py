@@ -55,9 +55,6 @@ def join(
 ) -> SimilarPairs:
     """All pairs of at least this cosine similarity among embeddings in shards, on a cluster of Ray.
 
-        pairs = tfdml.distributed.join(shards, 0.95)
-        is_suspect = labels[pairs.rows[:, 0]] != labels[pairs.rows[:, 1]]  # the same image under two labels
-
     The method is the one of `tfdml.search.similar_pairs` with `approximate=True`: each vector is compared with those
     around its nearest of sqrt(n) centers, and each similarity is computed exactly, so no pair is wrong and some are
     missed. The number of centers follows from a sample that is joined exactly; the recall is measured on a second one.
@@ -67,6 +64,19 @@ def join(
     2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to `scratch`; a
        vector near a border is in several regions.
     3. For each region, a task compares its vectors.
+
+    See also: `tfdml.search.similar_pairs` on one machine.
+
+    Example: the second and the last of 200 vectors are equal.
+
+        >>> inputs = keras.Input((8,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
+        >>> x[199] = x[1]
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=100, shard_size=100, actors=1)
+        >>> pairs = tfdml.distributed.join(shards, 0.999)
+        >>> pairs.rows
+        array([[  1, 199]])
 
     Args:
         shards: the result of `embed`, or its folder.

@@ -32,6 +32,18 @@ def search_shards(
 
     Rows and scores equal `tfdml.search.search_on_disk(shards.paths, queries, k)` to the last bit.
 
+    See also: `build_index` for indexes that are searched often.
+
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
+        >>> rows, scores = tfdml.distributed.search_shards(shards, np.array([[0.0, 1.0]], "float32"), 2)
+        >>> rows, scores.round(4)
+        (array([[1, 0]]), array([[1. , 0.8]], dtype=float32))
+
     Args:
         shards: the result of `embed`, or its folder.
         queries: `(q, dim)` floats, finite; sent to each node once.
@@ -82,6 +94,18 @@ def retrieval(
 
     They equal `tfdml.metrics.retrieval(queries, labels, gallery=all_embeddings, full_map=False)`. The driver holds the
     queries, and as many neighbors of each as the largest class of the queries has items.
+
+    See also: `tfdml.metrics.retrieval` for a gallery in memory.
+
+    Example: the first neighbor of the first query has its class, that of the second has not.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
+        >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
+        >>> queries = np.array([[0.0, 1.0], [1.0, 0.1]], "float32")
+        >>> tfdml.distributed.retrieval(shards, queries, [7, 7], gallery_labels=[5, 7, 5], k=1)["recall@1"]
+        0.5
 
     Args:
         shards: the gallery: the result of `embed`, or its folder.

@@ -54,6 +54,18 @@ class Embeddings:
 def read_embeddings(path: FilePath) -> Embeddings:
     """Read what `write_embeddings` wrote.
 
+    Example:
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> skipped = tfdml.embedding.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")
+        >>> stored = tfdml.embedding.read_embeddings("stored")
+        >>> stored.embeddings.round(4), stored.rows
+        (array([[0.6, 0.8],
+               [0. , 1. ]], dtype=float32), array([0, 1]))
+        >>> stored.fingerprint == tfdml.embedding.fingerprint(model)
+        True
+
     Raises:
         FileNotFoundError: there are no embeddings at `path`.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.

@@ -20,6 +20,16 @@ Problem = tuple[int, str, str]
 def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarray:
     """Embeddings of all examples of a set.
 
+    See also: `write_embeddings` for sets whose embeddings exceed the memory.
+
+    Example: a model that scales its input to norm 1.
+
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> tfdml.embedding.embed(model, np.array([[3.0, 4.0], [0.0, 2.0]])).round(4)
+        array([[0.6, 0.8],
+               [0. , 1. ]], dtype=float32)
+
     Args:
         model: model of one output `(batch, dim)`.
         data: a labeled set of `tfdml.datasets`, an array `(examples, ...)`, or anything else with a length that takes

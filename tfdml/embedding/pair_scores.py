@@ -18,11 +18,15 @@ def score_pairs(
 
     Eight batches of examples are in memory at a time, whatever the number of pairs.
 
-        pairs = tfdml.datasets.verification_pairs(test)
-        scores = tfdml.models.score_pairs(model, test, pairs.first, pairs.second)
-        tfdml.metrics.verification_from_scores(scores, pairs.same, pairs.folds)
-
     See also: `embed` and `tfdml.metrics.pair_scores` for embeddings, `tfdml.search.rerank` for neighbors.
+
+    Example: a model whose score is the dot product of its two inputs.
+
+        >>> first, second = keras.Input((2,)), keras.Input((2,))
+        >>> model = keras.Model([first, second], keras.layers.Dot(axes=1)([first, second])[:, 0])
+        >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+        >>> tfdml.embedding.score_pairs(model, x, first=[0, 1], second=[1, 2]).round(4)
+        array([0.6, 0.8], dtype=float32)
 
     Args:
         model: a `tfdml.models.PairModel`, or another Keras model of two inputs and one score `(batch,)`.

@@ -25,9 +25,6 @@ _RUN = "run.json"
 def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_size: int = 256) -> tuple[Problem, ...]:
     """Embed a set of any size to disk.
 
-        skipped = write_embeddings(model, photos, "photos.parquet")
-        stored = read_embeddings("photos.parquet")
-
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
       class) and `embedding`. Any other path becomes a folder of `embeddings.npy`, which can be mapped into memory,
       `examples.csv` with the columns `row`, `path` and `label`, and `skipped.csv`. A column that the set does not have
@@ -40,6 +37,18 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
 
     Progress is shown on a terminal.
+
+    See also: `embed` for embeddings in memory, `read_embeddings` for what was written.
+
+    Example:
+
+        >>> import pathlib
+        >>> inputs = keras.Input((2,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> tfdml.embedding.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")  # none was skipped
+        ()
+        >>> sorted(path.name for path in pathlib.Path("stored").iterdir())
+        ['SHA256SUMS', 'embeddings.npy', 'examples.csv', 'model.json', 'skipped.csv']
 
     Args:
         model: model of one output `(batch, dim)`: a Keras model, or the result of `tfdml.export.load`.

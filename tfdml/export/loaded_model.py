@@ -21,6 +21,20 @@ from tfdml.typing import FilePath
 class LoadedModel:
     """A SavedModel that `tfdml.export.saved_model` wrote: see `load`.
 
+    See also: `LoadedPairModel` for a model of pairs.
+
+    Example: one that has the index of two vectors.
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> index = tfdml.search.Exact(np.eye(2, dtype="float32"), ids=[70, 71])
+        >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export", index=index))
+        >>> sorted(loaded.signatures)
+        ['embed', 'search', 'search_bytes', 'serve_bytes', 'serving_default']
+        >>> answer = loaded.signatures["search"](images=np.array([[[[3], [4]]]], "uint8"))
+        >>> answer["ids"].numpy(), answer["scores"].numpy().round(4)
+        (array([[71, 70]]), array([[0.8, 0.6]], dtype=float32))
+
     Attributes:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
@@ -60,6 +74,17 @@ class LoadedPairModel(LoadedModel):
     """A SavedModel of a `tfdml.models.PairModel`: `LoadedModel`, but for two inputs and scores.
 
     `tfdml.search.rerank` takes it.
+
+    See also: `LoadedModel` for a model of embeddings.
+
+    Example: a score that is minus the distance of the only pixel of two images.
+
+        >>> a, b = keras.Input((1, 1, 1)), keras.Input((1, 1, 1))
+        >>> score = -ops.abs(ops.subtract(a, b))[:, 0, 0, 0]
+        >>> model = keras.Model([a, b], score)
+        >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export"))
+        >>> loaded.predict_on_batch((np.full((1, 1, 1, 1), 5, "uint8"), np.full((1, 1, 1, 1), 7, "uint8")))
+        array([-2.], dtype=float32)
     """
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
@@ -78,13 +103,26 @@ class LoadedPairModel(LoadedModel):
 def load(path: FilePath) -> LoadedModel:
     """Load a SavedModel that `saved_model` or `tfdml.callbacks.ExportBest` wrote, to embed sets.
 
-        model = load("savedmodels/products")
-        photos = tfdml.datasets.folder("photos", load=model.preprocessing)
-        tfdml.models.write_embeddings(model, photos, "photos.parquet")
-
     Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the
     same time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
+
+    With image files:
+
+        model = tfdml.export.load("savedmodels/products")
+        photos = tfdml.datasets.folder("photos", load=model.preprocessing)
+        tfdml.embedding.write_embeddings(model, photos, "photos.parquet")
+
+    Example: a model of images of 1 x 2 pixels; TensorFlow alone loads it, too.
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.saved_model(model, "export", class_names=("ant", "bee"))
+        >>> loaded = tfdml.export.load(folder)
+        >>> loaded.class_names, loaded.preprocessing.shape
+        (('ant', 'bee'), (1, 2, 1))
+        >>> tfdml.embedding.embed(loaded, np.array([[[[3], [4]]]], "uint8")).round(4)
+        array([[0.6, 0.8]], dtype=float32)
 
     Args:
         path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.

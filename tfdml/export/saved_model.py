@@ -71,6 +71,19 @@ def saved_model(
     preprocessing (`fingerprint.json`), facts about the search (`search.json`), a request per signature that TensorFlow
     Serving sends while it loads the model, and the sha256 of all files (`SHA256SUMS`), which `load` checks.
 
+    See also: `onnx`, `openvino`, `litert` and `web` for other runtimes, `next_version` for a server that is running.
+
+    Example: a model that scales images of 1 x 2 pixels to norm 1.
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.saved_model(model, "export", threshold=0.8)
+        >>> sorted(path.name for path in folder.iterdir())
+        ['assets', 'assets.extra', 'fingerprint.pb', 'saved_model.pb', 'variables']
+        >>> pixels = np.array([[[[3], [4]]]], "uint8")
+        >>> tfdml.export.load(folder).predict_on_batch(pixels).round(4)
+        array([[0.6, 0.8]], dtype=float32)
+
     Args:
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`; or with two such inputs of
@@ -128,6 +141,14 @@ def saved_model(
 
 def load_threshold(path: FilePath) -> float:
     """The threshold that `saved_model(..., threshold=)` wrote: the similarity from which two embeddings match.
+
+    Example:
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.saved_model(model, "export", threshold=0.8)
+        >>> tfdml.export.load_threshold(folder)
+        0.8
 
     Args:
         path: folder of the SavedModel, or of its versions, of which the highest counts.

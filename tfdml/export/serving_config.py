@@ -29,10 +29,18 @@ _FILES = (_SAVED_MODEL, "model.onnx", "model.xml", "model.tflite")
 def next_version(path: FilePath) -> Path:
     """The folder of the next version of a model: `path/1`, and after it `path/2`.
 
-        tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
-
     A running server, such as TensorFlow Serving, loads the new version and then unloads the old one. It never sees a
     partial model, since the folder appears under its number once it is complete.
+
+    Example:
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> print(tfdml.export.next_version("served/products"))
+        served/products/1
+        >>> _ = tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
+        >>> print(tfdml.export.next_version("served/products"))
+        served/products/2
 
     Args:
         path: folder of the model; its name is the name of the model on the server. It need not exist.
@@ -53,6 +61,17 @@ def write_serving_config(path: FilePath, *, max_batch_size: int = 32, batch_time
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
     All models `path/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
+
+    Example:
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> _ = tfdml.export.saved_model(model, tfdml.export.next_version("served/products"))
+        >>> tfdml.export.write_serving_config("served")
+        'docker run ...'
+        >>> import pathlib
+        >>> sorted(path.name for path in pathlib.Path("served").iterdir())
+        ['batching.config', 'models.config', 'products']
 
     Args:
         path: folder of the models.

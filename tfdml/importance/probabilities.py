@@ -72,6 +72,15 @@ def group_probabilities(
     once more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with
     its own copy are left out.
 
+    Example: two of three examples of both classes: four of the 4 x 3 ordered pairs of a batch are of one class.
+
+        >>> q = tfdml.importance.group_probabilities([3, 3], classes_per_batch=2, examples_per_class=2)
+        >>> labels = np.repeat([0, 1], 3)
+        >>> q.of(labels)[0].round(4)  # 4/12 over 12 pairs of one class, 8/12 over 18 of two
+        array([0.    , 0.0278, 0.0278, 0.037 , 0.037 , 0.037 ])
+        >>> round(float(q.of(labels).sum()), 4), round(q.uniform, 4)
+        (1.0, 0.0333)
+
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         classes_per_batch: n.
@@ -103,6 +112,15 @@ def p_random_probabilities(
 
     where L is the number of classes and L_2 the number of classes with two or more examples, all of them in the paper.
 
+    Example: half of the pairs are positive: 1/2 over 4 ordered pairs of one class, 1/2 over 8 of two.
+
+        >>> q = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.5)
+        >>> q.of([0, 0, 1, 1])
+        array([[0.    , 0.125 , 0.0625, 0.0625],
+               [0.125 , 0.    , 0.0625, 0.0625],
+               [0.0625, 0.0625, 0.    , 0.125 ],
+               [0.0625, 0.0625, 0.125 , 0.    ]])
+
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         positive_fraction: p, in (0, 1).
@@ -125,6 +143,14 @@ def p_random_probabilities(
 
 def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
     """Q of uniform batches: P_U = 1 / (N (N - 1)) for every pair.
+
+    Example: three examples have six ordered pairs.
+
+        >>> q = tfdml.importance.uniform_probabilities([2, 1])
+        >>> q.of([0, 0, 1]).round(4)
+        array([[0.    , 0.1667, 0.1667],
+               [0.1667, 0.    , 0.1667],
+               [0.1667, 0.1667, 0.    ]])
 
     Args:
         class_counts: number of examples per class: an array indexed by class id, or a dict of class id to count.
@@ -160,6 +186,14 @@ def hierarchical_probabilities(
     where B = S C m, G is the number of super-classes, and L_g is the number of classes of super-class g. Classes with
     fewer than m examples are treated as in `group_probabilities`.
 
+    Example: super-classes {0, 1} and {2, 3}; a batch is two classes of one of them, with one example each.
+
+        >>> q = tfdml.importance.hierarchical_probabilities(
+        ...     [2, 2, 2, 2], [0, 0, 1, 1], super_classes_per_batch=1, classes_per_super_class=2, examples_per_class=1
+        ... )
+        >>> q.of(np.repeat(range(4), 2))[0]  # 16 ordered pairs of one super-class and two classes
+        array([0.    , 0.    , 0.0625, 0.0625, 0.    , 0.    , 0.    , 0.    ])
+
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
@@ -192,6 +226,11 @@ def hierarchical_probabilities(
 def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, int]) -> np.ndarray:
     """The super-class id of each class, `(classes,)` int64.
 
+    Example:
+
+        >>> tfdml.importance.super_classes_of(np.array([3, 7, 9]), {3: 0, 7: 1, 9: 0})
+        array([0, 1, 0])
+
     Args:
         ids: `(classes,)` class ids.
         super_classes: an array of super-class ids indexed by class id, or a dict of class id to super-class id.
@@ -213,6 +252,14 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
     """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
+
+    Example: every other batch is uniform, the others are pairs of which nine of ten are positive.
+
+        >>> uniform = tfdml.importance.uniform_probabilities([2, 2])
+        >>> positive = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)
+        >>> q = tfdml.importance.mixed_probabilities([uniform, positive], [0.5, 0.5])
+        >>> q.of([0, 0, 1, 1])[0].round(4)  # (1/12 + 0.9/4) / 2 and (1/12 + 0.1/8) / 2
+        array([0.    , 0.1542, 0.0479, 0.0479])
 
     Args:
         designs: `PairProbabilities` Q_k of each design. They may have different classes; P_U is over all of them.
@@ -254,6 +301,11 @@ def induced_lambda(
 
     lambda = eta N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
     negative the weight eta; eta = 1 is the contrastive loss.
+
+    Example: an anchor of a class of 5, a negative of a class of 10, of 4 classes: 10 * 3 / 4.
+
+        >>> float(tfdml.importance.induced_lambda(5, 10, classes=4))
+        7.5
 
     Args:
         anchor_count: N_i, number of examples in the class of the anchor, at least 2; a number or an array.

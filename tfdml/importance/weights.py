@@ -22,9 +22,14 @@ class ImportanceWeights:
     then equal those over all pairs of the training set. In losses that are not linear in their pairs, the weights apply
     inside the sums.
 
-    Example:
+    Example: nine of ten drawn pairs are positive, against four of twelve in the set.
 
-        loss = tfdml.losses.ContrastiveLoss(importance=sampler.importance(train_labels))
+        >>> q = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)
+        >>> weights = tfdml.importance.ImportanceWeights(q)  # or sampler.importance(labels)
+        >>> loss = tfdml.losses.ContrastiveLoss(importance=weights)
+        >>> pairs = weights(tfdml.pairs.all_pairs(np.array([0, 0, 1, 1]), np.eye(4, dtype="float32")))
+        >>> ops.convert_to_numpy(pairs.positive + pairs.negative)[0].round(4)  # 1/12 over 0.9/4, and over 0.1/8
+        array([0.    , 0.3704, 6.6667, 6.6667], dtype=float32)
 
     Args:
         probabilities: `PairProbabilities` Q of the batches.

@@ -21,9 +21,14 @@ class Boundaries(LossLayer):
 
     A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
 
-    Example:
+    Example: two classes, the first of which has learned a boundary 0.1 above that of all.
 
-        loss = tfdml.losses.MarginLoss(boundary=tfdml.layers.Boundaries(class_ids=train_labels))
+        >>> boundaries = tfdml.layers.Boundaries(initial=1.2, class_ids=[7, 9])
+        >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)  # EmbeddingModel trains them
+        >>> _ = boundaries.weights[1].assign([0.1, 0.0])
+        >>> pairs = tfdml.pairs.all_pairs(np.array([7, 7, 9]), np.eye(3, dtype="float32"))
+        >>> ops.convert_to_numpy(boundaries(pairs)).round(4)
+        array([1.3, 1.3, 1.2], dtype=float32)
 
     Args:
         initial: initial value of all boundaries, in [0, 2].

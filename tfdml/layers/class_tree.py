@@ -32,12 +32,23 @@ class ClassTree(LossLayer):
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
     Before the first refresh all values are 0. `.keras` files keep the tree.
 
-    Example:
+    In training:
 
         tree = tfdml.layers.ClassTree(train.labels)
         model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
         refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
+
+    Example: classes 0 and 1 are near each other, class 2 is far; two equal examples of each, so that s = h_0 = 0.
+
+        >>> tree = tfdml.layers.ClassTree([0, 1, 2], levels=4)
+        >>> x, labels = np.repeat([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]], 2, axis=0), np.repeat([0, 1, 2], 2)
+        >>> tree.refresh(x, labels)  # squared distances: 0.4 of classes 0 and 1, 4 and 3.6 to class 2
+        >>> pairs = tfdml.pairs.all_pairs(labels[::2], x[::2].astype("float32"))
+        >>> ops.convert_to_numpy(tree(pairs)).round(4)  # of the heights 0, 1, 2, 3 and 4
+        array([[0., 1., 4.],
+               [1., 0., 4.],
+               [4., 4., 0.]], dtype=float32)
 
     Args:
         class_ids: class ids, in any order and with repetitions.

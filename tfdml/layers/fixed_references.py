@@ -22,11 +22,18 @@ class FixedReferences(References):
     the loss of the new model, it is the influence loss of backward-compatible training, whose old classifier is made of
     the mean old embedding of each class.
 
-    Example:
+    Example: the class centers of an old model; the class of the first row has its center at (1, 0).
 
-        centers = tfdml.layers.FixedReferences.centers(old_embeddings, train.labels)
-        compatible = tfdml.losses.NTXentLoss(temperature=0.1, pairing=centers)
-        loss = tfdml.losses.WeightedSumLoss([tfdml.losses.MultiSimilarityLoss(), compatible])
+        >>> old, labels = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([3, 3, 5])
+        >>> centers = tfdml.layers.FixedReferences.centers(old, labels)
+        >>> pairs = centers(np.array([3, 5]), np.array([[0.6, 0.8], [0.0, 1.0]], "float32"))
+        >>> ops.convert_to_numpy(pairs.positive)
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+        >>> ops.convert_to_numpy(tfdml.pairs.cosine(pairs)).round(4)
+        array([[0.6, 0.8],
+               [0. , 1. ]], dtype=float32)
+        >>> compatible = tfdml.losses.NTXentLoss(temperature=0.1, pairing=centers)  # beside the loss of the new model
 
     Args:
         vectors: `(references, dim)` floats, used as they are; losses over cosine similarities normalize them. They are

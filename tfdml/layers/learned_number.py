@@ -19,10 +19,15 @@ class LearnedNumber(LossLayer):
 
     A function `Pairs -> ()`.
 
+    See also: `Scheduled` for a number that follows the training step.
+
     Example:
 
-        temperature = tfdml.layers.LearnedNumber(0.07, log=True, minimum=0.01)
-        loss = tfdml.losses.CLIPLoss(temperature=temperature)  # the default
+        >>> temperature = tfdml.layers.LearnedNumber(0.07, log=True, minimum=0.01)
+        >>> loss = tfdml.losses.CLIPLoss(temperature=temperature)  # EmbeddingModel trains it
+        >>> pairs = tfdml.pairs.all_pairs(np.array([0, 0]), np.eye(2, dtype="float32"))
+        >>> round(float(temperature(pairs)), 4), round(float(temperature.weight), 4)  # the weight is log 0.07
+        (0.07, -2.6593)
 
     Args:
         initial: initial value.

@@ -19,12 +19,16 @@ class Mahalanobis(keras.layers.Layer):
     vectors and need to know nothing of A. On fixed features it is a model by itself; as the last layer of a network it
     is a dense layer without bias.
 
-    Example:
+    Example: L doubles the first feature, so that A has 4 in its place.
 
-        inputs = keras.Input((13,))
-        metric = tfdml.layers.Mahalanobis()
-        model = tfdml.models.EmbeddingModel(inputs, metric(inputs))
-        model.compile("adam", loss=tfdml.losses.LMNNLoss())
+        >>> metric = tfdml.layers.Mahalanobis()
+        >>> metric.build((None, 2))
+        >>> _ = metric.weight.assign([[2.0, 0.0], [0.0, 1.0]])
+        >>> ops.convert_to_numpy(metric(np.array([[3.0, 4.0]], "float32")))
+        array([[6., 4.]], dtype=float32)
+        >>> metric.matrix
+        array([[4., 0.],
+               [0., 1.]])
 
     Args:
         rank: number of columns of L, at most the number of features: the dimension of the output. None for all.

@@ -22,9 +22,18 @@ class Memory(References):
     loss; evaluation leaves the memory unchanged. No gradient flows into remembered embeddings, and rows that are not
     finite are not remembered. The memory is saved, and resumed, with the model; exports leave it out.
 
-    Example:
+    Example: one class; after the second batch, a row is compared with the other row and with two remembered ones.
 
-        loss = tfdml.losses.ContrastiveLoss(pairing=tfdml.layers.Memory(4096))
+        >>> memory = tfdml.layers.Memory(4, warm_up=0)
+        >>> loss = tfdml.losses.ContrastiveLoss(pairing=memory)
+        >>> labels, x = np.array([5, 5]), np.eye(2, dtype="float32")
+        >>> ops.convert_to_numpy(memory(labels, x).positive)
+        array([[0., 1., 0., 0., 0., 0.],
+               [1., 0., 0., 0., 0., 0.]], dtype=float32)
+        >>> memory.update(labels, x)  # EmbeddingModel does it after each training step
+        >>> ops.convert_to_numpy(memory(labels, x).positive)
+        array([[0., 1., 1., 1., 0., 0.],
+               [1., 0., 1., 1., 0., 0.]], dtype=float32)
 
     Args:
         size: number of embeddings to remember, at least the batch size. The paper recommends up to the whole training

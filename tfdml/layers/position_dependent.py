@@ -24,6 +24,15 @@ class PositionDependentMetric(LossLayer):
     first call, which must not be inside a function that JAX compiles. A model exports the embeddings, not the
     similarity: it trains them, and retrieval uses their cosine similarity.
 
+    Example: two pairs of rows; the similarity is the same in both orders.
+
+        >>> metric = tfdml.layers.PositionDependentMetric(units=3, seed=0)
+        >>> loss = tfdml.losses.PDDMLoss()  # has such a layer, which EmbeddingModel trains
+        >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0]], "float32"), np.array([[0.0, 1.0], [1.0, 1.0]], "float32")
+        >>> metric.build((None,), (None, 2))
+        >>> ops.shape(metric(x, y)), bool(ops.all(metric(x, y) == metric(y, x)))
+        ((2,), True)
+
     Args:
         units: number of units of the layers u', v' and c; None for the dimension of the embeddings.
         seed: seed of the initial weights.

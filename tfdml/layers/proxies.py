@@ -28,11 +28,19 @@ class Proxies(References):
     all classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
     likely, none is there twice, and each batch has another sample.
 
-    Example:
+    See also: `FixedReferences` for references that are not learned, `Memory` for those of recent batches.
 
-        loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=10))
-        loss = tfdml.losses.NTXentLoss(pairing=tfdml.layers.Proxies(classes=train.labels))
-        loss = tfdml.losses.CosFaceLoss(pairing=tfdml.layers.Proxies(1_000_000, num_sampled_classes=10_000))
+    Example: two rows against the proxies of three classes.
+
+        >>> proxies = tfdml.layers.Proxies(classes=3, initializer="ones")
+        >>> loss = tfdml.losses.NTXentLoss(pairing=proxies)  # EmbeddingModel trains them
+        >>> pairs = proxies(np.array([0, 2]), np.array([[1.0, 0.0], [1.0, 1.0]], "float32"))
+        >>> ops.convert_to_numpy(pairs.positive)
+        array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
+        >>> ops.convert_to_numpy(tfdml.pairs.cosine(pairs)).round(4)
+        array([[0.7071, 0.7071, 0.7071],
+               [1.    , 1.    , 1.    ]], dtype=float32)
 
     Args:
         classes: number of classes, whose labels are 0 to classes - 1; or the class ids, any integers, in any order and

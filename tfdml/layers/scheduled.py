@@ -20,10 +20,21 @@ class Scheduled(LossLayer):
     A function `Pairs -> ()`. The number of training steps is a variable of the layer, which `EmbeddingModel` counts and
     keeps in its files, so a resumed run continues the schedule. `evaluate` takes the value of the last step.
 
-    Example:
+    See also: `LearnedNumber` for a number that is trained.
 
-        growing = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=10_000, end_learning_rate=0.5)
-        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=tfdml.layers.Scheduled(growing))
+    Example: a margin that grows to 0.5 in two steps.
+
+        >>> growing = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=2, end_learning_rate=0.5)
+        >>> margin = tfdml.layers.Scheduled(growing)
+        >>> loss = tfdml.losses.ArcFaceLoss(classes=870, margin=margin)
+        >>> labels, x = np.array([0, 0]), np.eye(2, dtype="float32")
+        >>> pairs = tfdml.pairs.all_pairs(labels, x)
+        >>> for step in range(3):
+        ...     print(float(margin(pairs)))
+        ...     margin.update(labels, x)  # EmbeddingModel does it after each training step
+        0.0
+        0.25
+        0.5
 
     Args:
         schedule: a `keras.optimizers.schedules.LearningRateSchedule`, or a function of the step, an integer tensor;

@@ -34,6 +34,22 @@ def hpatches(
     Average precision is the area under the curve of precision over recall by the trapezoidal rule, which begins at
     precision 1.
 
+    See also: `verification` and `retrieval` for other sets.
+
+    Example:
+
+        >>> class OneSequence:  # the fields of the test set of `tfdml.datasets.hpatches` that matching reads
+        ...     sequence_names, groups = ["v_wall"], np.zeros(32, int)
+        ...     file_names = ["ref", *(kind + str(image) for kind in "eht" for image in range(1, 6))]
+        ...     files = np.repeat(np.arange(16), 2)  # two places, each in every file
+        ...     def __len__(self):
+        ...         return 32
+        >>> x = np.tile([[1.0, 0.0], [0.0, 1.0]], (16, 1))
+        >>> x[22:] = x[22:, ::-1]  # in the files t1 to t5, each place looks like the other
+        >>> numbers = tfdml.metrics.hpatches(x, OneSequence(), tasks=["matching"])
+        >>> {name: round(value, 4) for name, value in numbers.items()}
+        {'matching@easy': 1.0, 'matching@hard': 1.0, 'matching@tough': 0.0, 'matching': 0.6667}
+
     Args:
         embeddings: `(n, dim)` floats of all patches of the set, in its order, normalized or not.
         patches: the test set of `tfdml.datasets.hpatches`.

@@ -21,6 +21,14 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
     similarity does not depend on it, so the codes alone are enough: `tfdml.metrics.retrieval(codes, labels)`. With
     `scales`, one per dimension, the embeddings are `codes * scales`.
 
+    See also: `binary_codes`, with an eighth of the bytes; `quantized_retrieval` for what either costs.
+
+    Example:
+
+        >>> codes = tfdml.metrics.int8_codes([[0.4, -1.0, 0.0], [1.0, 4.0, 0.0]])
+        >>> codes.tolist()  # 0.4 * 127 is 50.8, and 127 / 4 is 31.75
+        [[51, -127, 0], [32, 127, 0]]
+
     Args:
         embeddings: `(n, dim)` floats.
         scales: None, or `(dim,)` numbers above 0, such as `int8_scales(training_embeddings)`.
@@ -45,6 +53,14 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
     """Scales of the dimensions for `int8_codes`: the largest absolute value of each column, divided by 127.
 
+    Example:
+
+        >>> scales = tfdml.metrics.int8_scales([[127.0, 0.0, 12.7], [-50.0, 0.0, 25.4]])
+        >>> scales.astype(float).round(4).tolist()
+        [1.0, 1.0, 0.2]
+        >>> tfdml.metrics.int8_codes([[3.0, 0.0, 1.0]], scales).tolist()
+        [[3, 0, 5]]
+
     Args:
         embeddings: `(n, dim)` floats, a sample of the embeddings to encode. Values beyond its range are clipped.
 
@@ -57,6 +73,14 @@ def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
 
 def binary_codes(embeddings: npt.ArrayLike) -> np.ndarray:
     """Embeddings as bits, 1 where a value is above 0, eight to a byte: `numpy.packbits`.
+
+    See also: `binary_signs` to search them; `int8_codes`; `quantized_retrieval` for what either costs.
+
+    Example:
+
+        >>> codes = tfdml.metrics.binary_codes([[0.5, -1.0, 0.2, 0.0], [-1.0, -1.0, -1.0, 3.0]])
+        >>> [f"{code:08b}" for code in codes[:, 0]]
+        ['10100000', '00010000']
 
     Args:
         embeddings: `(n, dim)` floats.
@@ -72,6 +96,15 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
 
     The Hamming distance of two codes is (dim - dot product of their signs) / 2, so exact search by Hamming distance is
     search by dot product: `tfdml.search.Exact(signs, metric="dot")`.
+
+    Example:
+
+        >>> codes = tfdml.metrics.binary_codes([[0.5, -1.0, 0.2], [0.5, 1.0, -0.2]])
+        >>> signs = tfdml.metrics.binary_signs(codes, dim=3)
+        >>> signs.tolist()
+        [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0]]
+        >>> (3 - float(signs[0] @ signs[1])) / 2  # two bits differ
+        2.0
 
     Args:
         codes: `(n, ceil(dim / 8))` uint8.
@@ -104,11 +137,18 @@ def quantized_retrieval(
     float32 and int8 (`int8_codes`, a scale per vector) are compared by cosine similarity, bits (`binary_codes`) by
     Hamming distance. Short codes often tie; a tie counts as the mean over all orders of the tied items.
 
+    See also: `retrieval` for full embeddings.
+
     Example:
 
-        rows = tfdml.metrics.quantized_retrieval(embeddings, labels, dims=(8, 16, 64), k=1)
-        for row in rows:
-            print(row["dim"], row["precision"], row["bytes"], row["recall@1"])
+        >>> x = [[1.0, 0.2, 0.9], [0.2, 1.0, 0.9], [0.9, 0.3, -0.9], [0.3, 0.9, -0.9]]  # the third number is the class
+        >>> precisions = ("float32", "int8")
+        >>> for row in tfdml.metrics.quantized_retrieval(x, [0, 0, 1, 1], dims=(2, 3), precisions=precisions, k=1):
+        ...     print(row["dim"], row["precision"], row["bytes"], row["recall@1"])
+        2 float32 8 0.0
+        2 int8 2 0.0
+        3 float32 12 1.0
+        3 int8 3 1.0
 
     Args:
         embeddings: `(queries, dim)` floats.

@@ -130,6 +130,14 @@ def reidentification_from_neighbors(
 ) -> dict[str, Any]:
     """Re-identification from whole rankings of the gallery, such as those of `tfdml.search.rerank`.
 
+    See also: `reidentification` for embeddings; `reidentification_from_scores` for a matrix of scores.
+
+    Example:
+
+        >>> gallery = {"gallery_labels": [1, 2, 1], "gallery_cameras": [0, 1, 1]}  # row 0: the camera of the query
+        >>> tfdml.metrics.reidentification_from_neighbors([[0, 1, 2]], [1], [0], **gallery, k=(1, 2))
+        {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
+
     Args:
         neighbors: `(queries, items)` row numbers of the gallery, nearest first: each row has all of them, as the
             average precision is over the whole ranking.
@@ -190,6 +198,14 @@ def random_gallery(
     Each repeat draws one image of every identity at random as the gallery; all other images are queries. An identity
     with one image has no query, and stays in the gallery. A query has one relevant item, so map is the mean of
     1 / rank.
+
+    See also: `reidentification`, which has a gallery of its own.
+
+    Example:
+
+        >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
+        >>> tfdml.metrics.random_gallery(x, [0, 0, 1, 1], repeats=3, k=1, metric="euclidean")
+        {'cmc@1': 1.0, 'map': 1.0, 'queries': 2, 'gallery': 2, 'repeats': 3}
 
     Args:
         embeddings: `(n, dim)` floats. They need not be normalized.

@@ -34,6 +34,16 @@ class KReciprocalReranking:
     No labels are used. But each distance depends on all queries and all gallery items, so report the result as another
     protocol, "with re-ranking".
 
+    See also: `tfdml.search.rerank` for neighbors of an index; option `rerank=` of `reidentification`.
+
+    Example:
+
+        >>> query, gallery = np.array([[0.0]]), np.array([[-1.15], [1.1], [1.2], [1.3]])
+        >>> reranking = tfdml.metrics.KReciprocalReranking(k1=2, k2=1)
+        >>> ((rows, distances),) = reranking.distances(query, gallery, metric="euclidean")
+        >>> gallery[distances[0].argsort(), 0].tolist()  # 1.1 is nearer, but its two nearest neighbors are 1.2 and 1.3
+        [-1.15, 1.1, 1.2, 1.3]
+
     Args:
         k1: number of neighbors, at least 1; k1 / 2 is rounded to the nearest integer, halves to the even one.
         k2: number of items in the mean, from 1 to k1 + 1.

@@ -27,6 +27,16 @@ _ROUNDING = 1e-12  # Of a rate, which is a quotient of two counts.
 class Roc(NamedTuple):
     """The receiver operating characteristic: each field is `(m,)` float64, by falling threshold.
 
+    See also: `roc`, which makes it; `calibrated_threshold` for one threshold.
+
+    Example:
+
+        >>> curve = tfdml.metrics.roc([4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0])
+        >>> curve.thresholds.tolist()
+        [inf, 3.5, 2.5, 1.5, 1.0]
+        >>> curve.far.tolist(), curve.tar.tolist()
+        ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+
     Attributes:
         far: false accept rates, rising from 0 to 1.
         tar: true accept rates, rising from 0 to 1.
@@ -41,6 +51,16 @@ class Roc(NamedTuple):
 
 class FoldDecisions(NamedTuple):
     """Decisions on the pairs of each fold, with the threshold that is best on all other folds.
+
+    See also: `verification_folds`, which makes it.
+
+    Example:
+
+        >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
+        >>> decisions.folds.tolist(), decisions.thresholds.tolist()
+        ([0, 1], [5.0, 3.0])
+        >>> decisions.accepted.tolist()  # the last pair is mismatched: its score of 4 is above the threshold of 3
+        [True, False, True, True]
 
     Attributes:
         folds: `(f,)` int64, the ids of the folds, rising.
@@ -114,6 +134,16 @@ def verification_from_scores(
     * tar@far=x: the largest tar of a threshold with far <= x.
     * fpr95: far at the highest threshold with tar >= 0.95.
 
+    See also: `verification` for embeddings; `verification_folds` for the thresholds; `calibrated_threshold` for one to
+    use.
+
+    Example: of two matched pairs with scores 4 and 2, and two mismatched ones with 3 and 1, three of four comparisons
+    are won.
+
+        >>> numbers = tfdml.metrics.verification_from_scores([4, 2, 3, 1], [1, 1, 0, 0], far=())
+        >>> numbers["auc"], numbers["eer"]
+        (0.75, 0.5)
+
     Args:
         scores: `(pairs,)` floats, larger for pairs that are more alike. Pass minus the distance for distances.
         same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
@@ -181,6 +211,16 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
 def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -> np.ndarray:
     """Scores of pairs of embeddings; a larger score is nearer.
 
+    See also: `verification`, which measures them; `tfdml.models.score_pairs` for a model of pairs.
+
+    Example:
+
+        >>> scores = tfdml.metrics.pair_scores([[1, 0], [3, 4]], [[0, 1], [0, 2]])
+        >>> scores.astype(float).round(4).tolist()  # 0, and 8 / (5 * 2)
+        [0.0, 0.8]
+        >>> tfdml.metrics.pair_scores([[0, 0]], [[3, 4]], metric="euclidean").tolist()
+        [-5.0]
+
     Args:
         a, b: `(pairs, dim)` floats; pair i is row i of both.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean", whose
@@ -202,6 +242,16 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 
 def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
     """The receiver operating characteristic of pairs, with all of its thresholds.
+
+    See also: `verification_from_scores` for numbers of the curve; `calibrated_threshold` for one threshold.
+
+    Example:
+
+        >>> curve = tfdml.metrics.roc([4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0])
+        >>> curve.thresholds.tolist()
+        [inf, 3.5, 2.5, 1.5, 1.0]
+        >>> curve.far.tolist(), curve.tar.tolist()
+        ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
 
     Args:
         scores: `(pairs,)` floats, larger for pairs that are more alike.
@@ -232,6 +282,16 @@ def calibrated_threshold(
     * frr: the highest threshold that rejects at most this share of the matched pairs.
 
     `tfdml.export.saved_model(..., threshold=)` writes it with the model.
+
+    See also: `roc` for all thresholds; `verification_folds` for the accuracy at a threshold from other pairs.
+
+    Example:
+
+        >>> scores, same = np.arange(40), np.arange(40) >= 20  # the matched pairs have scores 20 to 39
+        >>> tfdml.metrics.calibrated_threshold(scores, same, frr=0.5)  # rejects 20 to 29
+        29.5
+        >>> tfdml.metrics.calibrated_threshold(scores, same, far=0.5)  # accepts 10 to 19
+        9.5
 
     Args:
         scores: `(pairs,)` floats, such as `pair_scores` of validation pairs.

@@ -23,10 +23,18 @@ class AdaptiveNegatives(LossLayer):
     A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
     its files. `evaluate` and calls of the loss by itself leave it as it is.
 
+    See also: `HardestNegatives` for as many negatives as positives; `SemiHard` for a fixed band of distances.
+
     Example:
 
-        miner = tfdml.miners.AdaptiveNegatives(target=0.5, margin=0.2)
-        loss = tfdml.losses.TripletLoss(margin=0.2, miner=miner)
+        >>> miner = tfdml.miners.AdaptiveNegatives(initial=0.5, target=0.5)
+        >>> labels, embeddings = [0, 0, 1, 1, 2], [[0.0], [0.1], [3.0], [3.1], [9.0]]
+        >>> pairs = miner(tfdml.pairs.all_pairs(labels, embeddings))
+        >>> np.asarray(pairs.negative[0], int).tolist()  # the nearer half of three negatives, rounded up
+        [0, 0, 1, 1, 0]
+        >>> miner.update(labels, embeddings)  # no negative is within the margin: the activity is 0
+        >>> round(float(miner.share), 4)  # 0.5 exp(0.1 (0 - 0.5))
+        0.4756
 
     Args:
         target: activity to hold, above 0 and at most 1.

@@ -23,6 +23,17 @@ class BalancedPairs(Seeded):
     negatives. The weight of a negative becomes the number of times it was drawn. An anchor without positives draws no
     negatives.
 
+    See also: `HardestNegatives` for the nearest ones; `DistanceWeighted` for draws by distance.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 0, 1, 2, 3], np.eye(6))
+        >>> mined = tfdml.miners.BalancedPairs(seed=0)(pairs)
+        >>> np.asarray(mined.positive, int).sum(axis=1).tolist()
+        [2, 2, 2, 0, 0, 0]
+        >>> np.asarray(mined.negative, int).sum(axis=1).tolist()  # two of the three negatives of each of these anchors
+        [2, 2, 2, 0, 0, 0]
+
     Args:
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
@@ -43,6 +54,16 @@ class UniformHistogram(Seeded):
 
     Each of the n positives in a bin is kept with probability min(1, positives_per_bin / n), and negatives likewise.
     Positives and negatives have one histogram each, whose bins divide the range of their distances in the batch evenly.
+
+    See also: `DistanceWeighted`, which spreads negatives by distance, too, and keeps all positives.
+
+    Example:
+
+        >>> references = [[0.0], *[[9.0 + i / 1000] for i in range(1000)]]
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [1] * 1001, references)  # one near negative, 1000 far ones
+        >>> kept = np.asarray(tfdml.miners.UniformHistogram(bins=2, seed=0)(pairs).negative)
+        >>> float(kept[0, 0]), bool(kept.sum() < 50)  # alone in its bin; about 10 of the other bin
+        (1.0, True)
 
     Args:
         bins: number of bins.

@@ -17,6 +17,13 @@ def pair_margin(
 ) -> Pairs:
     """Keep the positives beyond one margin and the negatives within another.
 
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [0.5], [0.6], [0.9]])
+        >>> mined = tfdml.miners.pair_margin(pairs, positive_margin=0.2, negative_margin=0.8)
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         positive_margin: positives up to this distance are dropped.
@@ -34,6 +41,14 @@ def semi_hard(
     pairs: Pairs, *, min_distance: float | str = 0.5, margin: float | None = None, distance: Distance = "euclidean"
 ) -> Pairs:
     """Keep the negatives just beyond a distance: hard, but not the hardest.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1, 1], [[0.7], [0.4], [0.6], [0.9]])
+        >>> np.asarray(tfdml.miners.semi_hard(pairs).negative, int).tolist()  # the nearest beyond 0.5
+        [[0, 0, 1, 0]]
+        >>> np.asarray(tfdml.miners.semi_hard(pairs, margin=0.5).negative, int).tolist()  # all from 0.5 to 1
+        [[0, 0, 1, 1]]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -96,6 +111,15 @@ def _bands_beyond_positives(pairs, d, margin):
 class PairMargin(Settings):
     """Positives beyond one margin and negatives within another: see `tfdml.miners.pair_margin`.
 
+    See also: `ValidTriplets`, whose limits follow from the other pairs of the anchor.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [0.5], [0.6], [0.9]])
+        >>> mined = tfdml.miners.PairMargin(positive_margin=0.2, negative_margin=0.8)(pairs)
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         positive_margin: positives up to this distance are dropped; 0 or more.
         negative_margin: negatives at or beyond this distance are dropped; above 0.
@@ -121,9 +145,15 @@ class PairMargin(Settings):
 class SemiHard(Settings):
     """Negatives just beyond a distance: see `tfdml.miners.semi_hard`.
 
+    See also: `HardestNegatives`, `DistanceWeighted`; `SemiHardNegatives` for `TripletLoss(negatives=...)`.
+
     Example:
 
-        loss = tfdml.losses.MarginLoss(miner=tfdml.miners.SemiHard(min_distance=0.5))
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1, 1], [[0.7], [0.6], [0.8], [1.2]])
+        >>> np.asarray(tfdml.miners.SemiHard(min_distance=0.5)(pairs).negative, int).tolist()
+        [[0, 1, 0, 0]]
+        >>> np.asarray(tfdml.miners.SemiHard(min_distance="positive")(pairs).negative, int).tolist()
+        [[0, 0, 1, 0]]
 
     Args:
         min_distance: a distance of 0 or more, or "positive".

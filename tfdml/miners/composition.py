@@ -18,6 +18,16 @@ class Composition(LossLayer):
 
     A Keras layer, so the random state of its miners is saved.
 
+    See also: `compose`, which makes one from miners as arguments.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.5], [0.7], [0.6], [2.0]])
+        >>> miner = tfdml.miners.Composition([tfdml.miners.HardestPositives(), tfdml.miners.HardestNegatives()])
+        >>> mined = miner(pairs)  # one positive is left, so the second miner keeps one negative
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         miners: functions `Pairs -> Pairs`, in the order in which they are applied.
     """
@@ -51,7 +61,11 @@ def compose(*miners: Miner) -> Composition:
 
     Example:
 
-        miner = tfdml.miners.compose(tfdml.miners.HardestPositives(), tfdml.miners.DistanceWeighted(seed=0))
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.5], [0.7], [0.6], [2.0]])
+        >>> miner = tfdml.miners.compose(tfdml.miners.HardestPositives(), tfdml.miners.PairMargin())
+        >>> mined = miner(pairs)  # the farthest positive; negatives nearer than 0.8
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
         miners: functions `Pairs -> Pairs`.

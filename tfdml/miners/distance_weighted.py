@@ -28,6 +28,12 @@ def log_sphere_density(d: Tensor, dim: int) -> Tensor:
 
     B is the beta function: d^2 / 4 has the distribution Beta((dim - 1) / 2, (dim - 1) / 2).
 
+    Example:
+
+        >>> log_q = tfdml.miners.log_sphere_density(ops.convert_to_tensor([0.5, 1.0, 2.0]), dim=3)
+        >>> np.exp(np.asarray(log_q, float)).round(4).tolist()  # q(d) = d / 2 in three dimensions
+        [0.25, 0.5, 1.0]
+
     Args:
         d: distances in [0, 2], any shape.
         dim: number of dimensions of the space, 3 or more.
@@ -58,6 +64,13 @@ def inverse_density(
     pairs: Pairs, *, cutoff: float = 0.5, max_distance: float = 1.4, clip: float | None = None
 ) -> Tensor:
     """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
+
+    Example:
+
+        >>> references = [[0.875, 0.4841, 0.0], [0.5, 0.866, 0.0], [-1.0, 0.0, 0.0]]
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [1, 1, 1], references)  # at 0.5, 1 and 2
+        >>> np.asarray(tfdml.miners.inverse_density(pairs), float).round(3).tolist()  # 1 / q(d) = 2 / d; 0 beyond 1.4
+        [[1.0, 0.5, 0.0]]
 
     Args:
         pairs: `Pairs` of A anchors and R references, embeddings of norm 1.
@@ -142,9 +155,15 @@ class DistanceWeighted(Seeded):
     sampling). With `expectation` it becomes the expected number of draws, so the loss is the mean over all draws. An
     anchor without positives, or whose negatives are all beyond `max_distance`, draws none.
 
+    See also: `BalancedPairs` for draws without regard to distance; `DistanceWeightedNegatives` for `TripletLoss`.
+
     Example:
 
-        loss = tfdml.losses.MarginLoss(miner=tfdml.miners.DistanceWeighted(seed=0))
+        >>> references = [[0.6, 0.8, 0.0], [0.875, 0.4841, 0.0], [0.5, 0.866, 0.0]]
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [0, 1, 1], references)  # negatives at 0.5 and 1
+        >>> mined = tfdml.miners.DistanceWeighted(expectation=True)(pairs)
+        >>> np.asarray(mined.negative, float).round(3).tolist()  # q(d) = d / 2 in three dimensions: 1 / 0.5 to 1 / 1
+        [[0.0, 0.667, 0.333]]
 
     Args:
         cutoff: distance below which negatives do not become more likely, in [0, 2).
@@ -196,6 +215,16 @@ class DistanceWeighted(Seeded):
 @serializable
 class DistanceWeightedNegatives(Seeded):
     """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
+
+    See also: `RandomNegatives` for draws without regard to distance; `DistanceWeighted` for losses over pairs.
+
+    Example:
+
+        >>> references = [[0.6, 0.8, 0.0], [-1.0, 0.0, 0.0], [0.5, 0.866, 0.0]]
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [0, 1, 1], references)  # negatives at 2 and 1
+        >>> select = tfdml.miners.DistanceWeightedNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
+        >>> np.asarray(select(np.array([0]))).tolist()  # a negative beyond 1.4 is never drawn
+        [2]
 
     Args:
         cutoff, max_distance, clip: as in `DistanceWeighted`.

@@ -13,6 +13,15 @@ from tfdml.pairs.blocks import require_whole_batch
 def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
     """Keep all positives of each anchor, and the same number of its nearest negatives.
 
+    See also: `hardest_negatives_of_batch`, which selects over the whole batch, as the slides do.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1, 1], [[1.0], [2.0], [3.0], [4.0], [5.0]])
+        >>> mined = tfdml.miners.hardest_negatives_per_positive(pairs)
+        >>> np.asarray(mined.negative, int).tolist()  # two positives, two negatives
+        [[0, 0, 1, 1, 0]]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
@@ -20,8 +29,6 @@ def hardest_negatives_per_positive(pairs: Pairs, *, distance: Distance = "euclid
     Returns:
         `Pairs` with weight 0 on the other negatives. Negatives at the same distance count as one and are all kept. An
         anchor without positives keeps no negatives. No gradient flows through the selection.
-
-    See also `hardest_negatives_of_batch`, which selects over the whole batch, as the slides do.
 
     Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs, per anchor.
     """
@@ -44,6 +51,15 @@ def hardest_negatives_of_batch(
     pairs: Pairs, *, fraction: float | None = None, distance: Distance = "euclidean"
 ) -> Pairs:
     """Keep all positives, and the nearest negatives among those of all anchors.
+
+    See also: `hardest_negatives_per_positive`, with which every anchor keeps negatives.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0], [1.0], [3.0], [7.0]])
+        >>> mined = tfdml.miners.hardest_negatives_of_batch(pairs)  # as many as positives, two, at distance 2
+        >>> np.asarray(mined.negative, int).tolist()
+        [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -75,6 +91,14 @@ def hardest_negatives_of_batch(
 def hardest_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pairs:
     """Keep the farthest positive of each anchor, and all negatives.
 
+    See also: `moderate_positives` where labels are noisy; `easy_positives` for classes of several clusters.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.hardest_positives(pairs).positive, int).tolist()
+        [[0, 0, 1, 0]]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
@@ -94,6 +118,14 @@ def moderate_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pai
 
     An anchor whose positives are all farther than its nearest negative keeps its nearest positive. Positives beyond
     the nearest negative, such as other views of the example, would pull across another class.
+
+    See also: `hardest_positives`, `easy_positives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.moderate_positives(pairs).positive, int).tolist()  # 5 is beyond the negative at 3
+        [[0, 1, 0, 0]]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -117,6 +149,14 @@ def moderate_positives(pairs: Pairs, *, distance: Distance = "euclidean") -> Pai
 
 def easy_positives(pairs: Pairs, *, k: int = 1, distance: Distance = "euclidean") -> Pairs:
     """Keep the nearest positives of each anchor, and all negatives, so that a class may form several clusters.
+
+    See also: `hardest_positives`, `moderate_positives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.easy_positives(pairs).positive, int).tolist()
+        [[1, 0, 0, 0]]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -152,6 +192,14 @@ class _ByDistance(Settings):
 class HardestNegatives(_ByDistance):
     """All positives and the same number of nearest negatives: see `tfdml.miners.hardest_negatives_per_positive`.
 
+    See also: `HardestNegativesOfBatch` for the nearest of all anchors; `SemiHard` for negatives beyond a distance.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1, 1], [[1.0], [2.0], [3.0], [4.0], [5.0]])
+        >>> np.asarray(tfdml.miners.HardestNegatives()(pairs).negative, int).tolist()  # two positives, two negatives
+        [[0, 0, 1, 1, 0]]
+
     Args:
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
@@ -165,6 +213,15 @@ class HardestNegatives(_ByDistance):
 @dataclass(frozen=True, kw_only=True)
 class HardestNegativesOfBatch(_ByDistance):
     """All positives and the nearest negatives of all anchors: see `tfdml.miners.hardest_negatives_of_batch`.
+
+    See also: `HardestNegatives`, with which every anchor keeps negatives.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0], [1.0], [3.0], [7.0]])
+        >>> mined = tfdml.miners.HardestNegativesOfBatch(fraction=0.4)(pairs)  # four of ten, at distances 2 and 3
+        >>> np.asarray(mined.negative, int).tolist()
+        [[0, 0, 1, 0], [0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
     Args:
         fraction: share of the negative pairs that are kept, in (0, 1]; None for as many negatives as positives.
@@ -188,6 +245,14 @@ class HardestNegativesOfBatch(_ByDistance):
 class HardestPositives(_ByDistance):
     """The farthest positive of each anchor: see `tfdml.miners.hardest_positives`.
 
+    See also: `ModeratePositives` where labels are noisy; `EasyPositives` for classes of several clusters.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.HardestPositives()(pairs).positive, int).tolist()
+        [[0, 0, 1, 0]]
+
     Args:
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
@@ -202,6 +267,14 @@ class HardestPositives(_ByDistance):
 class ModeratePositives(_ByDistance):
     """The farthest positive that is not beyond the nearest negative: see `tfdml.miners.moderate_positives`.
 
+    See also: `HardestPositives`, `EasyPositives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.ModeratePositives()(pairs).positive, int).tolist()  # 5 is beyond the negative at 3
+        [[0, 1, 0, 0]]
+
     Args:
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """
@@ -215,6 +288,14 @@ class ModeratePositives(_ByDistance):
 @dataclass(frozen=True, kw_only=True)
 class EasyPositives(_ByDistance):
     """The nearest positives of each anchor: see `tfdml.miners.easy_positives`.
+
+    See also: `HardestPositives`, `ModeratePositives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.EasyPositives(k=2)(pairs).positive, int).tolist()
+        [[1, 1, 0, 0]]
 
     Args:
         k: number of positives that an anchor keeps, 1 or more.

@@ -25,6 +25,15 @@ NegativeSelector: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tenso
 def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative of the anchor, for all of its positives.
 
+    See also: `semi_hard_negatives`, `random_negatives`; `DistanceWeightedNegatives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[1.0], [3.0], [2.0], [4.0]])
+        >>> select = tfdml.miners.hardest_negatives(pairs, tfdml.pairs.euclidean(pairs))
+        >>> [np.asarray(select(np.array([p]))).tolist() for p in (0, 1)]  # column 2 for both positives
+        [[2], [2]]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances.
@@ -40,6 +49,15 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 @serializable
 def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None) -> Callable[[Tensor], Tensor]:
     """The nearest negative that is farther than the positive; the farthest negative if there is none.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[1.0], [5.0], [2.0], [4.0]])
+        >>> select = tfdml.miners.semi_hard_negatives(pairs, tfdml.pairs.euclidean(pairs))
+        >>> np.asarray(select(np.array([0]))).tolist()  # beyond the positive at 1, the nearest is at 2
+        [2]
+        >>> np.asarray(select(np.array([1]))).tolist()  # none is beyond 5: the farthest
+        [3]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -74,6 +92,15 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
 class SemiHardNegatives(Settings):
     """Semi-hard negatives inside a margin: see `tfdml.miners.semi_hard_negatives`.
 
+    See also: `semi_hard_negatives`, which falls back to another negative; `DistanceWeightedNegatives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [0.5], [1.1]])
+        >>> select = tfdml.miners.SemiHardNegatives(margin=0.2)(pairs, tfdml.pairs.euclidean(pairs))
+        >>> np.asarray(select(np.array([0]))).tolist()  # 1 < 1.1 < 1.2
+        [2]
+
     Args:
         margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
     """
@@ -93,6 +120,14 @@ def random_negatives(
     pairs: Pairs, d: Tensor, *, seed: int | keras.random.SeedGenerator | None = None
 ) -> Callable[[Tensor], Tensor]:
     """A random negative for each positive, with probability proportional to the weight of its pair.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [2.0], [3.0]])
+        >>> pairs = pairs.scale(negative=np.array([[0.0, 0.0, 1.0]]))  # column 1 has weight 0: it is never drawn
+        >>> select = tfdml.miners.random_negatives(pairs, tfdml.pairs.euclidean(pairs), seed=0)
+        >>> np.asarray(select(np.array([0]))).tolist()
+        [2]
 
     Args:
         pairs: `Pairs` of A anchors and R references.
@@ -119,6 +154,15 @@ def random_negatives(
 @serializable
 class RandomNegatives(Seeded):
     """`random_negatives` with its own seed: a Keras layer, so `EmbeddingModel` saves its state.
+
+    See also: `SemiHardNegatives`, `DistanceWeightedNegatives`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [2.0], [3.0]])
+        >>> select = tfdml.miners.RandomNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
+        >>> int(select(np.array([0]))[0]) in (1, 2)  # for the positive in column 0
+        True
 
     Args:
         seed: an integer; None for a random one.

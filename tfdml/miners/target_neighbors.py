@@ -21,8 +21,15 @@ class TargetNeighbors:
 
     Example:
 
-        targets = tfdml.miners.TargetNeighbors.nearest(features, labels, k=3)
-        loss = tfdml.losses.LMNNLoss(miner=targets)
+        >>> features = [[0.0], [1.0], [3.0], [7.0]]
+        >>> targets = tfdml.miners.TargetNeighbors.nearest(features, [0, 0, 0, 1], k=1)
+        >>> targets.neighbors.tolist()  # row 3 has no other example of its class
+        [[1], [0], [1], [-1]]
+        >>> labels = np.array([[0, 0], [0, 1], [0, 2], [1, 3]])  # class ids and examples
+        >>> pairs = tfdml.pairs.all_pairs(labels, features, match=tfdml.layers.boundaries.same_class)
+        >>> np.asarray(targets(pairs).positive, int).tolist()
+        [[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+        >>> loss = tfdml.losses.LMNNLoss(miner=targets)  # compares class ids by itself
 
     Args:
         neighbors: `(examples, k)` indices of the target neighbors of each example, -1 for none.

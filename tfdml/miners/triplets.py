@@ -18,6 +18,14 @@ def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
 
     A negative is kept if s_an > min_p s_ap - margin, a positive if s_ap < max_n s_an + margin.
 
+    Example:
+
+        >>> references = [[0.96, 0.28], [0.6, 0.8], [0.8, 0.6], [0.28, 0.96]]  # similarities 0.96, 0.6, 0.8 and 0.28
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)
+        >>> mined = tfdml.miners.valid_triplets(pairs, margin=0.1)  # positives below 0.9, negatives above 0.5
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity.
         margin: a pair counts as informative if it is easier than the hardest pair of the other sign by less than this.
@@ -41,6 +49,13 @@ def triplet_violations(pairs: Pairs, *, margin: float = 0.2, distance: Distance 
 
     A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin.
 
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [1.0], [1.1], [2.0]])
+        >>> mined = tfdml.miners.triplet_violations(pairs, margin=0.3)  # squared distances 0.01, 1, 1.21 and 4
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         margin: the margin of the triplet loss, in units of the distance.
@@ -62,6 +77,15 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
     """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
 
     A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0, 0.0], [2.0, 0.0], [1.0, 0.5], [1.0, 3.0]])
+        >>> mined = tfdml.miners.angular(pairs, angle_degrees=45)  # |a - p| = 2; 2 |n - c| = 1 for row 2, 6 for row 3
+        >>> np.asarray(mined.positive, int).tolist()
+        [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+        >>> np.asarray(mined.negative, int).tolist()
+        [[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 
     Args:
         pairs: `Pairs` of a batch against itself (`all_pairs`): positives are compared with negatives.
@@ -95,6 +119,16 @@ def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
 class ValidTriplets(Settings):
     """Valid-triplet mining: see `tfdml.miners.valid_triplets`.
 
+    See also: `TripletViolations` for distances; `tfdml.losses.RAWLoss`, which mines by it.
+
+    Example:
+
+        >>> references = [[0.96, 0.28], [0.6, 0.8], [0.8, 0.6], [0.28, 0.96]]  # similarities 0.96, 0.6, 0.8 and 0.28
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)
+        >>> mined = tfdml.miners.ValidTriplets(margin=0.1)(pairs)
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
     Args:
         margin: 0.1 in both papers; a negative margin is stricter.
     """
@@ -113,6 +147,15 @@ class ValidTriplets(Settings):
 @dataclass(frozen=True, kw_only=True)
 class TripletViolations(Settings):
     """Pairs of triplets that violate a margin: see `tfdml.miners.triplet_violations`.
+
+    See also: `ValidTriplets` for cosine similarities; `SemiHard` for negatives that are not the hardest.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [1.0], [1.1], [2.0]])
+        >>> mined = tfdml.miners.TripletViolations(margin=0.2, distance="euclidean")(pairs)
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()  # 1 and 1.1 only
+        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
         margin: the margin of the triplet loss, in units of the distance.
@@ -135,6 +178,15 @@ class TripletViolations(Settings):
 @dataclass(frozen=True, kw_only=True)
 class Angular(Settings):
     """Pairs of triplets with a wide angle at the negative: see `tfdml.miners.angular`.
+
+    See also: `ValidTriplets`, `TripletViolations`, which compare distances instead of angles.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0, 0.0], [2.0, 0.0], [1.0, 0.5], [1.0, 3.0]])
+        >>> mined = tfdml.miners.Angular(angle_degrees=45)(pairs)  # row 2 sees rows 0 and 1 at 127 degrees
+        >>> np.asarray(mined.negative, int).tolist()
+        [[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 
     Args:
         angle_degrees: the angle, between 0 and 90 degrees.

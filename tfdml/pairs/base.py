@@ -16,6 +16,20 @@ class Pairs(NamedTuple):
     An immutable `NamedTuple`: `pairs.scale(...)` and `pairs.drop(...)` return new pairs with other weights. It passes
     through `tf.function`, `jax.jit` and gradients unchanged.
 
+    See also: `all_pairs`, `consecutive_pairs`, `pairs_with`, which make them of a batch; `tfdml.miners`, which change
+    their weights.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [1.0], [3.0]])
+        >>> np.asarray(pairs.positive).tolist()  # rows 0 and 1 are of one class; no row is a pair with itself
+        [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+        >>> np.asarray(pairs.negative).tolist()
+        [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+        >>> pairs = pairs.drop(negative=tfdml.pairs.euclidean(pairs) > 2.5)  # rows 0 and 2 are at distance 3
+        >>> np.asarray(pairs.negative).tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+
     Attributes:
         anchors: `(anchors, dim)` float embeddings.
         references: None for a batch against itself, where the references are the anchors. Otherwise

@@ -32,20 +32,45 @@ _ZERO_NORM_SQUARED = 1e-30
 
 
 def normalized(pairs: Pairs) -> Pairs:
-    """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0."""
+    """The same pairs with embeddings scaled to norm 1. A zero vector stays zero, with gradient 0.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.normalized(tfdml.pairs.all_pairs([0, 1], [[3.0, 4.0], [0.0, 2.0]]))
+        >>> np.asarray(pairs.anchors, float).round(4).tolist()
+        [[0.6, 0.8], [0.0, 1.0]]
+    """
     references = None if pairs.is_self else normalized_rows(as_float(pairs.references))
     return pairs._replace(anchors=normalized_rows(as_float(pairs.anchors)), references=references)
 
 
 def dot(pairs: Pairs) -> Tensor:
-    """Dot products of anchors and references, `(anchors, references)`, in float32 at least."""
+    """Dot products of anchors and references, `(anchors, references)`, in float32 at least.
+
+    See also: `cosine`, which does not depend on the norms.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 1], [[3.0, 4.0], [0.0, 2.0]])
+        >>> np.asarray(tfdml.pairs.dot(pairs)).tolist()  # 3 * 0 + 4 * 2 = 8
+        [[25.0, 8.0], [8.0, 4.0]]
+    """
     if pairs.is_self:
         return _products_within(as_float(pairs.anchors))
     return _products(as_float(pairs.anchors), as_float(pairs.references))
 
 
 def cosine(pairs: Pairs) -> Tensor:
-    """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0."""
+    """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0.
+
+    See also: `cosine_distance`, which is 1 minus it; `dot` without normalization.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 1], [[3.0, 4.0], [0.0, 2.0]])
+        >>> np.asarray(tfdml.pairs.cosine(pairs), float).round(4).tolist()  # 8 / (5 * 2)
+        [[1.0, 0.8], [0.8, 1.0]]
+    """
     if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
     return _cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
@@ -56,6 +81,14 @@ def squared(pairs: Pairs) -> Tensor:
 
     Rows that differ by less than the rounding error are duplicates, at distance 0: about 1e-5 of their norm in float32,
     1e-14 in float64.
+
+    See also: `euclidean`, its square root.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0, 0.0]], [0, 1], [[3.0, 4.0], [0.0, 2.0]])
+        >>> np.asarray(tfdml.pairs.squared(pairs)).tolist()  # 9 + 16 and 4
+        [[25.0, 4.0]]
     """
     return ops.relu(_squared(pairs))  # its gradient at 0 is 0
 
@@ -65,6 +98,14 @@ def euclidean(pairs: Pairs) -> Tensor:
 
     Their distance is 1e-18 instead of 0, which keeps the gradient of the square root finite. Duplicates are defined as
     in `squared`.
+
+    See also: `squared`; `cosine_distance` where the length of an embedding has no meaning.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0, 0.0]], [0, 1], [[3.0, 4.0], [0.0, 2.0]])
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
+        [[5.0, 2.0]]
     """
     return ops.sqrt(ops.maximum(_squared(pairs), 1e-36))
 
@@ -76,9 +117,18 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
     Row i of anchors and references is a pair of one class, as in `even_against_odd`. The nearest negative is then the
     nearest to either of the two, which is hardest-in-batch mining:
 
-        loss = tfdml.losses.BatchHardTripletLoss(
-            margin=1.0, pairing=tfdml.pairs.even_against_odd, distance=tfdml.pairs.two_way_euclidean
-        )
+    Example:
+
+        >>> pairs = tfdml.pairs.even_against_odd([0, 0, 1, 1], [[0.0], [2.0], [3.0], [7.0]])
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # negatives at 7 and 1
+        [[2.0, 7.0], [1.0, 4.0]]
+        >>> np.asarray(tfdml.pairs.two_way_euclidean(pairs)).tolist()  # the nearer of the two for both anchors
+        [[2.0, 1.0], [1.0, 4.0]]
+        >>> loss = tfdml.losses.BatchHardTripletLoss(
+        ...     margin=1.0, pairing=tfdml.pairs.even_against_odd, distance=tfdml.pairs.two_way_euclidean
+        ... )
+        >>> float(loss([0, 0, 1, 1], [[0.0], [2.0], [3.0], [7.0]]))  # (1 + 2 - 1 + 1 + 4 - 1) / 2
+        3.0
 
     Args:
         pairs: `Pairs` with the same number of anchors and references, which all anchors share.
@@ -309,7 +359,16 @@ def _row_products(x, y):
 
 @serializable
 def cosine_distance(pairs: Pairs) -> Tensor:
-    """1 - cosine similarity, `(anchors, references)` in [0, 2]."""
+    """1 - cosine similarity, `(anchors, references)` in [0, 2].
+
+    See also: `cosine`, the similarity; `euclidean`.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[3.0, 4.0]], [0, 1], [[0.0, 2.0], [-4.0, 3.0]])
+        >>> np.asarray(tfdml.pairs.cosine_distance(pairs), float).round(4).tolist()  # 1 - 8 / 10, and a right angle
+        [[0.2, 1.0]]
+    """
     return 1.0 - cosine(pairs)
 
 
@@ -319,6 +378,14 @@ def snr(pairs: Pairs) -> Tensor:
 
     The anchor is the signal, so the distance is not symmetric. It does not change with the scale of all embeddings. An
     anchor whose entries are equal, up to rounding, has no signal: its distances are 0, with gradient 0.
+
+    See also: `squared`, which grows with the scale of the embeddings.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 1], [[1.0, -1.0], [3.0, -3.0]])  # variances 1 and 9, difference 4
+        >>> np.asarray(tfdml.pairs.snr(pairs), float).round(4).tolist()  # 4 / 1 and 4 / 9
+        [[0.0, 4.0], [0.4444, 0.0]]
 
     Source: Yuan, Deng, Tang, Tang, Chen, Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR
     2019.
@@ -342,6 +409,14 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned as it is.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 1], [[0.0], [3.0]])
+        >>> np.asarray(tfdml.pairs.distance_function("squared")(pairs)).tolist()
+        [[0.0, 9.0], [9.0, 0.0]]
+        >>> tfdml.pairs.distance_function(tfdml.pairs.dot) is tfdml.pairs.dot
+        True
 
     Raises:
         ValueError: a name other than "euclidean", "squared", "cosine" or "snr".

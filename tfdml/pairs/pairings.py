@@ -37,6 +37,17 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
 def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row.
 
+    See also: `consecutive_pairs` for batches that are lists of pairs; `pairs_with` for anchors against other
+    references.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [1.0], [3.0]])
+        >>> np.asarray(pairs.positive, int).tolist()
+        [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+        >>> np.asarray(pairs.negative, int).tolist()
+        [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(batch, dim)` floats.
@@ -58,6 +69,17 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 @serializable
 def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, for a batch that is a list of pairs.
+
+    See also: `labeled_pairs` where labels say which pairs are similar; `even_against_odd` for all combinations of the
+    two rows.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.consecutive_pairs([5, 5, 5, 7], [[0.0], [1.0], [0.0], [3.0]])
+        >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
+        ([[1], [0]], [[0], [1]])
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # row 0 to row 1, row 2 to row 3
+        [[1.0], [3.0]]
 
     Args:
         labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, any array with one entry per row.
@@ -87,6 +109,16 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
     `batch / 2 - 1` negatives.
 
+    See also: `all_pairs` for other batches; `consecutive_pairs` for row 2k against row 2k + 1 only.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.even_against_odd([5, 5, 7, 7], [[0.0], [1.0], [3.0], [5.0]])
+        >>> np.asarray(pairs.positive, int).tolist()
+        [[1, 0], [0, 1]]
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # rows 0 and 2 to rows 1 and 3
+        [[1.0, 5.0], [2.0, 2.0]]
+
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, any array with one entry per row.
         embeddings: `(batch, dim)` floats.
@@ -110,6 +142,14 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
     """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
 
     The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
+
+    See also: `even_against_odd` for views of labeled examples, in which other examples of a class are positives too.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.two_views(None, [[0.0], [1.0], [3.0], [5.0]])
+        >>> np.asarray(pairs.positive, int).tolist()
+        [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 
     Args:
         labels: ignored; None, or anything with one entry per row.
@@ -141,6 +181,17 @@ def pairs_with(
     allowed: Tensor | None = None,
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
+
+    See also: `all_pairs` for a batch against itself; `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold
+    references.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0, 1], [[0.0], [1.0]], [1, 1, 0], [[2.0], [3.0], [4.0]])
+        >>> np.asarray(pairs.positive, int).tolist()
+        [[0, 0, 1], [1, 1, 0]]
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
+        [[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]]
 
     Args:
         labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
@@ -180,6 +231,17 @@ def compare(
 def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
 
+    See also: `pairs_with` for references of another number of rows.
+
+    Example:
+
+        >>> towers = [[[0.0], [1.0]], [[3.0], [5.0]]]  # anchors 0 and 3, references 1 and 5
+        >>> pairs = tfdml.pairs.two_towers([0, 1], towers)
+        >>> np.asarray(pairs.positive, int).tolist()
+        [[1, 0], [0, 1]]
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
+        [[1.0, 5.0], [2.0, 2.0]]
+
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
             class ids of each tower. With `match`, labels that it accepts, `(batch, ...)`, or `(batch, 2, ...)` for
@@ -204,6 +266,14 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 @serializable
 def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, where labels say which pairs are similar.
+
+    See also: `consecutive_pairs` for class ids.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.labeled_pairs([1, 1, 0, 0], [[0.0], [1.0], [0.0], [3.0]])
+        >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
+        ([[1], [0]], [[0], [1]])
 
     Args:
         labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the label of each pair on both of its rows: 1 for similar, 0
@@ -234,6 +304,16 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
 @serializable
 def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Rows 0, 3, 6, ... as anchors, each against its own positive and negative, the two rows that follow it.
+
+    See also: `all_pairs` for batches with class ids, whose triplets the losses find by themselves.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.triplet_rows([0, 0, 0], [[0.0], [1.0], [3.0]])
+        >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
+        ([[1, 0]], [[0, 1]])
+        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # to the positive and to the negative
+        [[1.0, 3.0]]
 
     Args:
         labels: `(3 triplets,)` or `(3 triplets, 1)` integers, which are not used.

@@ -24,6 +24,21 @@ class Sampler:
 
     A sampler is a frozen dataclass that extends this class and defines `batch_size`, `prepare` and `draw`.
 
+    See also: `tfdml.samplers.draws`, whose functions draw at random.
+
+    Example:
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class InOrder(tfdml.samplers.Sampler):
+        ...     batch_size: int
+        ...     def prepare(self, labels):
+        ...         return np.arange(len(labels))
+        ...     def draw(self, table, steps):
+        ...         return (steps[:, None] * self.batch_size + np.arange(self.batch_size)) % len(table)
+        >>> [rows.numpy().tolist() for rows in InOrder(batch_size=3).index_batches([0, 0, 1, 1, 2], start=1).take(2)]
+        [[3, 4, 0], [1, 2, 3]]
+
     Attributes:
         batch_size: rows in a batch.
         pairing: the function of `tfdml.pairs` that turns its batches into `Pairs`.

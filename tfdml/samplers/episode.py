@@ -23,6 +23,16 @@ class EpisodeSampler(Sampler):
     As a set of rows, an episode is a (K + Q, N)-group. Its pair probabilities are
     `tfdml.importance.group_probabilities`.
 
+    See also: `GroupSampler`, whose examples are not divided into support and queries.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 5)
+        >>> sampler = tfdml.samplers.EpisodeSampler(ways=2, shots=1, queries=2, seed=0)
+        >>> rows = next(iter(sampler.index_batches(labels)))
+        >>> labels[rows].tolist()  # the support of two classes, then two queries of each
+        [2, 1, 2, 2, 1, 1]
+
     Args:
         ways: N, at least 2.
         shots: K, number of support examples per class.

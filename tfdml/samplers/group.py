@@ -18,6 +18,18 @@ class GroupSampler(ClassBalancedSampler):
     Batches are independent, and both choices are uniform. The pair probabilities Q are eq. (9); see
     `tfdml.importance.group_probabilities`, also for repeated examples.
 
+    See also: `PKSampler`, whose epochs show every class; `HardClassSampler` for classes that the model confuses.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(5), 3)
+        >>> sampler = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]
+        [[3, 3, 2, 2], [4, 4, 0, 0]]
+        >>> examples, classes = next(iter(sampler.batches(np.arange(15.0), labels)))  # for `fit`
+        >>> examples.numpy().tolist(), classes.numpy().tolist()
+        ([9.0, 10.0, 8.0, 6.0], [3, 3, 2, 2])
+
     Args:
         classes_per_batch: n.
         examples_per_class: m. The examples of a class are adjacent in the batch.

@@ -23,6 +23,21 @@ class HierarchicalSampler(Sampler):
     than C classes are left out. The pair probabilities Q are `tfdml.importance.hierarchical_probabilities`; with
     C = 1 or S = 1, some pairs are never drawn, and `importance` raises an error.
 
+    See also: `HardClassSampler` for related classes without a hierarchy.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(6), 3)
+        >>> sampler = tfdml.samplers.HierarchicalSampler(
+        ...     super_classes=[0, 0, 0, 1, 1, 1],
+        ...     super_classes_per_batch=1,
+        ...     classes_per_super_class=2,
+        ...     examples_per_class=2,
+        ...     seed=0,
+        ... )
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]
+        [[1, 1, 0, 0], [5, 5, 3, 3]]
+
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to
             super-class id. It may contain more classes than the labels. Stored as a tuple of (class, super-class).

@@ -23,6 +23,18 @@ class PairSampler(Sampler):
     classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
     to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random_probabilities`.
 
+    See also: `GroupSampler`, whose batches hold more pairs; `ListSampler` for pairs without classes.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> sampler = tfdml.samplers.PairSampler(pairs_per_batch=4, positive_fraction=0.5, seed=0)
+        >>> rows = next(iter(sampler.index_batches(labels)))
+        >>> labels[rows].reshape(4, 2).tolist()  # on average, half of the pairs are of one class
+        [[2, 2], [1, 0], [2, 2], [0, 2]]
+        >>> sampler.pairing is tfdml.pairs.consecutive_pairs
+        True
+
     Args:
         pairs_per_batch: number of pairs; a batch has twice as many rows.
         positive_fraction: p, in (0, 1).

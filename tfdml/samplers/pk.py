@@ -25,6 +25,17 @@ class PKSampler(ClassBalancedSampler):
     `tfdml.importance.group_probabilities`. Unlike in `GroupSampler`, the batches of an epoch share no classes, so an
     epoch shows every class.
 
+    See also: `GroupSampler`, whose batches are independent.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> sampler = tfdml.samplers.PKSampler(classes_per_batch=2, examples_per_class=2, seed=0)
+        >>> sampler.steps_per_epoch(labels)
+        2
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]  # every class once
+        [[2, 2, 3, 3], [1, 1, 0, 0]]
+
     Args:
         classes_per_batch: P.
         examples_per_class: K. The examples of a class are adjacent in the batch.

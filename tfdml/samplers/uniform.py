@@ -19,6 +19,16 @@ class UniformSampler(Sampler):
     Batches are independent. All pairs have the same probability Q, so importance weights are 1; see
     `tfdml.importance.uniform_probabilities`.
 
+    See also: `GroupSampler` for batches with positives of every class that they hold.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> batches = tfdml.samplers.UniformSampler(batch_size=5, seed=0).index_batches(labels)
+        >>> rows = next(iter(batches)).numpy()
+        >>> rows.tolist(), labels[rows].tolist()
+        ([10, 11, 4, 8, 9], [3, 3, 1, 2, 3])
+
     Args:
         batch_size: rows in a batch.
         seed: any int64.

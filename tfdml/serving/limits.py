@@ -13,6 +13,12 @@ class Limits:
 
     The model's own limits on files hold too: the smaller one counts.
 
+    Example: the body of a request may hold images as base64, which is a third longer, and 64 KiB of text.
+
+        >>> limits = tfdml.serving.Limits(max_bytes=3 * 2**20, max_images=8)
+        >>> limits.max_body >= 4 * 2**20, limits.max_neighbors
+        (True, 100)
+
     Args:
         max_bytes: maximum size of an image file, and of the images of a request together.
         max_pixels: maximum of width times height, checked before an image is decoded. Eight images are decoded at the

@@ -10,6 +10,13 @@ from tfdml.serving.middleware import LIMITS
 def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
     """A socket that waits for connections; they are answered once `run` is called.
 
+    Example:
+
+        >>> with tfdml.serving.listen(port=0) as listening:
+        ...     host, port = listening.getsockname()
+        >>> host, port > 0
+        ('127.0.0.1', True)
+
     Args:
         host: address of an interface of this machine: "127.0.0.1" for programs of this machine only, "0.0.0.0" for all.
         port: 0 for a free one.
@@ -32,6 +39,27 @@ def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
 
 def run(application: web.Application, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted (SIGINT, SIGTERM); requests under way are then finished.
+
+    See also: `application`, which it serves, and `listen` for the socket.
+
+    Example: a server that is asked once, by a thread that then interrupts it.
+
+        >>> import json, os, signal, threading, urllib.request
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> app = tfdml.serving.application(model, tfdml.datasets.Preprocessing(size=(1, 2), channels=1))
+        >>> listening, answers = tfdml.serving.listen(port=0), []
+        >>> def ask():
+        ...     address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/models/model:predict"
+        ...     body = json.dumps({"instances": [[[[3], [4]]]]}).encode()
+        ...     try:
+        ...         answers.append(json.load(urllib.request.urlopen(address, body)))
+        ...     finally:
+        ...         os.kill(os.getpid(), signal.SIGINT)
+        >>> threading.Thread(target=ask).start()
+        >>> tfdml.serving.run(app, listening)
+        >>> np.round(answers[0]["predictions"], 4)
+        array([[0.6, 0.8]])
 
     Args:
         application: as `tfdml.serving.application` makes it.

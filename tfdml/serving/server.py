@@ -50,6 +50,18 @@ def application(
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
+    See also: `run`, which serves it, and `tfdml.export.saved_model` for TensorFlow Serving.
+
+    Example: the addresses of a model of images with an index of two vectors.
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> index = tfdml.search.Exact(np.eye(2, dtype="float32"))
+        >>> view = tfdml.datasets.Preprocessing(size=(1, 2), channels=1)
+        >>> app = tfdml.serving.application(model, view, name="pairs", index=index)
+        >>> [route.canonical for route in app.router.resources() if "pairs:" in route.canonical]
+        ['/v1/models/pairs:predict', '/v1/models/pairs:search']
+
     Args:
         model: a model of `tfdml.export.load`, all of whose signatures are answered, or a Keras model of images.
         preprocessing: how the model's images are read, such as `model.preprocessing`.

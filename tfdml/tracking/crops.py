@@ -12,6 +12,11 @@ from tfdml._core.checks import require
 def crop_side(box: npt.ArrayLike, *, context: float = 0.5) -> float:
     """Side of the square around a box with its context: sqrt((w + 2 p) (h + 2 p)), p = context (w + h) / 2.
 
+    Example: p = (3 + 1) / 4 = 1: sqrt((3 + 2) (1 + 2)).
+
+        >>> round(tfdml.tracking.crop_side((0, 0, 3, 1), context=0.5) ** 2, 4)
+        15.0
+
     Args:
         box: `(4,)` x, y, width, height.
         context: share of the mean side that is added on each side, 0 or more.
@@ -25,6 +30,17 @@ def crop_side(box: npt.ArrayLike, *, context: float = 0.5) -> float:
 
 def crop(image: np.ndarray, center: npt.ArrayLike, sides: Sequence[float] | npt.ArrayLike, size: int) -> np.ndarray:
     """Squares around a point of an image, brought to one size: bilinear, with antialiasing.
+
+    Example: the left half of an image of 2 x 4 pixels is black.
+
+        >>> image = np.zeros((4, 8, 3), "uint8")
+        >>> image[:, 4:] = 200
+        >>> squares = tfdml.tracking.crop(image, center=(4, 2), sides=[4.0], size=4)
+        >>> squares[0, :, :, 0]
+        array([[  0,   0, 200, 200],
+               [  0,   0, 200, 200],
+               [  0,   0, 200, 200],
+               [  0,   0, 200, 200]], dtype=uint8)
 
     Args:
         image: `(height, width, 3)` uint8.

@@ -31,6 +31,16 @@ class Matcher(Protocol):
 class SiameseMatcher:
     """Scores by `tfdml.networks.siam_fc`; the features of the exemplar are computed once.
 
+    See also: `TemplateMatcher` for a baseline without training.
+
+    Example:
+
+        >>> keras.utils.set_random_seed(0)
+        >>> matcher = tfdml.tracking.SiameseMatcher(tfdml.networks.siam_fc(stride=4, width=0.125))
+        >>> state = matcher.start(np.zeros((matcher.exemplar_size, matcher.exemplar_size, 3), "uint8"))
+        >>> matcher.scores(state, np.zeros((2, matcher.search_size, matcher.search_size, 3), "uint8")).shape
+        (2, 17, 17)
+
     Args:
         model: the network, or a model with the same layers `branch` and `cross_correlation`.
 
@@ -67,6 +77,16 @@ class TemplateMatcher:
     """Scores by normalized cross-correlation of pixels, `skimage.feature.match_template`: a baseline without training.
 
     The score is the mean of the correlations of red, green and blue.
+
+    See also: `SiameseMatcher` for a trained network.
+
+    Example: the exemplar is found at its place in the middle of the search image.
+
+        >>> search = np.random.default_rng(0).integers(0, 256, (1, 31, 31, 3), "uint8")
+        >>> matcher = tfdml.tracking.TemplateMatcher(exemplar_size=15, search_size=31)
+        >>> scores = matcher.scores(matcher.start(search[0, 8:23, 8:23]), search)[0]
+        >>> scores.shape, np.argwhere(scores == scores.max()).tolist(), round(float(scores.max()), 4)
+        ((17, 17), [[8, 8]], 1.0)
 
     Args:
         exemplar_size, search_size: sides of the crops in pixels.

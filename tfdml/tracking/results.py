@@ -22,6 +22,16 @@ def write_results(
 ) -> Path:
     """Write the boxes of one clip, as the server of GOT-10k takes them: `NAME/NAME_001.txt` and `NAME/NAME_time.txt`.
 
+    See also: `read_results`, which reads them again.
+
+    Example:
+
+        >>> path = tfdml.tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0]], seconds=[0.25])
+        >>> print(path)
+        tracker/clip/clip_001.txt
+        >>> path.read_text().strip(), path.with_name("clip_time.txt").read_text().strip()
+        ('1.000,2.000,5.000,6.000', '0.250000')
+
     Args:
         folder: the folder of the tracker; it is made if it does not exist.
         name: name of the clip, such as `GOT-10k_Test_000001`.
@@ -51,6 +61,13 @@ def write_results(
 
 def read_results(folder: str | os.PathLike[str], name: str, *, run: int = 1) -> np.ndarray:
     """The boxes of one clip that `write_results`, or another tracker, has written: `(frames, 4)` float64.
+
+    Example:
+
+        >>> _ = tfdml.tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0], [2.0, 2.0, 5.0, 6.0]])
+        >>> tfdml.tracking.read_results("tracker", "clip")
+        array([[1., 2., 5., 6.],
+               [2., 2., 5., 6.]])
 
     Raises:
         ValueError: no such file, or lines of another form.

@@ -41,13 +41,14 @@ class ClipSampler(Sampler):
     box, and frames whose object is hidden or absent, are not used. Batch t is a function of (seed, t), so `start=`
     resumes a stream, as in every sampler.
 
-    Example:
+    Example: a clip of three frames: one pair of an exemplar and a search image.
 
-        (train,) = tfdml.datasets.clips(splits=("train",))
-        network = tfdml.networks.siam_fc(stride=4, width=0.25)
-        network.compile("adam", loss=tfdml.losses.PairLogisticLoss())
-        batches = tfdml.tracking.ClipSampler().batches(train, stride=4)
-        network.fit(batches, steps_per_epoch=100, shuffle=False)
+        >>> frames = np.random.default_rng(0).integers(0, 256, (3, 120, 160, 3), "uint8")
+        >>> clip = tfdml.datasets.Clip(name="square", frames=frames, boxes=np.tile([60.0, 40.0, 20.0, 20.0], (3, 1)))
+        >>> batches = tfdml.tracking.ClipSampler(batch_size=1).batches([clip], exemplar_size=63, search_size=127)
+        >>> (exemplars, searches), labels, weights = next(iter(batches))
+        >>> exemplars.shape, searches.shape, labels.shape
+        (TensorShape([1, 63, 63, 3]), TensorShape([1, 127, 127, 3]), TensorShape([1, 9, 9]))
 
     Args:
         batch_size: pairs in a batch; 8 in the paper.

@@ -17,15 +17,21 @@ _LEAST, _MOST = 0.2, 5.0  # of the first size
 class Tracker:
     """Follow one object from its box in the first frame.
 
-        tracker = tfdml.tracking.Tracker(network)
-        tracker.init(frames[0], (x, y, width, height))
-        boxes = [tracker.update(frame) for frame in frames[1:]]
-
     A frame is searched around the last position at several scales s = step^k. The maps of scores are upsampled by
     bicubic interpolation; the scale with the highest peak is taken, where the heights above the minimum of all maps are
     multiplied by `scale_penalty` for k other than 0. Its map, with minimum 0 and sum 1, is mixed with a cosine window
     of sum 1: (1 - window_influence) map + window_influence window. The peak is the new position, and the size is
     multiplied by 1 - scale_damping + scale_damping s. The exemplar is that of the first frame.
+
+    Example: a square of noise that moves by four pixels to the right.
+
+        >>> noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), "uint8")
+        >>> frames = np.full((2, 64, 64, 3), 128, "uint8")
+        >>> frames[0, 24:40, 20:36] = frames[1, 24:40, 24:40] = noise
+        >>> tracker = tfdml.tracking.Tracker(tfdml.tracking.TemplateMatcher())
+        >>> tracker.init(frames[0], (20, 24, 16, 16))
+        >>> tracker.update(frames[1]).round()
+        array([24., 24., 16., 16.])
 
     Args:
         matcher: `tfdml.networks.siam_fc` after training, or a `Matcher`, such as `TemplateMatcher()`.

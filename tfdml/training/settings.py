@@ -53,6 +53,18 @@ class TrainingOptions(TypedDict, total=False):
 class TrainingSettings:
     """All settings of a training run, the content of `settings.toml`.
 
+    See also: `train`, which finds the settings that it is not given.
+
+    Example: a batch is classes times examples.
+
+        >>> settings = tfdml.training.TrainingSettings(
+        ...     split_by="class", validation=0.2, test=0.2, seed=0, backbone="residual", weights="none", pooling="avg",
+        ...     dim=64, size=64, fit="pad", mirror=True, tuning="all", lora_rank=8, loss="multi-similarity",
+        ...     learning_rate=1e-3, classes_per_batch=8, examples_per_class=4, micro_batch_size=0, steps=100, epochs=5,
+        ... )
+        >>> settings.batch_size, settings.steps_per_epoch
+        (32, 20)
+
     Attributes:
         split_by: "class": validation and test classes are not trained on; "image": images of the same classes.
         validation: share of the classes, or of the images, on which the best epoch is chosen.
@@ -167,6 +179,13 @@ def _require_number(name, value):
 
 def read_settings(path: FilePath) -> TrainingOptions:
     """The settings in a file that a training run wrote, or in one of the same form with some of them.
+
+    Example:
+
+        >>> with open("settings.toml", "w") as file:
+        ...     print('format = "tfdml.training/1"', "dim = 64", 'loss = "triplet"', sep=chr(10), file=file)
+        >>> tfdml.training.read_settings("settings.toml")
+        {'dim': 64, 'loss': 'triplet'}
 
     Args:
         path: `settings.toml` of a run.

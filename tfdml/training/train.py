@@ -83,9 +83,6 @@ def train(
 ) -> TrainingRun:
     """Train a network on a set, and leave a folder with everything to serve it.
 
-        run = tfdml.training.train("photos", "run")
-        print(run.evaluation)
-
     The files are checked, and those with a problem are left out. The set is split; the network is trained, measured on
     the validation part after every epoch, and kept where it is best. Every setting that is not given follows from the
     set and the machine, and is printed with its reason.
@@ -96,6 +93,20 @@ def train(
 
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
+
+    See also: `TrainingSettings` for the settings, `read_settings` for those of another run.
+
+    Example: two steps of a small network on noise, of eight classes.
+
+        >>> images = np.random.default_rng(0).integers(0, 256, (32, 16, 16, 3), "uint8")
+        >>> labels = np.repeat(range(8), 4)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=labels, class_names=tuple("abcdefgh"))
+        >>> options = {"backbone": "residual", "size": 16, "dim": 4, "classes_per_batch": 2, "steps": 2, "epochs": 1}
+        >>> run = tfdml.training.train(data, "run", say=lambda line: None, **options)
+        >>> run.best_epoch, run.model.output_shape, sorted(run.evaluation.metrics)[:2]
+        (1, (None, 4), ['map@r', 'mrr'])
+        >>> (run.folder / "model.keras").exists(), (run.folder / "report.html").exists()
+        (True, True)
 
     Args:
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing` or not at all; a folder with one subfolder

@@ -13,6 +13,16 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
 
     Distances are preserved as far as two linear directions can preserve them.
 
+    See also: `tsne` and `umap`, which keep neighbors together.
+
+    Example: points on a line have one coordinate.
+
+        >>> x = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0], [2.0, 4.0, 4.0]])
+        >>> abs(tfdml.visualize.pca(x)).round(4)  # the sign is arbitrary
+        array([[3., 0.],
+               [0., 0.],
+               [3., 0.]], dtype=float32)
+
     Args:
         embeddings: `(n, dim)` of two or more rows and columns.
 
@@ -33,6 +43,16 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 
     Sizes of clusters and distances between them mean little. Starts from PCA; runs on one core, so that a machine gives
     the same coordinates in every call.
+
+    See also: `pca`, which keeps distances, and `umap`, another method.
+
+    Example: two groups far from each other stay apart.
+
+        >>> x = np.random.default_rng(0).normal(size=(8, 3)) + np.repeat([[0.0], [100.0]], 4, axis=0)
+        >>> y = tfdml.visualize.tsne(x)
+        >>> first, second = y[:4].mean(axis=0), y[4:].mean(axis=0)
+        >>> y.shape, bool(np.linalg.norm(first - second) > np.linalg.norm(y[:4] - first, axis=1).max())
+        ((8, 2), True)
 
     Args:
         embeddings: `(n, dim)` of three or more rows and two or more columns.
@@ -60,6 +80,14 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
 
     Runs on one core, so that a machine gives the same coordinates in every call. The first call of a process compiles
     the library for half a minute.
+
+    See also: `tsne`, which needs no further package.
+
+    Example:
+
+        >>> x = np.random.default_rng(0).normal(size=(20, 3)) + np.repeat([[0.0], [100.0]], 10, axis=0)
+        >>> tfdml.visualize.umap(x, neighbors=5).shape
+        (20, 2)
 
     Args:
         embeddings: `(n, dim)` of four or more rows and two or more columns.

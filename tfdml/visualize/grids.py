@@ -46,7 +46,15 @@ def retrieval_grid(
     Neighbors of the query's class have a solid green frame, others a dashed red frame. Without a gallery, each query is
     searched among all other rows.
 
-        tfdml.visualize.retrieval_grid(embeddings, test, names=True).savefig("neighbors.png", dpi=120)
+    See also: `embedding_map` for all examples at once.
+
+    Example: two queries with their two nearest neighbors: a line of three images each.
+
+        >>> x, images = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]), np.zeros((4, 8, 8, 1), "uint8")
+        >>> figure = tfdml.visualize.retrieval_grid(x, images, np.array([0, 0, 1, 1]), queries=2, k=2)
+        >>> figure.savefig("neighbors.png")
+        >>> len(figure.axes)
+        6
 
     Args:
         embeddings: `(n, dim)`.

@@ -38,8 +38,15 @@ def embedding_map(
     center, so no thumbnail covers another. Without images, or with `cells=0`, points are drawn. Up to eight classes
     have their own colors of frames, or colors and markers of points.
 
-        coordinates = tfdml.visualize.tsne(embeddings)                 # an array to keep
-        tfdml.visualize.embedding_map(coordinates, test).savefig("map.png", dpi=120)
+    See also: `retrieval_grid` for queries and their neighbors, `projector` for a map to move in.
+
+    Example: twelve images in a plane.
+
+        >>> x, images = np.random.default_rng(0).normal(size=(12, 2)), np.zeros((12, 8, 8, 1), "uint8")
+        >>> figure = tfdml.visualize.embedding_map(x, images, np.repeat([0, 1], 6), cells=4, title="twelve")
+        >>> figure.savefig("map.png")
+        >>> figure.axes[0].get_title()
+        'twelve'
 
     Args:
         embeddings: `(n, dim)`; two columns are drawn as they are.

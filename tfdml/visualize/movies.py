@@ -30,10 +30,14 @@ def animation(
 ) -> Path:
     """Write a GIF of moving embeddings, with the same axes in all frames.
 
-        history = tfdml.callbacks.EmbeddingHistory(test)
-        model.fit(batches, steps_per_epoch=10, epochs=40, callbacks=[history])     # a model of two dimensions
-        captions = [f"epoch {epoch}" for epoch in history.epochs]
-        tfdml.visualize.animation("training.gif", history.frames, history.data, captions=captions)
+    Example: two frames of three points, which turn by a quarter.
+
+        >>> frames = [np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), np.array([[0.0, 1.0], [-0.1, 0.9], [-1.0, 0.0]])]
+        >>> path = tfdml.visualize.animation("turn.gif", frames, np.array([0, 0, 1]), captions=["before", "after"])
+        >>> from PIL import Image
+        >>> with Image.open(path) as gif:
+        ...     print(gif.n_frames, gif.size)
+        2 (480, 480)
 
     Args:
         path: file to write, ending in .gif; it is replaced in one step.
@@ -92,9 +96,9 @@ def _titles(captions, title, count):
 
 def _pictures(points, labels_and_name, titles, pixels):
     """The frames as images with one palette."""
+    figure = new_figure("visualize.animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    figure = new_figure("animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()
     collections = draw_points(axis, points[0], *labels_and_name)
     finish(figure, axis, points.reshape(-1, 2), " ")

@@ -27,11 +27,18 @@ def projector(
 ) -> Path:
     """Write a folder for the projector of TensorBoard: points by PCA, t-SNE or UMAP, with classes and thumbnails.
 
-        tfdml.visualize.projector("logs/projector", embeddings, test)
-
     `tensorboard --logdir logs/projector` shows it in the tab "Projector" of the inactive plugins. The folder holds
     `NAME.tsv` with the embeddings; `metadata.tsv`, class, row and path of each example; `sprite.png`, the thumbnails of
     images; and `projector_config.pbtxt`, which refers to them and is written last. Each file is written in one step.
+
+    See also: `tfdml.callbacks.Projector` for embeddings during training.
+
+    Example:
+
+        >>> x, images = np.eye(3), np.zeros((3, 8, 8, 1), "uint8")
+        >>> folder = tfdml.visualize.projector("logs", x, images, np.array([0, 0, 1]))
+        >>> sorted(path.name for path in folder.iterdir())
+        ['embeddings.tsv', 'metadata.tsv', 'projector_config.pbtxt', 'sprite.png']
 
     Args:
         path: folder to write; created if it does not exist. Other files in it stay.

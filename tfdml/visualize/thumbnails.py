@@ -31,6 +31,14 @@ def write_thumbnails(
     One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
     floats from 0 to 1, any others stretched image by image.
 
+    Example: an image of 200 x 100 pixels becomes one of 96 x 48.
+
+        >>> import io
+        >>> path = tfdml.visualize.write_thumbnails("thumbnails.npz", ["ant"], np.zeros((1, 100, 200, 3), "uint8"))
+        >>> jpeg = tfdml.visualize.Thumbnails.load(path)["ant"]
+        >>> keras.utils.load_img(io.BytesIO(jpeg)).size
+        (96, 48)
+
     Args:
         path: the file to write, such as `thumbnails.npz`; an older file is replaced.
         ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
@@ -62,6 +70,13 @@ class Thumbnails(Mapping[Any, bytes]):
     """Thumbnails by id: a mapping to the bytes of a JPEG, which are read from the file when they are asked for.
 
     A file that is replaced or removed later stays readable here.
+
+    Example: one image, read by its id.
+
+        >>> path = tfdml.visualize.write_thumbnails("thumbnails.npz", [70], np.zeros((1, 8, 8, 3), "uint8"))
+        >>> thumbnails = tfdml.visualize.Thumbnails.load(path)
+        >>> list(thumbnails), thumbnails[70][:3].hex()  # a JPEG begins with ff d8 ff
+        ([70], 'ffd8ff')
 
     Args:
         ids: `(n,)` distinct ids, whole numbers or text.

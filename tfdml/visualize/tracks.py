@@ -27,7 +27,16 @@ def tracks(
 ) -> Path:
     """Write a GIF of a clip with boxes, and a legend below.
 
-        tfdml.visualize.tracks("tracks.gif", clip, {"truth": clip.boxes, "network": boxes})
+    Example:
+
+        >>> frames = np.zeros((2, 24, 32, 3), "uint8")
+        >>> truth = np.array([[4.0, 4.0, 8.0, 8.0], [6.0, 4.0, 8.0, 8.0]])
+        >>> clip = tfdml.datasets.Clip(name="square", frames=frames, boxes=truth)
+        >>> path = tfdml.visualize.tracks("tracks.gif", clip, {"truth": truth, "tracker": truth + 1.0})
+        >>> from PIL import Image
+        >>> with Image.open(path) as gif:
+        ...     print(gif.n_frames)
+        2
 
     Args:
         path: file to write, ending in .gif; it is replaced in one step.

@@ -19,11 +19,26 @@ MODEL = "model.keras"
 def load(name: str, *, root: FilePath | None = None) -> keras.Model:
     """Load a model of the zoo, to use or to fine-tune.
 
+    All files of the entry are compared with its checksums before any of them is parsed. The model is read from
+    `model.keras` in the safe mode of Keras and is not compiled.
+
+    With the package tfdml-zoo:
+
         model = tfdml.zoo.load("glyphs-nt-xent")
         embeddings = model.predict(images)
 
-    All files of the entry are compared with its checksums before any of them is parsed. The model is read from
-    `model.keras` in the safe mode of Keras and is not compiled.
+    See also: `pull` for entries on Hugging Face, `card` for what a model is for.
+
+    Example: what `save` has written.
+
+        >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
+        >>> inputs = keras.Input((8, 8, 1))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
+        >>> _ = tfdml.zoo.save(model, "shades", data, **facts)
+        >>> tfdml.zoo.load("shades").predict(images[:1], verbose=0)  # means of quarters
+        array([[13.5, 17.5, 45.5, 49.5]], dtype=float32)
 
     Args:
         name: name of the entry.
@@ -44,7 +59,20 @@ def load(name: str, *, root: FilePath | None = None) -> keras.Model:
 
 
 def card(name: str, *, root: FilePath | None = None) -> Card:
-    """Read the `Card` of a model; arguments and errors as for `load`."""
+    """Read the `Card` of a model; arguments and errors as for `load`.
+
+    Example:
+
+        >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
+        >>> inputs = keras.Input((8, 8, 1))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
+        >>> _ = tfdml.zoo.save(model, "shades", data, **facts)
+        >>> card = tfdml.zoo.card("shades")
+        >>> card.summary, card.dimension, card.metrics["recall@1"].value
+        ('Two shades.', 4, 0.75)
+    """
     return _read(undamaged_folder_of(name, root), read_card)
 
 
@@ -52,6 +80,20 @@ def check(name: str, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Compare the files of an entry with its `SHA256SUMS`.
 
     Checksums find damage; they do not prove who wrote an entry.
+
+    Example: an entry, one file of which was changed.
+
+        >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
+        >>> inputs = keras.Input((8, 8, 1))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
+        >>> folder = tfdml.zoo.save(model, "shades", data, **facts)
+        >>> tfdml.zoo.check("shades")
+        ()
+        >>> _ = (folder / "README.md").write_text("another page")
+        >>> tfdml.zoo.check("shades")
+        ('README.md: differs from SHA256SUMS',)
 
     Args:
         name, root: as for `load`; an entry in the cache is only compared.

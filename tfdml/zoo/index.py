@@ -66,6 +66,17 @@ def list_models(root: FilePath | None = None) -> Listing:
 
     Only cards are read; `check` compares files with their checksums.
 
+    Example:
+
+        >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
+        >>> inputs = keras.Input((8, 8, 1))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
+        >>> _ = tfdml.zoo.save(model, "shades", data, **facts, root="models")
+        >>> list(tfdml.zoo.list_models("models"))
+        ['shades']
+
     Args:
         root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
             models. If both have an entry of one name, the entry of the folder is listed.
@@ -88,6 +99,14 @@ def list_models(root: FilePath | None = None) -> Listing:
 
 def write_table(root: FilePath | None = None) -> Path:
     """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
+
+    Example: of a folder without entries.
+
+        >>> import pathlib
+        >>> pathlib.Path("models").mkdir()
+        >>> page = tfdml.zoo.write_table("models")
+        >>> print(page, page.read_text().splitlines()[0])
+        models/README.md # Models
 
     Args:
         root: folder of entries; None for `savedmodels` in the current folder.

@@ -45,15 +45,23 @@ def save(
 ) -> Path:
     """Measure a trained model and write it as an entry, with its card and checksums.
 
-        tfdml.zoo.save(
-            model, "products", test, summary="Photos of products.", recipe="train.py", command="python train.py",
-            seed=0, license="CC-BY-4.0",
-        )
-
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
     `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
     `model.json`, the `Card`; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
     renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written.
+
+    See also: `push`, which uploads an entry, and `tfdml.export.saved_model` for a model without a card.
+
+    Example: a network that averages the quarters of an image, on four images of two classes.
+
+        >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
+        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
+        >>> inputs = keras.Input((8, 8, 1))
+        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
+        >>> folder = tfdml.zoo.save(model, "shades", data, **facts)
+        >>> print(folder, sorted(path.name for path in folder.iterdir()))
+        savedmodels/shades ['1', 'README.md', 'SHA256SUMS', 'model.json', 'model.keras']
 
     Args:
         model: a functional Keras model of images and one output `(batch, dim)`, or a `TwoTowers`.

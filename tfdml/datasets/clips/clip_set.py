@@ -39,6 +39,15 @@ def clips(
     `pip install tfdml[photos]`. Frames are drawn when they are read, and are the same on every
     machine.
 
+    Example: two frames of each test clip: the object moves.
+
+        >>> (test,) = tfdml.datasets.clips(splits=["test"], frames=2)
+        >>> test[0].image(0).shape
+        (120, 160, 3)
+        >>> test[0].boxes.round(1)  # x, y, width, height
+        array([[43. , 50.6, 22.5, 20.6],
+               [39. , 48.8, 22.9, 21.1]])
+
     Args:
         splits: names of the splits to return.
         frames: number of frames of each clip; a longer clip continues a shorter one, but is hidden at another time.

@@ -56,6 +56,18 @@ def glyphs(
     typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
     for about ten seconds; later calls read the cache.
 
+    See also: `photo_patches` for photographs in color.
+
+    Example:
+
+        >>> train, test = tfdml.datasets.glyphs()
+        >>> test
+        <Glyphs: 11,411 examples of 854 classes, protocol glyphs/class-disjoint/exact-cosine/v1>
+        >>> test.class_names[:5], test.face_names[:2]
+        (('4', '5', '6', '7', 'A'), ('DejaVuSans', 'DejaVuSans-Bold'))
+        >>> set(train.class_names) & set(test.class_names)
+        set()
+
     Args:
         split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
             is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.

@@ -20,9 +20,15 @@ def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple
     Scenes are the glyphs of type designs with an even number, products those with an odd number, so no scene shows an
     image of the products.
 
-        test = tfdml.datasets.glyphs()[1]
-        (patches,) = tfdml.datasets.photo_patches(splits=["test"])
-        queries, gallery = tfdml.datasets.scenes(test, patches)
+    Example:
+
+        >>> _, test = tfdml.datasets.glyphs()
+        >>> (patches,) = tfdml.datasets.photo_patches(splits=["test"])
+        >>> queries, gallery = tfdml.datasets.scenes(test.take(range(300)), patches)
+        >>> queries.images.shape, gallery.images.shape
+        ((131, 32, 32, 3), (169, 32, 32, 3))
+        >>> set(queries.designs) & set(gallery.designs)
+        set()
 
     Args:
         glyphs: one of the sets of `tfdml.datasets.glyphs`.

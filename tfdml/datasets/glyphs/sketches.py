@@ -14,6 +14,15 @@ def sketches(glyphs: Glyphs) -> tuple[Glyphs, Glyphs]:
     Queries are the outlines of the type designs with an even number, the gallery is the filled characters of those with
     an odd number. So no query is the outline of an image of the gallery.
 
+    See also: `scenes` for queries on photographs.
+
+    Example:
+
+        >>> _, test = tfdml.datasets.glyphs()
+        >>> queries, gallery = tfdml.datasets.sketches(test)
+        >>> len(queries), len(gallery), set(queries.designs) & set(gallery.designs)
+        (7024, 4387, set())
+
     Args:
         glyphs: one of the sets of `tfdml.datasets.glyphs`.
 
@@ -28,6 +37,17 @@ def sketches(glyphs: Glyphs) -> tuple[Glyphs, Glyphs]:
 
 def outlines(images: Any) -> np.ndarray:
     """The morphological gradient: the maximum minus the minimum of the 3 x 3 pixels around each pixel.
+
+    Example: ink in the four columns on the right.
+
+        >>> image = np.zeros((1, 5, 6, 1), "uint8")
+        >>> image[0, :, 2:] = 9
+        >>> tfdml.datasets.outlines(image)[0, ..., 0]
+        array([[0, 9, 9, 0, 0, 0],
+               [0, 9, 9, 0, 0, 0],
+               [0, 9, 9, 0, 0, 0],
+               [0, 9, 9, 0, 0, 0],
+               [0, 9, 9, 0, 0, 0]], dtype=uint8)
 
     Args:
         images: `(n, height, width, channels)`.

@@ -37,6 +37,11 @@ def face_template(size: int = 112) -> np.ndarray:
 
     Left and right are those of the image. Points are scaled by size / 112.
 
+    Example:
+
+        >>> tfdml.datasets.face_template(112).round(1).tolist()
+        [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
+
     Args:
         size: side of the square image.
 
@@ -90,6 +95,15 @@ def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.nd
     Progress is shown on a terminal. The detector runs once per image, which takes a tenth of a second or more on one
     core, so keep its points.
 
+    Example: a detector of your own, which takes the center of an image as all five points, and no face in a dark one.
+
+        >>> images = np.stack([np.full((8, 8, 3), level, "uint8") for level in (0, 200)])
+        >>> faces = tfdml.datasets.LabeledSet(images=images, labels=np.array([0, 0]), class_names=("Ann",))
+        >>> detector = lambda image: np.full((5, 2), 3.5) if image.mean() > 100 else None
+        >>> tfdml.datasets.face_points(faces, detector=detector)[:, 0]
+        array([[nan, nan],
+               [3.5, 3.5]])
+
     Args:
         faces: `LabeledSet` of images; each is read at its full size.
         detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y in the order of
@@ -119,6 +133,15 @@ def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.nd
 def mtcnn_detector() -> Detector:
     """MTCNN of the package mtcnn, whose weights are in its wheel, as a detector for `face_points`.
 
+    Example: a photograph of a face, and an image of nothing.
+
+        >>> detect = tfdml.datasets.mtcnn_detector()
+        >>> left_eye, right_eye, nose, *mouth = detect(tfdml.datasets.photograph("astronaut"))
+        >>> bool(left_eye[0] < nose[0] < right_eye[0]), bool(left_eye[1] < nose[1])  # x and y
+        (True, True)
+        >>> detect(np.zeros((64, 64, 3), "uint8")) is None
+        True
+
     Raises:
         ImportError: the package is not installed: `pip install tfdml[faces]`.
     """
@@ -141,6 +164,16 @@ def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, cr
     result by `cached`.
 
         aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
+
+    Example: the left eye, drawn as a white pixel at (30, 20), comes to (38, 52), where the template has it.
+
+        >>> points = tfdml.datasets.face_template(56) + (10.85, -5.85)
+        >>> photo = np.zeros((1, 64, 80, 3), "uint8")
+        >>> photo[0, 20, 30] = 255
+        >>> faces = tfdml.datasets.LabeledSet(images=photo, labels=np.array([0]), class_names=("Ann",))
+        >>> aligned = tfdml.datasets.align_faces(faces, points[None], size=112).examples()[0, ..., 0]
+        >>> aligned.shape, np.argwhere(aligned == aligned.max()).mean(axis=0).tolist()
+        ((112, 112), [52.0, 38.0])
 
     Args:
         faces: `LabeledSet` of n images; records of a source are the contents of image files.

@@ -20,6 +20,19 @@ class RandomCrop:
 
     All (H - height + 1)(W - width + 1) places in an image of H x W are equally likely.
 
+    See also: `RandomResizedCrop`, which also changes the size and the aspect ratio of what it shows.
+
+    Example: two seeds, two crops of 2 x 2.
+
+        >>> image = np.arange(16).reshape(4, 4, 1)
+        >>> crop = tfdml.datasets.RandomCrop(2, mirror=False)
+        >>> crop(image, (0, 0)).numpy()[..., 0]
+        array([[ 5,  6],
+               [ 9, 10]])
+        >>> crop(image, (0, 1)).numpy()[..., 0]
+        array([[10, 11],
+               [14, 15]])
+
     Args:
         size: side of the square crop, or `(height, width)`.
         mirror: whether half of the crops are mirrored from left to right.
@@ -53,6 +66,17 @@ class RandomResizedCrop:
     and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
     fits, the largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized
     bilinearly with antialiasing.
+
+    See also: `RandomCrop`, which keeps the size of what it shows.
+
+    Example: from a quarter to all of an image whose columns are 0 to 7.
+
+        >>> image = np.tile(np.arange(8, dtype="float32")[:, None], (8, 1, 1))
+        >>> crop = tfdml.datasets.RandomResizedCrop(4, area=(0.25, 1.0), mirror=False)
+        >>> crop(image, (0, 0)).numpy()[0, :, 0].round(2)
+        array([3.25, 4.42, 5.58, 6.75], dtype=float32)
+        >>> crop(image, (0, 1)).numpy()[0, :, 0].round(2)
+        array([2.38, 3.78, 5.22, 6.63], dtype=float32)
 
     Args:
         size: side of the square result, or `(height, width)`.
@@ -122,6 +146,15 @@ class RandomResizedCrop:
 def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """One augmentation after another, each with its own seed, `tf.random.fold_in(seed, number)`.
 
+    Example: a crop, then a random change of brightness.
+
+        >>> import tensorflow as tf
+        >>> brightness = lambda image, seed: tf.image.stateless_random_brightness(image, 0.5, seed)
+        >>> augment = tfdml.datasets.compose(tfdml.datasets.RandomCrop(2), brightness)
+        >>> augment(np.ones((4, 4, 1), "float32"), (0, 1)).numpy().round(3).squeeze()
+        array([[1.144, 1.144],
+               [1.144, 1.144]], dtype=float32)
+
     Args:
         *augmentations: functions of an example and a seed.
 
@@ -147,6 +180,17 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
         sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4)
         batches = sampler.batches(train).enumerate()
         batches = batches.map(lambda step, batch: (turned_classes(batch[0], (0, step), examples_per_class=4), batch[1]))
+
+    Example: two classes with two equal examples each: both examples of a class are turned alike.
+
+        >>> images = np.tile(np.arange(4).reshape(1, 2, 2, 1), (4, 1, 1, 1))
+        >>> turned = tfdml.datasets.turned_classes(images, (0, 1), examples_per_class=2).numpy()[..., 0]
+        >>> turned[0], turned[2]
+        (array([[2, 3],
+               [0, 1]]), array([[1, 3],
+               [0, 2]]))
+        >>> (turned[0] == turned[1]).all(), (turned[2] == turned[3]).all()
+        (np.True_, np.True_)
 
     Args:
         images: `(batch, side, side, channels)`, the examples of a class one after the other.

@@ -68,6 +68,16 @@ def photo_patches(
     matplotlib: `pip install tfdml[photos]`. The first call draws for about half a minute; later calls read the cache,
     229 MB for all splits. The splits are not equally hard: never compare numbers of different splits.
 
+    See also: `glyphs`, which is smaller and gray.
+
+    Example:
+
+        >>> (test,) = tfdml.datasets.photo_patches(splits=["test"])
+        >>> test
+        <PhotoPatches: 3,536 examples of 442 classes, protocol photo-patches/photograph-disjoint/exact-cosine/v1>
+        >>> test.class_names[0], test.examples().shape
+        ('china 204,42', (3536, 64, 64, 3))
+
     Args:
         splits: names of the splits to return.
         cache: folder of the arrays. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in

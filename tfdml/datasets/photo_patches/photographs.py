@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require_one_of
+from tfdml._core.optional import optional_import
 
 
 class Photograph(NamedTuple):
@@ -109,15 +110,22 @@ def read(photograph: Photograph) -> np.ndarray:
         ImportError: Pillow or the package of the photograph is not installed.
         ValueError: the file is not the expected one.
     """
-    from PIL import Image
-
-    with Image.open(find(photograph)) as image:
+    path = find(photograph)
+    pillow = optional_import("PIL.Image", feature="A photograph", extra="photos")
+    with pillow.open(path) as image:
         pixels = np.asarray(image.convert("RGB"))
     return _halved(pixels) if photograph.half else pixels
 
 
 def photograph(name: str) -> np.ndarray:
     """The pixels of one of the photographs that photo patches are cut from.
+
+    Example:
+
+        >>> tfdml.datasets.photograph("astronaut").shape
+        (512, 512, 3)
+        >>> tfdml.datasets.photograph("astronaut")[100, 200]
+        array([81, 57, 17], dtype=uint8)
 
     Args:
         name: such as "astronaut", "chelsea" or "motorcycle_left"; docs/photo-patches.md lists them.

@@ -38,6 +38,15 @@ class StereoPair:
 def motorcycle_stereo() -> StereoPair:
     """The motorcycle of the Middlebury stereo sets at a quarter of its size, with its measured disparities.
 
+    Example:
+
+        >>> pair = tfdml.datasets.motorcycle_stereo()
+        >>> pair.left.shape, len(pair.points), int(pair.visible.sum())
+        ((500, 741, 3), 421, 374)
+        >>> x, y = pair.points[0]
+        >>> round(float(pair.disparity[y, x]), 1)  # the point is that many pixels farther to the left in pair.right
+        10.4
+
     Returns:
         `StereoPair`.
 
@@ -70,6 +79,16 @@ def stereo_error(
 
     The window around a left point is compared with those around the right points at all whole disparities from 0 to 72;
     the most similar one by cosine is taken, the smallest disparity on ties.
+
+    See also: `dense_stereo_errors` for a disparity at every pixel.
+
+    Example: raw gray levels around a point, centered, as its embedding.
+
+        >>> pair = tfdml.datasets.motorcycle_stereo()
+        >>> gray = lambda windows: windows.mean(axis=3).reshape(len(windows), -1)
+        >>> embed = lambda windows: gray(windows) - gray(windows).mean(axis=1, keepdims=True)
+        >>> round(tfdml.datasets.stereo_error(pair, embed, window=16), 2)
+        0.06
 
     Args:
         pair: see `motorcycle_stereo`.
@@ -108,11 +127,17 @@ class DenseErrors(NamedTuple):
 def dense_stereo_errors(pair: StereoPair, disparities: npt.ArrayLike, *, block: int = 50) -> DenseErrors:
     """The errors of a disparity map, at all pixels with a measured disparity that is not hidden in the right image.
 
-        errors = tfdml.datasets.dense_stereo_errors(pair, disparities)
-        share, interval = errors.bad.mean(), tfdml.metrics.bootstrap_interval(errors.bad, errors.blocks)
-
     Neighboring pixels are wrong together, so that blocks of pixels are resampled. Report the share with
     `motorcycle-stereo/left-dense/bad3/v1`.
+
+    Example: the measured disparities themselves, and these moved by four pixels.
+
+        >>> pair = tfdml.datasets.motorcycle_stereo()
+        >>> errors = tfdml.datasets.dense_stereo_errors(pair, pair.disparity)
+        >>> len(errors.bad), float(errors.bad.mean())
+        (308397, 0.0)
+        >>> float(tfdml.datasets.dense_stereo_errors(pair, pair.disparity + 4).bad.mean())
+        1.0
 
     Args:
         pair: see `motorcycle_stereo`.
@@ -142,6 +167,13 @@ def match_features(left_features: npt.ArrayLike, right_features: npt.ArrayLike, 
     Left (x, y) is compared with right (x - d, y) for all whole d from 0 to `largest` that are inside the image. The
     smallest disparity is taken on ties. Only one map of similarities is in memory.
 
+    Example: the right view shows the points of the left one a column farther to the left, but for the first.
+
+        >>> left = np.eye(4)[None]  # a row of four pixels
+        >>> right = np.roll(left, -1, axis=1)
+        >>> tfdml.datasets.match_features(left, right, largest=2)
+        array([[0, 1, 1, 1]])
+
     Args:
         left_features, right_features: `(height, width, dim)` floats, the features of each pixel, compared by their dot
             product: unit vectors for the cosine.
@@ -164,6 +196,15 @@ def match_windows(
     left_image: npt.ArrayLike, right_image: npt.ArrayLike, *, window: int, largest: int = 72
 ) -> np.ndarray:
     """The disparity of each left pixel by the normalized cross-correlation of the windows around pixels.
+
+    See also: `match_features` for embeddings of pixels.
+
+    Example: the right view shows the left one moved by two columns, which the first two have left.
+
+        >>> left = np.random.default_rng(0).integers(0, 256, (5, 12))
+        >>> right = np.roll(left, -2, axis=1)
+        >>> tfdml.datasets.match_windows(left, right, window=3, largest=4)[2]
+        array([0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
 
     Args:
         left_image, right_image: `(height, width)` gray levels. The border repeats where a window exceeds the image.

@@ -23,8 +23,12 @@ def map_tiles(patches: PhotoPatches) -> PhotoPatches:
     the lights, turns and covers of the views. It is drawn like a map: the brightness of 2 x 2 pixels, smoothed over
     3 x 3 of these, cut at its quintiles in the tile, and painted in five colors.
 
-        (views,) = tfdml.datasets.photo_patches(splits=["test"])
-        tiles = tfdml.datasets.map_tiles(views)  # queries: views; gallery: tiles, with the same classes
+    Example:
+
+        >>> (views,) = tfdml.datasets.photo_patches(splits=["test"])
+        >>> tiles = tfdml.datasets.map_tiles(views.select_classes([0, 1]))  # the gallery; queries are the views
+        >>> tiles.images.shape, tiles.labels
+        ((2, 48, 48, 3), array([0, 1]))
 
     Args:
         patches: one of the sets of `tfdml.datasets.photo_patches`.

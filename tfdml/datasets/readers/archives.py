@@ -35,8 +35,6 @@ def archives(
 ) -> LabeledSet:
     """The images inside of archives, in the order of the files and of their records.
 
-        images = tfdml.datasets.archives(sorted(Path("shards").glob("*.tar")), load=model.preprocessing)
-
     An archive is listed and never unpacked: a record is read where it lies when a batch needs it.
 
     * `.tar`, as WebDataset writes them, not compressed: a record is an image file. The class is the text of the member
@@ -47,6 +45,20 @@ def archives(
       order at random is slow; samplers are better served by the other two.
 
     The name of a record is its archive and its name in it, or its number: "shards/0.tar/cat.jpg", "a.tfrecord/17".
+
+    Example: an archive of two images with their classes.
+
+        >>> import io, tarfile
+        >>> keras.utils.save_img("1.png", np.zeros((8, 8, 3)))
+        >>> with tarfile.open("shard.tar", "w") as shard:
+        ...     for number, name in enumerate((b"ant", b"bee")):
+        ...         shard.add("1.png", f"{number}.png")
+        ...         member = tarfile.TarInfo(f"{number}.cls")
+        ...         member.size = len(name)
+        ...         shard.addfile(member, io.BytesIO(name))
+        >>> images = tfdml.datasets.archives("shard.tar", load=tfdml.datasets.Preprocessing(size=8))
+        >>> images.class_names, images.names.tolist()
+        (('ant', 'bee'), ['shard.tar/0.png', 'shard.tar/1.png'])
 
     Args:
         paths: archives, of one kind or of several.

@@ -35,9 +35,6 @@ def folder(
 ) -> LabeledSet | tuple[LabeledSet, ...]:
     """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
-        photos = folder("photos")                                   # photos/cat/1.jpg
-        train, test = folder("photos", splits=("train", "test"))    # photos/train/cat/1.jpg, photos/test/cat/2.jpg
-
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
     with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
@@ -48,6 +45,19 @@ def folder(
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
+
+    Example: two classes, one of them with two images; a text file is left out.
+
+        >>> import pathlib
+        >>> for name in ("ant/1.png", "ant/2.png", "bee/1.png"):
+        ...     pathlib.Path("photos", name).parent.mkdir(parents=True, exist_ok=True)
+        ...     keras.utils.save_img(f"photos/{name}", np.zeros((9, 12, 3)))
+        >>> pathlib.Path("photos/ant/notes.txt").touch()
+        >>> photos = tfdml.datasets.folder("photos", load=tfdml.datasets.Preprocessing(size=8))
+        >>> photos.class_names, photos.labels, photos.skipped
+        (('ant', 'bee'), array([0, 0, 1]), (('photos/ant/notes.txt', "suffix '.txt'"),))
+        >>> photos.examples().shape
+        (3, 8, 8, 3)
 
     Args:
         path: the folder.

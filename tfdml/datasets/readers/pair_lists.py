@@ -59,6 +59,17 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. Images are not opened. Keep all pairs,
     also those in which a detector finds no face: the folds of the protocol hold them.
 
+    Example: two folds, each with one matched and one mismatched pair.
+
+        >>> with open("pairs.txt", "w") as file:
+        ...     for line in ("2 1", "Ann 1 3", "Ann 2 Zed 1", "Bob 1 2", "Bob 2 Zed 1"):
+        ...         print(*line.split(), sep=chr(9), file=file)  # words between tabs
+        >>> pairs = tfdml.datasets.lfw_pairs("pairs.txt")
+        >>> pairs.names[pairs.first].tolist()
+        ['Ann/Ann_0001.jpg', 'Ann/Ann_0002.jpg', 'Bob/Bob_0001.jpg', 'Bob/Bob_0002.jpg']
+        >>> pairs.same, pairs.folds
+        (array([ True, False,  True, False]), array([0, 0, 1, 1]))
+
     Args:
         path: the list.
 
@@ -143,6 +154,17 @@ def verification_pairs(
         pairs = tfdml.datasets.verification_pairs(test)
         x = tfdml.models.embed(model, test)
         tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+
+    See also: `lfw_pairs`, which reads a published list.
+
+    Example: six classes of two images in two folds; the classes of one fold are not in the other.
+
+        >>> labels = np.repeat(np.arange(6), 2)
+        >>> pairs = tfdml.datasets.verification_pairs(labels, folds=2, matched=2, seed=0)
+        >>> pairs.same
+        array([ True,  True, False, False,  True,  True, False, False])
+        >>> [sorted(set(labels[pairs.first[pairs.folds == fold]].tolist())) for fold in (0, 1)]
+        [[1, 2, 4], [0, 3]]
 
     Args:
         data: `LabeledSet`, or its labels `(n,)`, whole numbers.

@@ -68,14 +68,21 @@ def table(
 ) -> LabeledSet | tuple[LabeledSet, ...]:
     """Image files from the rows of a table.
 
-        photos = table("photos.csv")                                         # columns path and label
-        train, query, gallery = table("photos.parquet", splits=("train", "query", "gallery"), group="camera")
-
     Labels are text or whole numbers; `class_names` are sorted, by value if all are whole numbers. Cells of a CSV file
     are text, so that the label 007 is not the label 7.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes, as query and
     gallery need it. A split that has no class in common with another has its own.
+
+    Example: rows with a split; training and test have no class in common.
+
+        >>> for number in range(3):
+        ...     keras.utils.save_img(f"{number}.png", np.zeros((8, 8, 3)))
+        >>> rows = {"path": ["0.png", "1.png", "2.png"], "label": ["ant", "ant", "bee"]}
+        >>> rows["split"] = ["train", "train", "test"]
+        >>> train, test = tfdml.datasets.table(rows, splits=("train", "test"))
+        >>> train.class_names, train.labels, test.class_names
+        (('ant',), array([0, 0]), ('bee',))
 
     Args:
         source: path of a .csv or .tsv file with a line of column names (UTF-8), or of a .parquet file; or a data frame

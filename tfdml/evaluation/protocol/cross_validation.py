@@ -113,20 +113,25 @@ def cross_validate(
 ) -> CrossValidation:
     """Search for settings by the mean of a metric over class-disjoint folds of the training classes.
 
-        def space(trial):
-            return {"margin": trial.suggest_float("margin", 0.01, 1.0, log=True)}
-
-        def train(settings, training, seed):
-            ...
-            return model
-
-        search = tfdml.evaluation.cross_validate(train, training_set, space, "runs/search")
-        print(search)
-        print(search.open_test(test_set))
-
     Each trial trains one model per fold, `trials * folds` models in all. Every finished fold is written to `path`:
     after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
     an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
+
+    See also: `tfdml.distributed.cross_validate`, which trains the folds at the same time.
+
+    Example: a setting that turns the first feature, in which the classes differ, on or off.
+
+        >>> def train(settings, data, seed):
+        ...     inputs = keras.Input((2,))
+        ...     model = tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
+        ...     _ = model.layers[1].weight.assign([[settings["first"], 0.0], [0.0, 1.0]])
+        ...     return model  # here it would be trained
+        >>> x = np.array([[4.0 * k, 1.0 + d] for k in range(4) for d in (0.0, 0.2)])
+        >>> data = tfdml.datasets.LabeledSet(images=x, labels=np.repeat(range(4), 2), class_names=tuple("abcd"))
+        >>> space = lambda trial: {"first": trial.suggest_categorical("first", [0.0, 1.0])}
+        >>> search = tfdml.evaluation.cross_validate(train, data, space, "search", folds=2, trials=4)
+        >>> search.settings, search.best.value
+        ({'first': 1.0}, 1.0)
 
     Args:
         train: function of settings, a labeled set and a seed that trains and returns a model. The seed depends on the

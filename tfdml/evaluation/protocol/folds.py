@@ -18,6 +18,14 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Dat
     Classes are assigned to folds at random; the numbers of classes differ by at most 1. No class is in both sets of a
     fold, so validation retrieves unseen classes, like the test.
 
+    Example: each of four classes is held out once.
+
+        >>> x, labels = np.zeros((8, 2)), np.repeat(range(4), 2)
+        >>> data = tfdml.datasets.LabeledSet(images=x, labels=labels, class_names=("ant", "bee", "cat", "dog"))
+        >>> folds = tfdml.evaluation.class_folds(data, 2)
+        >>> [validation.class_names for _, validation in folds]
+        [('bee', 'cat'), ('ant', 'dog')]
+
     Args:
         data: labeled set of `tfdml.datasets`.
         folds: number of folds, 2 or more.

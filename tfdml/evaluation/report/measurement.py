@@ -36,13 +36,19 @@ def evaluate(
 ) -> Evaluation:
     """Retrieval of a set: metrics with intervals, curves, and the examples to look at.
 
-        evaluation = tfdml.evaluate(model, test)
-        print(evaluation)
-        evaluation.save("test.json")
-        evaluation.html("test.html")
-
     Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine. The metrics
     are those of `tfdml.metrics.retrieval`; docs/evaluation.md explains each part.
+
+    See also: `tfdml.metrics.retrieval` for the numbers alone, `tfdml.evaluation.cross_validate` to choose settings.
+
+    Example: each row's nearest neighbor has its class, but for the last one's.
+
+        >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [0.8, 0.2]])
+        >>> evaluation = tfdml.evaluate(x, np.array([0, 0, 1, 1, 1]), k=1)
+        >>> evaluation.metrics["recall@1"].value, evaluation.queries, evaluation.protocol
+        (0.8, 5, 'own-data/leave-one-out/exact-cosine/v1')
+        >>> print(evaluation.save("test.json"), evaluation.html("test.html"))
+        test.json test.html
 
     Args:
         model: a Keras model of one output `(batch, dim)`, a model of two towers with `gallery`, or embeddings

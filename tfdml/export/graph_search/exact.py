@@ -23,6 +23,19 @@ class ExactSearch:
     vectors whose scores differ in the last bits may change places. `"bfloat16"` and `"int8"` take half and a quarter of
     the space; scores are computed from the rounded vectors. An int8 vector is 127 steps of its largest entry.
 
+    See also: `PartitionedSearch` for indexes of a million vectors, `ScannSearch` for a server with its operations.
+
+    Example: two neighbors of each query.
+
+        >>> vectors = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], "float32")
+        >>> index = tfdml.search.Exact(vectors)
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.saved_model(model, "export", index=index, search=tfdml.export.ExactSearch(k=2))
+        >>> answer = tfdml.export.load(folder).signatures["search"](images=np.array([[[[3], [4]]]], "uint8"))
+        >>> answer["ids"].numpy(), answer["scores"].numpy().round(4)
+        (array([[1, 0]]), array([[0.8, 0.6]], dtype=float32))
+
     Args:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index. A request cannot change it,
             so that servers can batch requests.

@@ -24,6 +24,21 @@ class PartitionedSearch:
     the `probes` nearest cells, whose scores are computed as in `ExactSearch`. Every query gets k neighbors: there are
     never fewer probes than the smallest cells need to hold k vectors.
 
+    See also: `ExactSearch`, which needs no setting and misses no neighbor.
+
+    Example: 16 points on a circle in four cells; a query visits two of them.
+
+        >>> angles = np.arange(16) * np.pi / 8
+        >>> index = tfdml.search.Exact(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32"))
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> search = tfdml.export.PartitionedSearch(k=2, cells=4, probes=2)
+        >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export", index=index, search=search))
+        >>> loaded.signatures["search"](images=np.array([[[[9], [1]]]], "uint8"))["ids"].numpy()
+        array([[0, 1]])
+        >>> loaded.search["cells"], loaded.search["probes"]
+        (4, 2)
+
     Args:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index.
         dtype: type of the stored vectors, as in `ExactSearch`.

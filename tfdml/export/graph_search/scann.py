@@ -29,6 +29,19 @@ class ScannSearch:
     Programs that load the model need these operations: Python with `import scann` before loading, or a server that was
     built with them. Stock TensorFlow Serving does not have them.
 
+    See also: `PartitionedSearch`, which any server of TensorFlow runs.
+
+    Example:
+
+        >>> vectors = np.random.default_rng(0).normal(size=(1000, 2)).astype("float32")
+        >>> index = tfdml.search.Exact(vectors)
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.saved_model(model, "export", index=index, search=tfdml.export.ScannSearch(k=2))
+        >>> ids = tfdml.export.load(folder).signatures["search"](images=np.array([[[[9], [1]]]], "uint8"))["ids"]
+        >>> bool((ids.numpy() == index.search(np.array([[9.0, 1.0]], "float32"), 2)[0]).all())
+        True
+
     Args:
         k: number of neighbors of each image.
         leaves: number of cells; None: the square root of the number of vectors.

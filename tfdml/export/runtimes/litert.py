@@ -19,12 +19,20 @@ FILE = "model.tflite"
 def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images for LiteRT, with an index if there is one: `model.tflite`, for phones and small devices.
 
-        tfdml.export.litert(model, "products-litert", index=index, threshold=0.8)
-        interpreter = ai_edge_litert.interpreter.Interpreter("products-litert/model.tflite")
-        answer = interpreter.get_signature_runner("search")(images=pixels)
-
     The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
     at least one image. All operations are those of LiteRT itself, without the Flex delegate.
+
+    See also: `web` for browsers, `saved_model` for servers.
+
+    Example: a model that scales images of 1 x 2 pixels to norm 1.
+
+        >>> from ai_edge_litert.interpreter import Interpreter
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.litert(model, "export")
+        >>> runner = Interpreter(str(folder / "model.tflite")).get_signature_runner()
+        >>> runner(images=np.array([[[[3], [4]]]], "uint8"))["embedding"].round(4)
+        array([[0.6, 0.8]], dtype=float32)
 
     Args:
         model: as for `tfdml.export.saved_model`.

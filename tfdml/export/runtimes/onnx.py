@@ -19,10 +19,6 @@ _MAX_BYTES = 2**31 - 1  # of a message of protocol buffers
 def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images as an ONNX file, with an index if there is one.
 
-        tfdml.export.onnx(model, "products-onnx", index=index, threshold=0.8)
-        session = onnxruntime.InferenceSession("products-onnx/model.onnx")
-        ids, scores = session.run(["ids", "scores"], {"images": pixels})
-
     The file has one input, `images`, `(batch, height, width, channels)` uint8 pixels of the size of the model, and the
     outputs of the signatures `serving_default`, `search` and `match` of `tfdml.export.saved_model`: `embedding`; with
     an index `ids`, `scores`, and `payload` if it has metadata; with a threshold `id` and `score`. They have the same
@@ -31,6 +27,19 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
 
     Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, and in `runtime.json` the
     opset, the inputs and outputs, and the packages that wrote the file; the file itself has them as its metadata.
+
+    See also: `openvino` and `litert` for other runtimes, `web` for a page that searches in the browser.
+
+    Example: a model that scales images of 1 x 2 pixels to norm 1, with an index of two vectors.
+
+        >>> import onnxruntime
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.onnx(model, "export", index=tfdml.search.Exact(np.eye(2, dtype="float32")))
+        >>> session = onnxruntime.InferenceSession(folder / "model.onnx")
+        >>> ids, scores = session.run(["ids", "scores"], {"images": np.array([[[[3], [4]]]], "uint8")})
+        >>> ids, scores.round(4)
+        (array([[1, 0]], dtype=int64), array([[0.8, 0.6]], dtype=float32))
 
     Args:
         model: as for `tfdml.export.saved_model`.

@@ -16,16 +16,24 @@ FILE = "model.xml"
 def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images for OpenVINO, with an index if there is one: `model.xml` and `model.bin`.
 
-        tfdml.export.openvino(model, "served/products/1", index=index, threshold=0.8)
-        network = openvino.compile_model("served/products/1/model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-        ids, scores = (network([pixels])[name] for name in ("ids", "scores"))
-
     Input and outputs are those of `tfdml.export.onnx`, in whole numbers: OpenVINO (2026.4) damages its memory when it
     gathers texts, and its CPU computes in int32. So ids that are not int32 are the rows of the index, whose ids
     `ids.json` lists; `id` is -1 for "unknown"; there is no `payload`.
 
     OpenVINO reads the ONNX file of the model and writes it in its own form, in which equal scores keep the order of the
     index; of itself it promises no order.
+
+    See also: `onnx`, whose file more runtimes read.
+
+    Example: a model that scales images of 1 x 2 pixels to norm 1.
+
+        >>> import openvino
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.openvino(model, "served/products/1")
+        >>> network = openvino.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        >>> network([np.array([[[[3], [4]]]], "uint8")])["embedding"].round(4)
+        array([[0.6, 0.8]], dtype=float32)
 
     Args:
         model: as for `tfdml.export.saved_model`.

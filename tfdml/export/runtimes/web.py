@@ -23,11 +23,19 @@ def web(
 ) -> Path:
     """Write a page that searches by image: `index.html`, the model and its index, for any server of static files.
 
-        tfdml.export.web(model, "page", index=index, threshold=0.8, runtime="node_modules/onnxruntime-web/dist")
-
     `python -m http.server --directory page` serves it. The page reads an image, resizes it as `preprocessing` does,
     and lists the ids, the scores and the metadata of the nearest items, or says that the image is unknown; without an
     index it shows the embedding. Everything runs in the browser: no image is sent, and nothing but the folder is read.
+
+    See also: `tfdml.serving.run` for a page with a server.
+
+    Example:
+
+        >>> inputs = keras.Input((1, 2, 1))
+        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
+        >>> folder = tfdml.export.web(model, "page", index=tfdml.search.Exact(np.eye(2, dtype="float32")))
+        >>> sorted(path.name for path in folder.iterdir() if path.suffix in (".html", ".js", ".onnx"))
+        ['index.html', 'model.onnx', 'page.js', 'pixels.js']
 
     Args:
         model: a model of images, as for `tfdml.export.saved_model`.

@@ -18,6 +18,14 @@ Match = Callable[[np.ndarray, np.ndarray], Any]
 def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of labels that two items have in common, for `match=`: items with several labels each.
 
+    See also: `shared_levels` for a hierarchy; option `match=` of `retrieval`.
+
+    Example:
+
+        >>> has_label = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], bool)
+        >>> tfdml.metrics.shared_labels(has_label, has_label).tolist()
+        [[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]
+
     Args:
         labels: `(A, labels)` booleans, whether item i has label j.
         gallery_labels: `(B, labels)` booleans.
@@ -37,6 +45,14 @@ def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
 
 def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of levels of a hierarchy that two items have in common, for `match=`, from the coarsest level on.
+
+    See also: `shared_labels` for several labels without an order; option `match=` of `retrieval`.
+
+    Example:
+
+        >>> species = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])  # family, genus, species
+        >>> tfdml.metrics.shared_levels(species[:1], species).tolist()
+        [[3, 2, 1, 0]]
 
     Args:
         labels: `(A, levels)` integer ids, the coarsest level first, such as family, genus and species.

@@ -21,6 +21,14 @@ class Comparison:
     several comparisons, replace p by the adjusted value: `dataclasses.replace(comparison, p=adjusted)`, see
     `holm_correction`.
 
+    See also: `paired_comparison`, which makes it.
+
+    Example:
+
+        >>> numbers = {"difference": 0.031, "low": 0.012, "high": 0.05, "p": 0.003, "confidence": 0.95}
+        >>> print(tfdml.metrics.Comparison(names=("A", "B"), **numbers, queries=200, classes=25))
+        A is better than B by 1.2 to 5.0 points (95% interval, p = 0.003, 200 queries of 25 classes).
+
     Attributes:
         names: names of the two models.
         difference: mean of the first model minus mean of the second.
@@ -82,6 +90,16 @@ def paired_comparison(
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow; the p-value holds for any
     number, and cannot be below 2 / 2^C.
+
+    See also: `bootstrap_interval` for one model; `seed_interval` for several trainings; `holm_correction` for more than
+    two models.
+
+    Example:
+
+        >>> a, b = [0.9, 0.8, 0.7, 0.9, 0.8, 0.9], [0.5, 0.6, 0.5, 0.7, 0.6, 0.5]
+        >>> comparison = tfdml.metrics.paired_comparison(a, b, labels=[0, 1, 2, 3, 4, 5])
+        >>> round(float(comparison.difference), 4), float(comparison.p)  # 2 of the 64 signs reach this difference
+        (0.2667, 0.03125)
 
     Args:
         a, b: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]` of two models on the same set. NaN

@@ -26,6 +26,15 @@ def bootstrap_interval(
     C of the C classes with replacement and takes the mean over the queries of the drawn classes. The interval covers
     the middle `confidence` of these means (percentile bootstrap). With fewer than about 20 classes it is too narrow.
 
+    See also: `paired_comparison` for the difference of two models; `seed_interval` for several trainings.
+
+    Example:
+
+        >>> values, labels = [1.0, 1.0, 0.0, 1.0, 0.5, 0.5], [0, 0, 1, 1, 2, 2]
+        >>> low, high = tfdml.metrics.bootstrap_interval(values, labels, seed=0)
+        >>> low, high  # draws of classes 1 and 2 have a mean of 0.5, three draws of class 0 one of 1
+        (0.5, 1.0)
+
     Args:
         values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
             excluded.

@@ -19,9 +19,15 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: Labels, *, by: str = 
 
     Example:
 
-        values = tfdml.metrics.retrieval(embeddings, labels, per_query=True)
-        for row in tfdml.metrics.per_class(values, labels)[:10]:
-            print(names[row["label"]], row["queries"], row["map@r"])
+        >>> values = {"mrr": [1.0, 0.5, 0.25, np.nan]}  # of four queries; the last one was skipped
+        >>> for row in tfdml.metrics.per_class(values, labels=[0, 0, 1, 1], by="mrr"):
+        ...     print(row)
+        {'label': 1, 'queries': 1, 'skipped': 1, 'mrr': 0.25}
+        {'label': 0, 'queries': 2, 'skipped': 0, 'mrr': 0.75}
+        >>> embeddings = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]]
+        >>> values = tfdml.metrics.retrieval(embeddings, [0, 0, 1, 1], per_query=True)  # has such values
+        >>> tfdml.metrics.per_class(values, [0, 0, 1, 1], by="mrr")[0]["mrr"]
+        0.75
 
     Args:
         values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a query that was

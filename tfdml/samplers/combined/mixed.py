@@ -25,6 +25,15 @@ class MixedSampler(Sampler):
     sampler, with the seed of that sampler. The pair probabilities Q are `tfdml.importance.mixed_probabilities`, where
     all samplers have pair probabilities.
 
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> group = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
+        >>> uniform = tfdml.samplers.UniformSampler(batch_size=4, seed=0)
+        >>> sampler = tfdml.samplers.MixedSampler(samplers=(group, uniform), weights=(1, 1), seed=0)
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(3)]
+        [[2, 2, 1, 1], [3, 1, 2, 0], [3, 3, 0, 0]]
+
     Args:
         samplers: the samplers, all of one `batch_size` and one `pairing`.
         weights: positive relative frequency of each sampler.

@@ -27,11 +27,16 @@ class TwoSetSampler(ClassBalancedSampler):
     are a pair `(query_labels, gallery_labels)`; `index_batches` gives the row numbers of the queries and of the
     gallery, `batch_size` of each.
 
+    See also: `GroupSampler` for one set.
+
     Example:
 
-        sampler = tfdml.samplers.TwoSetSampler(classes_per_batch=32)
-        loss = tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers)
-        model.fit(sampler.batches(sketches, photos), steps_per_epoch=200, epochs=10)
+        >>> sampler = tfdml.samplers.TwoSetSampler(classes_per_batch=2, seed=0)
+        >>> sketches = np.array([0.0, 1.0, 2.0]), [0, 1, 2]
+        >>> photos = np.array([10.0, 10.5, 11.0, 12.0]), [0, 0, 1, 2]
+        >>> (queries, gallery), labels = next(iter(sampler.batches(sketches, photos)))
+        >>> queries.numpy().tolist(), gallery.numpy().tolist(), labels.numpy().tolist()
+        ([1.0, 0.0], [11.0, 10.5], [1, 0])
 
     Args:
         classes_per_batch: n.

@@ -27,11 +27,16 @@ class ClassCenters(tf.Module):
 
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
     Before the first refresh all centers are the origin and all classes are equally hard.
+    `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
 
-        centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
-        tf.train.Checkpoint(centers=centers).write(path)  # to save them
+        >>> centers = tfdml.samplers.ClassCenters([0, 0, 1, 1, 2, 2], dim=1, normalize=False)
+        >>> centers.refresh([[0.0], [2.0], [4.0], [6.0], [23.0], [27.0]], [0, 0, 1, 1, 2, 2])
+        >>> centers.centers.numpy().tolist(), centers.within.numpy().tolist()
+        ([[1.0], [5.0], [25.0]], [1.0, 1.0, 2.0])
+        >>> np.asarray(centers.hardness, float).round(4).tolist()  # 1 / 4, 1 / 4 and 2 / 20
+        [0.25, 0.25, 0.1]
 
     Args:
         labels: `(examples,)` integer class ids of the training set.
@@ -135,12 +140,17 @@ class HardClassSampler(ClassBalancedSampler):
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
     estimates it, if there are few enough candidates for every pair of classes to be drawn.
 
+    See also: `GroupSampler` for uniform classes; `MinedSampler` for hard examples; `tfdml.callbacks.RefreshCenters`
+    during `fit`.
+
     Example:
 
-        centers = tfdml.samplers.ClassCenters(labels, dim=64)
-        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
-        refresh = tfdml.callbacks.RefreshCenters(images, labels, centers=centers)
-        model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
+        >>> labels = np.array([0, 0, 1, 1, 2, 2, 3, 3])  # the centers of classes 0 and 1, and of 2 and 3, are near
+        >>> centers = tfdml.samplers.ClassCenters(labels, dim=1, normalize=False)
+        >>> centers.refresh([[0.0], [0.0], [1.0], [1.0], [8.0], [8.0], [9.0], [9.0]], labels)
+        >>> sampler = tfdml.samplers.HardClassSampler(classes_per_batch=2, examples_per_class=2, centers=centers)
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(3)]
+        [[1, 1, 0, 0], [1, 1, 0, 0], [3, 3, 2, 2]]
 
     Args:
         classes_per_batch: number of classes; each is close to an earlier class of the batch.

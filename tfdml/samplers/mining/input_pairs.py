@@ -47,14 +47,16 @@ def input_pairs(
     of the two examples of a drawn pair is a is random, so that no order is learned, except where the pairing tells them
     apart (`two_towers`).
 
+    See also: `PairSampler`, which draws pairs of the whole set.
+
     Example:
 
-        sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4)
-        data = tfdml.samplers.input_pairs(sampler.batches(train), pairs_per_batch=128)
-        model.fit(data, steps_per_epoch=200)
-
-        mined = tfdml.samplers.MinedSampler(anchors_per_batch=64, pairs=pairs)  # hard pairs
-        data = tfdml.samplers.input_pairs(mined.batches(train), pairing=tfdml.pairs.triplet_rows)
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> sampler = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
+        >>> data = tfdml.samplers.input_pairs(sampler.batches(np.arange(12), labels), pairs_per_batch=4)
+        >>> (a, b), y = next(iter(data))  # rows 0 to 2 are of class 0, rows 3 to 5 of class 1, and so on
+        >>> a.numpy().tolist(), b.numpy().tolist(), y.numpy().tolist()
+        ([5, 5, 7, 7], [6, 3, 6, 3], [-1, 1, 1, -1])
 
     Args:
         batches: batches `(examples, labels)` of a fixed number of rows, of any sampler; examples may be a structure.

@@ -23,13 +23,17 @@ class ListSampler(Sampler):
     its positive and its negative. Pass `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone:
     each row has the label of its entry, or the index of the entry in a list without labels.
 
+    See also: `PairSampler` for pairs of examples with classes.
+
     Example:
 
-        pairs = numpy.array([[0, 4], [0, 7], [2, 3]])  # row numbers of the images
-        entries = tfdml.samplers.UniformSampler(batch_size=2, seed=0)
-        sampler = tfdml.samplers.ListSampler(entries=pairs, labels=[1, 0, 1], sampler=entries)
-        loss = tfdml.losses.ContrastiveLoss(pairing=sampler.pairing)
-        model.fit(sampler.batches(images), steps_per_epoch=200, epochs=10)
+        >>> pairs = np.array([[0, 4], [0, 3], [2, 3]])  # row numbers of the images
+        >>> entries = tfdml.samplers.UniformSampler(batch_size=2, seed=0)
+        >>> sampler = tfdml.samplers.ListSampler(entries=pairs, labels=[1, 0, 1], sampler=entries)
+        >>> examples, similar = next(iter(sampler.batches(np.arange(5.0))))
+        >>> examples.numpy().tolist(), similar.numpy().tolist()
+        ([0.0, 3.0, 0.0, 4.0], [0, 0, 1, 1])
+        >>> loss = tfdml.losses.ContrastiveLoss(pairing=sampler.pairing)
 
     Args:
         entries: `(n, 2)` or `(n, 3)` row numbers of examples: pairs, or triplets (anchor, positive, negative).

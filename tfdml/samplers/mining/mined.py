@@ -24,11 +24,16 @@ class MinedPairs(tf.Module):
     examples of its class and from all other classes.
 
     Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
+    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them.
+
+    See also: `tfdml.search.hardest_pairs`, which finds them.
 
     Example:
 
-        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
-        tf.train.Checkpoint(pairs=pairs).write(path)  # to save them
+        >>> pairs = tfdml.samplers.MinedPairs([0, 0, 1, 1], positives=1, negatives=1, metric="euclidean")
+        >>> pairs.refresh([[0.0], [1.0], [3.0], [7.0]])
+        >>> pairs.positives.numpy().tolist(), pairs.negatives.numpy().tolist()
+        ([[1], [0], [3], [2]], [[2], [2], [1], [1]])
 
     Args:
         labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
@@ -137,12 +142,17 @@ class MinedSampler(Sampler):
 
     Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 
+    See also: `tfdml.miners` for hard pairs within a batch; `tfdml.callbacks.RefreshMinedPairs`, which mines during
+    `fit`.
+
     Example:
 
-        pairs = tfdml.samplers.MinedPairs(labels, positives=2, negatives=10)
-        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
-        refresh = tfdml.callbacks.RefreshMinedPairs(images, labels, pairs=pairs)
-        model.fit(sampler.batches(images, labels), steps_per_epoch=200, epochs=10, callbacks=[refresh])
+        >>> labels = [0, 0, 1, 1]
+        >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1, metric="euclidean")
+        >>> pairs.refresh([[0.0], [1.0], [3.0], [7.0]])
+        >>> sampler = tfdml.samplers.MinedSampler(anchors_per_batch=2, pairs=pairs, seed=0)
+        >>> next(iter(sampler.index_batches(labels))).numpy().reshape(2, 3).tolist()  # anchor, positive, negative
+        [[2, 3, 1], [1, 0, 2]]
 
     Args:
         anchors_per_batch: number of anchors; a batch has three times as many rows.

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from tfdml._core.optional import optional_import
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists, require_counts
@@ -87,7 +88,7 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
         `(train, test)` with 8,054 and 8,131 images of 98 classes each.
 
     Raises:
-        ImportError: scipy, which reads the lists, is not installed.
+        ImportError: scipy, which reads the lists, is not installed: `pip install tfdml[evaluation]`.
         ValueError: a missing file, or other numbers of images or classes.
 
     Source: Krause, Stark, Deng, Fei-Fei, 3D Object Representations for Fine-Grained Categorization, 3dRR 2013.
@@ -232,11 +233,10 @@ def _require_same_ids(root, *tables):
 
 
 def _mat(folder, name, variable):
-    from scipy.io import loadmat
-
+    scipy = optional_import("scipy.io", feature="cars196", extra="evaluation")
     if not (folder / name).is_file():
         raise ValueError(f"Received root={str(folder)!r}, which has no {name}. Expected these files:{_CARS_TREE}")
-    return np.ravel(loadmat(folder / name)[variable])
+    return np.ravel(scipy.loadmat(folder / name)[variable])
 
 
 def _text(cell):

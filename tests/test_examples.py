@@ -1,0 +1,154 @@
+"""The examples in the docstrings of public names: each runs and gives the output that it shows."""
+
+import dataclasses
+import doctest
+import inspect
+import re
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+
+GLOBALS = {"np": np, "keras": keras, "ops": keras.ops, "tfdml": tfdml}
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+# Names without an example, by the reason.
+WITHOUT = {
+    "It reads the files of a published set, whose size it checks.": [
+        "datasets.cars196",
+        "datasets.casia_webface",
+        "datasets.cub200",
+        "datasets.got10k",
+        "datasets.hpatches",
+        "datasets.in_shop",
+        "datasets.lfw",
+        "datasets.market1501",
+        "datasets.mini_imagenet",
+        "datasets.omniglot",
+        "datasets.otb",
+        "datasets.phototour",
+        "datasets.stanford_online_products",
+        "datasets.vehicle_id",
+    ],
+    "It reads what tensorflow-datasets has downloaded and prepared.": ["datasets.tfds"],
+    "It needs a repository of Hugging Face.": ["zoo.pull", "zoo.push"],
+}
+# Names whose examples take more than two seconds of a core, some of them at the first call only.
+SLOW = {
+    "datasets.glyphs",
+    "datasets.map_tiles",
+    "datasets.photo_patches",
+    "datasets.scenes",
+    "datasets.sketches",
+    "distributed.SearchActors",
+    "distributed.build_index",
+    "distributed.cross_validate",
+    "distributed.embed",
+    "distributed.join",
+    "distributed.read_shards",
+    "distributed.retrieval",
+    "distributed.search_shards",
+    "training.train",
+    "visualize.umap",
+}
+# Rooms in which every name has an example.
+ROOMS = [
+    "addons",
+    "analysis",
+    "callbacks",
+    "cleaning",
+    "datasets",
+    "distributed",
+    "embedding",
+    "environment",
+    "evaluate",
+    "evaluation",
+    "export",
+    "importance",
+    "layers",
+    "serving",
+    "tracking",
+    "training",
+    "visualize",
+    "zoo",
+]
+
+
+def public_names():
+    """Every public function, class and constant by name, under the room that it comes from: `models` shows others'."""
+    names, seen = {}, set()
+    for room in sorted(tfdml.__all__, key="models".__eq__):
+        for name, member in members_of(room, getattr(tfdml, room)):
+            if id(member) not in seen:
+                names[name] = member
+                seen.add(id(member))
+    return names
+
+
+def members_of(name, member):
+    """The public names of a module and of the modules that it shows; another member is itself."""
+    if not inspect.ismodule(member):
+        return [(name, member)]
+    return [pair for inner in member.__all__ for pair in members_of(f"{name}.{inner}", getattr(member, inner))]
+
+
+PUBLIC = public_names()
+RETURNED = {
+    word
+    for member in PUBLIC.values()
+    if inspect.isfunction(member)
+    for word in re.findall(r"\w+", str(inspect.signature(member).return_annotation))
+}
+
+
+def needs_example(member):
+    """Whether a name is a function or a class, but no protocol, and no record that a public function returns.
+
+    The example of the function shows the record.
+    """
+    if not inspect.isclass(member):
+        return inspect.isfunction(member)
+    is_record = dataclasses.is_dataclass(member) or issubclass(member, tuple)
+    return not (getattr(member, "_is_protocol", False) or (is_record and member.__name__ in RETURNED))
+
+
+def examples_of(name):
+    """The examples of a public name and of its methods, as doctests."""
+    tests = doctest.DocTestFinder(exclude_empty=True).find(PUBLIC[name], name, globs=dict(GLOBALS))
+    return [test for test in tests if test.examples]
+
+
+def with_example():
+    names = [name for name, member in PUBLIC.items() if callable(member) and examples_of(name)]
+    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_cluster_stays():
+    """End Ray, which the first example of `tfdml.distributed` starts."""
+    yield
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
+@pytest.mark.parametrize("name", with_example())
+def test_an_example_has_the_output_that_its_docstring_shows(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = []
+    for test in examples_of(name):
+        doctest.DocTestRunner(verbose=False, optionflags=OPTIONS).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_every_function_and_class_shows_an_output():
+    names = {name for name, member in PUBLIC.items() if name.split(".")[0] in ROOMS and needs_example(member)}
+    shown = {name for name in names if any(example.want for test in examples_of(name) for example in test.examples)}
+    assert names - shown == {name for listed in WITHOUT.values() for name in listed}
+
+
+def test_every_loss_names_related_losses():
+    classes = [name for name, member in PUBLIC.items() if name.startswith("losses.") and inspect.isclass(member)]
+    losses = [name for name in classes if issubclass(PUBLIC[name], keras.losses.Loss)]
+    assert [name for name in losses if not re.search("^See also: ", inspect.getdoc(PUBLIC[name]), re.MULTILINE)] == []

@@ -1,0 +1,124 @@
+"""What a release states: its version in one place, extras that exist, archives without anything else."""
+
+import ast
+import configparser
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import tfdml
+from tools import check_release
+
+ROOT = Path(tfdml.__file__).parents[1]
+SETUP = configparser.ConfigParser(inline_comment_prefixes=None)
+SETUP.read(ROOT / "setup.cfg")
+EXTRAS = set(SETUP["options.extras_require"]) - {"dev", "all"}
+
+
+def asked_extras(file):
+    """The extras that calls of `optional_import` in a module ask for."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "optional_import":
+            extras = [each.value for each in node.keywords if each.arg == "extra"]
+            yield from (extra.value for extra in extras if isinstance(extra, ast.Constant))
+
+
+def named_extras(file):
+    """The extras in commands of pip in the texts of a file."""
+    for extras in re.findall(r"\btfdml\[([\w, ]+)\]", file.read_text()):
+        yield from extras.replace(" ", "").split(",")
+
+
+def test_every_extra_that_the_library_and_its_pages_name_is_in_setup_cfg():
+    modules = list((ROOT / "tfdml").rglob("*.py"))
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").iterdir()]
+    asked = {extra for file in modules for extra in asked_extras(file)}
+    named = {extra for file in [*modules, *pages] if file.is_file() for extra in named_extras(file)}
+    assert len(asked) > 10
+    assert len(named) > 15
+    assert (asked | named) - {"all", "extra"} <= EXTRAS  # "extra" stands in the message of optional_import
+
+
+def test_the_program_without_extras_tries_each_extra_that_the_library_asks_for():
+    program = re.sub(r"\s+", "", (ROOT / "tests" / "programs" / "without_extras.py").read_text())
+    asked = {extra for file in (ROOT / "tfdml").rglob("*.py") for extra in asked_extras(file)}
+    assert [extra for extra in asked if f'("{extra}",lambda' not in program] == []
+
+
+def test_the_version_is_in_one_place_and_the_others_follow():
+    assert SETUP["metadata"]["version"] == "attr: tfdml.__version__"
+    assert check_release.first(r"^version: (.+)$", ROOT / "CITATION.cff") == tfdml.__version__
+    assert check_release.first(r"^## (\S+?),", ROOT / "CHANGELOG.md") == tfdml.__version__
+
+
+@pytest.fixture
+def archives(tmp_path, monkeypatch):
+    """A repository of one module and its archives: the wheel as it should be, and files to add to it."""
+    (tmp_path / "tfdml").mkdir()
+    (tmp_path / "tfdml" / "__init__.py").write_text('__version__ = "1.2.3"\n')
+    (tmp_path / "tfdml_command.py").write_text("")
+    for name in check_release.SOURCES:
+        (tmp_path / name).write_text("")
+    (tmp_path / "CITATION.cff").write_text("version: 1.2.3\n")
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3, 2026-01-02\n")
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(check_release, "ROOT", tmp_path)
+
+    def write(**more):
+        (tmp_path / "dist").mkdir(exist_ok=True)
+        wheel, source = tmp_path / "dist" / "tfdml-1.2.3-py3-none-any.whl", tmp_path / "dist" / "tfdml-1.2.3.tar.gz"
+        info = "tfdml-1.2.3.dist-info"
+        files = {name: (tmp_path / name).read_text() for name in ("tfdml/__init__.py", "tfdml_command.py")}
+        files |= {f"{info}/METADATA": "Version: 1.2.3\n", f"{info}/licenses/LICENSE": "", f"{info}/licenses/NOTICE": ""}
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for name, text in (files | more).items():
+                archive.writestr(name, text)
+        with tarfile.open(source, "w:gz") as archive:
+            for name in sorted(check_release.tracked()):
+                archive.add(tmp_path / name, f"tfdml-1.2.3/{name}")
+        return wheel, source
+
+    return write
+
+
+def problems(wheel, source):
+    stated = check_release.versions(check_release.ROOT, wheel, source)
+    found = [check_release.wheel_problems(wheel), check_release.source_problems(source)]
+    return [*found[0], *found[1], *check_release.version_problems(stated)]
+
+
+def test_whole_archives_have_no_problems(archives):
+    assert problems(*archives()) == []
+
+
+def test_what_does_not_belong_into_a_wheel_is_named(archives):
+    wheel, source = archives(**{"tests/test_a.py": "", "tfdml/../x": "", "tfdml/a.txt": str(check_release.ROOT)})
+    listed = "\n".join(problems(wheel, source))
+    assert "has tests/test_a.py, which git does not track there" in listed
+    assert "has 'tfdml/../x', which is outside of it" in listed
+    assert "has tfdml/a.txt, which names a folder of this machine" in listed
+
+
+def test_files_that_are_missing_and_versions_that_differ_are_named(archives):
+    wheel, source = archives()
+    (check_release.ROOT / "tfdml" / "more.css").write_text("")
+    (check_release.ROOT / "CITATION.cff").write_text("version: 1.2.2\n")
+    subprocess.run(["git", "add", "."], cwd=check_release.ROOT, check=True)
+    listed = "\n".join(problems(wheel, source))
+    assert f"{wheel.name} lacks tfdml/more.css" in listed
+    assert f"{source.name} lacks tfdml/more.css" in listed
+    assert "the versions differ" in listed
+    assert "1.2.2 in CITATION.cff" in listed
+
+
+def test_a_command_that_fails_is_described_by_its_last_lines(tmp_path, capsys):
+    assert check_release.described([sys.executable, "-c", "print(7)"], tmp_path) == []
+    assert capsys.readouterr().out == "7\n"
+    (problem,) = check_release.described([sys.executable, "-c", "raise SystemExit('no such extra')"], tmp_path)
+    assert problem.endswith("no such extra\n")
