@@ -23,9 +23,10 @@ include_patterns = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
 ]
 exclude_patterns = ["docs/_build", "**/.*", ".*"]
-# The cards of savedmodels are in no list: their table leads to them. tests/test_site.py looks for pages of docs.
+# The cards of savedmodels are in no list: their table leads to them. tests/site/test_pages.py looks for pages of docs.
 suppress_warnings = ["toc.not_included"]
 nitpicky = True
 smartquotes = False
