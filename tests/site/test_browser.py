@@ -18,6 +18,7 @@ PAGES = {
     "tutorial": "docs/tutorials/first-model.html",
     "formulas": "docs/losses/triplets.html",
     "tables": "docs/metrics.html",
+    "sortable": "docs/losses/table.html",
     "pictures": "docs/mining.html",
     "list of names": "docs/api/index.html",
     "names": "docs/api/tfdml.samplers.html",
