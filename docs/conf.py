@@ -23,6 +23,7 @@ include_patterns = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
 ]
 exclude_patterns = ["docs/_build", "**/.*", ".*"]
 # The cards of savedmodels are in no list: their table leads to them. tests/test_site.py looks for pages of docs.
