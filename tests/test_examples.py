@@ -4,7 +4,6 @@ import dataclasses
 import doctest
 import inspect
 import re
-import sys
 
 import keras
 import numpy as np
@@ -125,16 +124,20 @@ def with_example():
     return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_cluster_stays():
-    """End Ray, which the first example of `tfdml.distributed` starts."""
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray with two processors, which is not started again by the first example of `tfdml.distributed`."""
+    ray = pytest.importorskip("ray")
+    ray.shutdown()  # of another test of this process
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
     yield
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
+    ray.shutdown()
 
 
 @pytest.mark.parametrize("name", with_example())
-def test_an_example_has_the_output_that_its_docstring_shows(name, tmp_path, monkeypatch):
+def test_an_example_has_the_output_that_its_docstring_shows(name, tmp_path, monkeypatch, request):
+    if name.startswith("distributed."):
+        request.getfixturevalue("cluster")
     monkeypatch.chdir(tmp_path)
     report = []
     for test in examples_of(name):
