@@ -17,7 +17,9 @@ CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chro
 
 NPM := $(shell command -v npm)
 
-.PHONY: demo check row test test-more test-all part browser smoke dist zoo-wheel notebooks stale lint bench studies lock
+SITE := docs/_build/html
+
+.PHONY: demo check row test test-more test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -45,12 +47,20 @@ test-all: .venv/installed
 part: .venv/installed
 	$(PARTS) $(PART)
 
-# Pages as Chromium shows them, where it is installed; the page of an export needs npm for its scripts.
+# The site, in docs/_build/html, without a network. A broken link, an unknown name and any other warning is an error.
+docs: .venv/installed
+	$(BIN)/python -m sphinx --quiet --jobs $(WORKERS) --fail-on-warning --keep-going --conf-dir docs . $(SITE)
+	@echo "python -m http.server --directory $(SITE) shows it."
+
+# Pages as Chromium shows them, where it is installed; the page of an export needs npm for its scripts, and the site
+# needs make docs before, and npm for its audit.
 browser: .venv/installed $(if $(NPM),.npm/installed)
 ifeq ($(CHROMIUM),)
 	@echo "Chromium is not installed: no browser looks at the pages."
 else
-	$(if $(NPM),ONNXRUNTIME_WEB=.npm/node_modules/onnxruntime-web/dist) $(BIN)/python -m pytest -m browser tests/evaluation tests/serving tests/export/runtimes
+	$(if $(wildcard $(SITE)/index.html),SITE=$(SITE)) \
+	$(if $(NPM),ONNXRUNTIME_WEB=.npm/node_modules/onnxruntime-web/dist AXE_CORE=.npm/node_modules/axe-core/axe.min.js) \
+	$(BIN)/python -m pytest -m browser tests/evaluation tests/serving tests/export/runtimes tests/site
 endif
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
@@ -139,8 +149,8 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-.npm/installed:
-	npm install --silent --no-save --no-audit --no-fund --prefix .npm onnxruntime-web@1.30.0
+.npm/installed: Makefile
+	npm install --silent --no-save --no-audit --no-fund --prefix .npm onnxruntime-web@1.30.0 axe-core@4.11.0
 	touch $@
 
 .venv-newest/installed: requirements-newest.lock setup.cfg pyproject.toml

@@ -87,7 +87,7 @@ def at_its_lines(page, block):
 def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name == "README.md":
+    if page.name in ("README.md", "index.md", "first-model.md", "keras-examples.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md"):
@@ -95,7 +95,7 @@ def prepared(page, tmp_path, monkeypatch):
     if page.name == "training.md":
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.setenv("WANDB_SILENT", "true")
-    if page.name in ("photo-patches.md", "zoo.md"):
+    if page.name in ("index.md", "photo-patches.md", "zoo.md"):
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
         monkeypatch.setitem(sys.modules, "huggingface_hub", LocalHub(tmp_path / "cache"))
     if page.name in ("photos.md", "networks.md"):

@@ -19,7 +19,11 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path("benchmarks", "results")
 MANIFEST = RESULTS / "measured.json"
 PAGE = Path("docs", "numbers.md")
-TEXT = """# Where the numbers come from
+TEXT = """---
+kind: reference
+---
+
+# Where the numbers come from
 
 Tables with measured numbers are filled by scripts from files of results, and a test fails where they differ. The files
 are in `benchmarks/results`, with the hardware and the versions of each row. This page lists them, the command that

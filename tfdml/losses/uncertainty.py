@@ -34,6 +34,15 @@ class TopK(Settings):
     Losses equal to the k-th largest share the remaining weight, so that the order of the batch does not matter. If
     fewer than k pairs have a loss above 0, the mean is over those.
 
+    See also: `TopKBalanced` for as many positives as negatives; `KL` for smooth weights.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> np.asarray(tfdml.losses.uncertainty.TopK(2)(losses, pairs), float).round(4).tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
+
     Args:
         k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and sets k to twice the number
             of images in the batch; for ordered pairs, this is four times the number of images.
@@ -63,6 +72,16 @@ class TopKBalanced(Settings):
     Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 positives or
     negatives remain, all of them are taken.
 
+    See also: `TopK`, without regard to sign.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> p = tfdml.losses.uncertainty.TopKBalanced(2)(losses, pairs)  # two tied positives, two tied negatives
+        >>> np.asarray(p, float).round(4).tolist()
+        [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
+
     Args:
         k: an even number of ordered pairs, 2 or more.
 
@@ -90,6 +109,16 @@ class KL(Seeded):
 
     The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
     mean.
+
+    See also: `TopK`, with equal weights on the hardest pairs; `GroupedKL` for each anchor and sign.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> p = tfdml.losses.uncertainty.KL(gamma=1.0)(losses, pairs)  # exp(0.25), exp(1) / 10.57
+        >>> np.asarray(p, float).round(4).tolist()
+        [[0.0, 0.1214, 0.1214], [0.1214, 0.0, 0.2571], [0.1214, 0.2571, 0.0]]
 
     Args:
         gamma: temperature in units of the loss, above 0.
@@ -141,6 +170,16 @@ class GroupedKL(Settings):
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
+
+    See also: `KL` over the whole batch.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> p = tfdml.losses.uncertainty.GroupedKL(1.0)(losses, pairs)  # each sign sums to 1 / 3
+        >>> np.asarray(p, float).round(4).tolist()
+        [[0.0, 0.3333, 0.3333], [0.3333, 0.0, 0.3333], [0.1069, 0.2264, 0.0]]
 
     Args:
         gamma: temperature in units of the loss, above 0.
@@ -207,6 +246,18 @@ class Variance(Settings):
     sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
     as long as every p is 0 or more; beyond that, the pairs with the smallest losses get weight 0.
 
+    See also: `KL`, which leaves no pair out.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> p = tfdml.losses.uncertainty.Variance(rho=0.5)(losses, pairs)
+        >>> np.asarray(p, float).round(4).tolist()
+        [[0.0, 0.1186, 0.1186], [0.1186, 0.0, 0.2629], [0.1186, 0.2629, 0.0]]
+        >>> round(float(np.sum(p * losses)), 4)  # 0.5 + sqrt(0.125 / 6)
+        0.6443
+
     Args:
         rho: size of the ball, above 0.
 
@@ -251,6 +302,15 @@ class Variance(Settings):
 @dataclass(frozen=True)
 class Maximal(Settings):
     """The largest loss alone: sum p = 1. Tied pairs share the weight.
+
+    See also: `TopK` for more than the hardest pair.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
+        >>> losses = np.float32([[0.0, 0.25, 0.25], [0.25, 0.0, 1.0], [0.25, 1.0, 0.0]])  # of the pairs
+        >>> np.asarray(tfdml.losses.uncertainty.Maximal()(losses, pairs), float).round(4).tolist()  # two are tied
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.1; Shalev-Shwartz, Wexler,
     Minimizing the Maximal Loss: How and Why, ICML 2016.

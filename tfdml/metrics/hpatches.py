@@ -34,6 +34,8 @@ def hpatches(
     Average precision is the area under the curve of precision over recall by the trapezoidal rule, which begins at
     precision 1.
 
+    See also: `verification` and `retrieval` for other sets.
+
     Example:
 
         >>> class OneSequence:  # the fields of the test set of `tfdml.datasets.hpatches` that matching reads

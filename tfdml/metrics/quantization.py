@@ -25,8 +25,9 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Example:
 
-        >>> tfdml.metrics.int8_codes([[0.5, -1.0, 0.0], [2.0, 4.0, 0.0]]).tolist()  # 0.5 / (1 / 127) is 63.5
-        [[64, -127, 0], [64, 127, 0]]
+        >>> codes = tfdml.metrics.int8_codes([[0.4, -1.0, 0.0], [1.0, 4.0, 0.0]])
+        >>> codes.tolist()  # 0.4 * 127 is 50.8, and 127 / 4 is 31.75
+        [[51, -127, 0], [32, 127, 0]]
 
     Args:
         embeddings: `(n, dim)` floats.

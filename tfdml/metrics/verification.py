@@ -215,8 +215,9 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 
     Example:
 
-        >>> tfdml.metrics.pair_scores([[1, 0], [3, 4]], [[0, 1], [6, 8]]).tolist()
-        [0.0, 1.0]
+        >>> scores = tfdml.metrics.pair_scores([[1, 0], [3, 4]], [[0, 1], [0, 2]])
+        >>> scores.astype(float).round(4).tolist()  # 0, and 8 / (5 * 2)
+        [0.0, 0.8]
         >>> tfdml.metrics.pair_scores([[0, 0]], [[3, 4]], metric="euclidean").tolist()
         [-5.0]
 

@@ -48,6 +48,20 @@ class EmbeddingModel(keras.Model):
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
     part that is saved by its settings alone, such as a backbone of KerasHub.
 
+    See also: `from_backbone`, which makes one; `TwoTowers` and `PairModel` for two inputs; `keras.Model` for losses
+    without layers.
+
+    Example:
+
+        >>> inputs = keras.Input((3,))
+        >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
+        >>> model.compile("adam", loss=tfdml.losses.ProxyNCALoss(classes=5))
+        >>> [tuple(variable.shape) for variable in model.trainable_variables]  # kernel, bias, proxies of the loss
+        [(3, 2), (2,), (5, 2)]
+        >>> loss = model.train_on_batch(np.eye(3), np.array([0, 0, 4]))
+        >>> model.steps
+        1
+
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.
         steps: training steps since the model was compiled.

@@ -29,9 +29,16 @@ def from_backbone(
 ) -> EmbeddingModel:
     """A network that turns images of pixels in [0, 255] into embeddings.
 
+    See also: `EmbeddingModel`, for networks of your own with their heads; `tfdml.networks.add_lora`, `freeze`, to train
+    a part.
+
     Example:
 
-        model = tfdml.models.from_backbone("ResNet50", dim=128, freeze_batch_norm=True)
+        >>> backbone = keras.Sequential([keras.Input((32, 32, 3)), keras.layers.Conv2D(8, 3)])  # or "EfficientNetLite0"
+        >>> model = tfdml.models.from_backbone(backbone, dim=4, pooling="max")
+        >>> x = np.asarray(model(np.ones((2, 32, 32, 3))), float)
+        >>> x.shape, np.linalg.norm(x, axis=1).round(4).tolist()
+        ((2, 4), [1.0, 1.0])
 
     Args:
         backbone: one of:

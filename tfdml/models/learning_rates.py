@@ -16,9 +16,18 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0", and one step per
     transformer block.
 
+    See also: `tfdml.networks.freeze`, which leaves the first layers as they are; `tfdml.networks.add_lora`.
+
     Example:
 
-        model.compile("adam", loss=loss, learning_rate_multipliers=tfdml.models.layerwise_decay(model))
+        >>> x = inputs = keras.Input((2,))
+        >>> for name in ("first", "second", "third"):
+        ...     x = keras.layers.Dense(2, name=name)(x)
+        >>> model = tfdml.models.EmbeddingModel(inputs, x)
+        >>> multipliers = tfdml.models.layerwise_decay(model, 0.5)
+        >>> multipliers
+        {'third': 1.0, 'second': 0.5, 'first': 0.25}
+        >>> model.compile("adam", loss=tfdml.losses.TripletLoss(), learning_rate_multipliers=multipliers)
 
     Args:
         model: a model, such as one of `from_backbone`; its head counts as its last steps. Layers of a loss are left

@@ -27,16 +27,22 @@ class PairMining(EmbeddingModel):
 
     The layers are those of the model, so that the model is what is used, exported and saved after the training.
 
-    Example:
-
-        model = tfdml.models.PairModel(decision, branch)
-        trainer = tfdml.models.PairMining(model, miner=tfdml.miners.HardestNegatives(), pairs_per_batch=64)
-        trainer.compile("adam", loss=tfdml.losses.PairLogisticLoss())
-        trainer.fit(sampler.batches(train), steps_per_epoch=100, shuffle=False)
-        scores = model.predict((a, b))
-
     See also: `tfdml.samplers.input_pairs` for random pairs, and for 2-channel and pseudo-siamese models, which have no
     single branch; with `MinedSampler`, for hard pairs of the whole set.
+
+    Example:
+
+        >>> x = keras.Input((1,))
+        >>> branch = keras.Model(x, keras.layers.Identity()(x))
+        >>> decision = keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros")])
+        >>> model = tfdml.models.PairModel(decision, branch)
+        >>> trainer = tfdml.models.PairMining(model, miner=tfdml.miners.HardestNegatives(), pairs_per_batch=4)
+        >>> trainer.compile("adam", loss=tfdml.losses.PairLogisticLoss())
+        >>> images, labels = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([0, 0, 1, 1])  # a batch of any sampler
+        >>> round(float(trainer.train_on_batch(images, labels)), 4)  # log 2: all scores are 0 at the start
+        0.6931
+        >>> tuple(model((images[:2], images[2:])).shape)  # the model has the trained layers
+        (2,)
 
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.

@@ -37,11 +37,14 @@ class PairModel(EmbeddingModel):
 
     Example:
 
-        decision = keras.Sequential([keras.layers.Dense(512, activation="relu"), keras.layers.Dense(1)])
-        model = tfdml.models.PairModel(decision, branch)
-        model.compile("adam", loss=tfdml.losses.PairHingeLoss())
-        model.fit((a, b), y)  # y of 1 and -1
-        scores = model.predict((a, b))
+        >>> x = keras.Input((2,))
+        >>> branch = keras.Model(x, keras.layers.Dense(1, kernel_initializer="ones")(x))
+        >>> decision = keras.Sequential([keras.layers.Dense(1, kernel_initializer="ones")])
+        >>> model = tfdml.models.PairModel(decision, branch)
+        >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
+        >>> np.asarray(model((a, b))).tolist()  # (1 + 2) + (3 + 4)
+        [10.0]
+        >>> model.compile("adam", loss=tfdml.losses.PairHingeLoss())  # for `fit((a, b), y)` with y of 1 and -1
 
     Args:
         decision: a functional Keras model of one output `(batch, 1)`, or `(batch, ..., 1)` for maps of scores, and of

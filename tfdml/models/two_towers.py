@@ -18,12 +18,16 @@ class TwoTowers(EmbeddingModel):
     `tfdml.pairs.two_towers`. The towers may have separate weights, whole layers in common, or all of them: pass one
     model twice. `.keras` files keep what is shared. `towers` are the networks to evaluate and to export.
 
+    See also: `PairModel`, whose two branches end in a score; `EmbeddingModel` for one network.
+
     Example:
 
-        model = tfdml.models.TwoTowers(sketch_network, photo_network)
-        model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
-        model.fit(tfdml.samplers.TwoSetSampler(classes_per_batch=32).batches(sketches, photos), steps_per_epoch=200)
-        tfdml.export.saved_model(model.towers[1], "savedmodels/photos")
+        >>> sketch, photo = keras.Input((2,)), keras.Input((3,))
+        >>> networks = [keras.Model(x, keras.layers.Dense(1, kernel_initializer="ones")(x)) for x in (sketch, photo)]
+        >>> model = tfdml.models.TwoTowers(*networks)
+        >>> np.asarray(model((np.array([[1.0, 2.0]]), np.array([[3.0, 4.0, 5.0]])))).tolist()
+        [[[3.0], [12.0]]]
+        >>> model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
 
     Args:
         query, gallery: functional Keras models of one output `(batch, dim)`, of the same dim. Their layers, and so

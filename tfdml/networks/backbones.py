@@ -13,6 +13,16 @@ from keras import KerasTensor, layers, ops
 def plain_cnn(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
     """Convolutions and max pooling: one convolution at the first width, two at every other.
 
+    See also: `residual_cnn`, a deeper network; `from_backbone` for pretrained ones.
+
+    Example:
+
+        >>> images = keras.Input((16, 16, 1), dtype="uint8")
+        >>> model = tfdml.models.EmbeddingModel(images, tfdml.models.plain_cnn(images, dim=8, widths=(4, 8)))
+        >>> x = np.asarray(model(np.arange(256).reshape(1, 16, 16, 1)), float)
+        >>> x.shape, round(float(np.linalg.norm(x)), 4)
+        ((1, 8), 1.0)
+
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
         dim: size of the embedding.
@@ -39,6 +49,16 @@ def residual_cnn(
     stem: Sequence[int] = (),
 ) -> KerasTensor:
     """A residual network: `blocks` basic blocks at each width, halving the resolution between widths.
+
+    See also: `plain_cnn`, a smaller network; `from_backbone` for pretrained ones.
+
+    Example:
+
+        >>> images = keras.Input((16, 16, 1), dtype="uint8")
+        >>> model = tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, dim=8, widths=(4, 8)))
+        >>> x = np.asarray(model(np.arange(256).reshape(1, 16, 16, 1)), float)
+        >>> x.shape, round(float(np.linalg.norm(x)), 4)
+        ((1, 8), 1.0)
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].

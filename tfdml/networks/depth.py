@@ -22,6 +22,16 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
 
     Compile the model afterwards. Files of the model keep what is frozen. `unfreeze` ends it.
 
+    See also: `unfreeze`, which ends it; `layerwise_decay` for slow first layers; `add_lora` for updates of low rank.
+
+    Example:
+
+        >>> layers = [keras.layers.Dense(2, name=name) for name in ("first", "second", "third")]
+        >>> network = keras.Sequential([keras.Input((2,)), *layers])
+        >>> tfdml.networks.freeze(network, until="second")
+        >>> [layer.trainable for layer in layers]
+        [False, False, True]
+
     Args:
         model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is frozen, and the head stays trainable;
             any other model counts as a whole.
@@ -41,6 +51,15 @@ def unfreeze(model: keras.Model) -> None:
 
     The kernels below LoRA stay frozen. Compile the model afterwards. (On TensorFlow, `network.trainable = True` does
     nothing where it is True already, whatever is frozen inside.)
+
+    Example:
+
+        >>> layers = [keras.layers.Dense(2), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
+        >>> network = keras.Sequential([keras.Input((2,)), *layers])
+        >>> tfdml.networks.freeze(network)
+        >>> tfdml.networks.unfreeze(network)
+        >>> [layer.trainable for layer in layers]
+        [True, True, True]
 
     Args:
         model: as in `freeze`.

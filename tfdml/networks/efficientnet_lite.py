@@ -33,14 +33,19 @@ def efficientnet_lite0(
 ) -> keras.Model:
     """EfficientNet-Lite0: 16 blocks of depthwise convolutions, 1280 channels, a 32nd of the resolution.
 
-    Example:
-
-        network = tfdml.models.efficientnet_lite0(weights="imagenet", drop_connect_rate=0.2)
-        model = tfdml.models.from_backbone(network, dim=128, pooling="gem")
-
     `from_backbone("EfficientNetLite0")` makes it with the weights of ImageNet. In place of the squeeze and excitation
     and the swish of EfficientNet-B0, it has ReLU6 alone: 3.4 million weights without its classifier. Its input is
     scaled inside, `(pixels - 127) / 128`. Batch normalization has epsilon 1e-3, its averages have a momentum of 0.99.
+
+    See also: `bn_inception`, the network of many papers; `from_backbone`, which makes an embedding of either.
+
+    Example:
+
+        >>> network = tfdml.models.efficientnet_lite0(input_shape=(64, 64, 3))  # weights="imagenet" for pretrained ones
+        >>> network.output_shape
+        (None, 2, 2, 1280)
+        >>> tfdml.models.from_backbone(network, dim=128, pooling="gem").output_shape
+        (None, 128)
 
     Args:
         input_shape: `(height, width, 3)` of the images; None for a size of any number.

@@ -22,10 +22,16 @@ def ensemble(
 
     Its dot product, and its cosine, is the mean similarity of the learners with the weights share_m.
 
+    See also: `attention_branches` for features of several learners; `tfdml.losses.BoostedLoss`, `CascadeLoss`,
+    `DivergenceLoss`.
+
     Example:
 
-        outputs = tfdml.models.ensemble(features, dims=(16, 32, 48))
-        model = tfdml.models.EmbeddingModel(images, outputs)
+        >>> features = keras.Input((4,))
+        >>> model = tfdml.models.EmbeddingModel(features, tfdml.models.ensemble(features, dims=(2, 3)))
+        >>> x = np.asarray(model(np.ones((1, 4))), float)
+        >>> x.shape, round(float(np.sum(x[0, :2] ** 2)), 4)  # two learners, each with half of the similarity
+        ((1, 5), 0.5)
 
     Args:
         features: what all learners see, or a sequence with the features of each, such as features of growing depth in a
@@ -62,10 +68,16 @@ def attention_branches(
     A_m is two convolutions of 1 x 1, the second with a sigmoid, so that there is a weight in (0, 1) for every place and
     channel.
 
+    See also: `ensemble` for the embeddings of the learners.
+
     Example:
 
-        branches = tfdml.models.attention_branches(features, trunk, learners=4)
-        outputs = tfdml.models.ensemble(branches, dims=(16,) * 4)
+        >>> features = keras.Input((6, 6, 8))
+        >>> branches = tfdml.models.attention_branches(features, keras.layers.GlobalAveragePooling2D(), learners=2)
+        >>> [branch.shape for branch in branches]
+        [(None, 8), (None, 8)]
+        >>> tfdml.models.ensemble(branches, dims=(3, 3)).shape
+        (None, 6)
 
     Args:
         features: `(batch, height, width, channels)` feature maps of the lower part of a network.

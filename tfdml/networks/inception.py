@@ -35,14 +35,19 @@ def bn_inception(
 ) -> keras.Model:
     """BN-Inception without its classifier: 10 inception blocks, 1024 channels, a 32nd of the resolution.
 
-    Example:
-
-        network = tfdml.models.bn_inception(input_shape=(227, 227, 3), weights="bn_inception.pth")
-        model = tfdml.models.from_backbone(network, dim=512, freeze_batch_norm=True)
-
     Layers have the names of the published PyTorch network, so that its weights can be loaded. Its input is scaled
     inside: blue, green, red, minus their means 104, 117, 128. Max pooling rounds sizes up, convolutions have a bias,
     and batch normalization has epsilon 1e-5. In training, its averages have a momentum of 0.9.
+
+    See also: `efficientnet_lite0`, a newer and smaller network; `from_backbone`, which makes an embedding of either.
+
+    Example:
+
+        >>> network = tfdml.models.bn_inception(input_shape=(32, 32, 3))  # weights="bn_inception.pth" for trained ones
+        >>> network.output_shape
+        (None, 1, 1, 1024)
+        >>> tfdml.models.from_backbone(network, dim=512, freeze_batch_norm=True).output_shape
+        (None, 512)
 
     Args:
         input_shape: `(height, width, 3)` of the images; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or

@@ -98,6 +98,16 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     they stopped. Networks of KerasHub keep LoRA in files of an `EmbeddingModel`. `merge_lora` and exports hold
     `W + (alpha / rank) B A` alone.
 
+    See also: `merge_lora` after training; `freeze` and `layerwise_decay` for other ways to tune few weights.
+
+    Example:
+
+        >>> model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(4)])
+        >>> tfdml.networks.add_lora(model, rank=1)  # 6 weights in A, 4 in B
+        10
+        >>> [tuple(variable.shape) for variable in model.trainable_variables]
+        [(6, 1), (1, 4)]
+
     Args:
         model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
             is; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
@@ -136,6 +146,18 @@ def merge_lora(model: keras.Model) -> keras.Model:
 
     Its embeddings equal those of `model` up to rounding. The copy is not compiled. Its merged layers are trainable, and
     `unfreeze` ends what `add_lora` has frozen.
+
+    Example:
+
+        >>> x = keras.Input((2,))
+        >>> model = keras.Model(x, keras.layers.Dense(2, kernel_initializer="identity")(x))
+        >>> tfdml.networks.add_lora(model, rank=1)
+        4
+        >>> for variable in model.trainable_variables:
+        ...     _ = variable.assign(np.ones(variable.shape))  # in place of training: B A is all ones
+        >>> merged = tfdml.networks.merge_lora(model)
+        >>> np.asarray(merged.layers[-1].kernel).tolist(), type(merged.layers[-1]).__name__
+        ([[2.0, 1.0], [1.0, 2.0]], 'Dense')
 
     Args:
         model: a functional model.

@@ -15,6 +15,12 @@ class GeM(keras.layers.Layer):
 
     p = 1 is average pooling of positive features, and p to infinity is max pooling.
 
+    Example:
+
+        >>> features = np.array([[[[0.0], [0.0]], [[0.0], [2.0]]]])  # one channel at four positions
+        >>> [round(float(tfdml.networks.GeM(p)(features)[0, 0]), 4) for p in (1.0, 3.0)]  # 2 / 4, and (8 / 4)^(1 / 3)
+        [0.5, 1.2599]
+
     Args:
         p: the exponent at the start, above 0.
         epsilon: features below it count as it, above 0.

@@ -36,6 +36,14 @@ def load_pytorch_weights(
     Convolutions (depthwise, or without groups), dense layers and batch normalization are known. Their tensors are
     transposed as Keras has them. Nothing is changed where an entry is missing, unknown or of another shape.
 
+    Example:
+
+        >>> network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="fc")])
+        >>> weights = {"fc.weight": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "fc.bias": np.array([0.0, 1.0])}
+        >>> tfdml.networks.load_pytorch_weights(network, weights)
+        >>> np.asarray(network(np.eye(3)[:1])).tolist()  # 1 + 0 and 4 + 1
+        [[1.0, 5.0]]
+
     Args:
         network: a Keras model whose layers have the names of the PyTorch modules.
         weights: path of a file of `torch.save` with a state dict, which is read without torch and without running code

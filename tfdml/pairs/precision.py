@@ -35,6 +35,9 @@ def set_product_precision(precision: str) -> None:
 
         >>> tfdml.pairs.set_product_precision("high")
         >>> tfdml.pairs.set_product_precision("float32")
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0001]], [0], [[1.0]])
+        >>> np.asarray(tfdml.pairs.dot(pairs), float).round(6).tolist()  # 10 bits would round it to 1
+        [[1.0001]]
 
     Args:
         precision: "float32", "high" or "fast".

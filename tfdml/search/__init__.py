@@ -57,6 +57,13 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
     `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other.
     Another process may save to the same folder at the same time; the result is then either the old or the new index.
 
+    Example:
+
+        >>> index = tfdml.search.Exact([[1.0, 0.0], [0.0, 1.0]], ids=["left", "right"])
+        >>> index.save("products")
+        >>> tfdml.search.load("products").search([[0.0, 2.0]], k=1)[0].tolist()
+        [['right']]
+
     Args:
         path: folder of the index.
         model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a

@@ -19,6 +19,19 @@ class Exact(Index):
     The score of a pair depends only on its two vectors, to the last bit, not on memory, threads, other queries or
     the position of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
 
+    See also: `Faiss` and `Scann` for more vectors than can be compared with each query; `search_on_disk` for more than
+    memory holds.
+
+    Example:
+
+        >>> index = tfdml.search.Exact([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], ids=[10, 11, 12])
+        >>> ids, scores = index.search([[0.0, 2.0]], k=2)
+        >>> ids.tolist(), scores.astype(float).round(4).tolist()
+        ([[12, 11]], [[1.0, 0.8]])
+        >>> index.add([[0.0, 5.0]], ids=[13])
+        >>> index.search([[0.0, 2.0]], k=2)[0].tolist()  # the same direction: in the order of the index
+        [[12, 13]]
+
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
         ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.

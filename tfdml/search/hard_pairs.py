@@ -25,6 +25,17 @@ _BYTES_PER_NEIGHBOR = 40  # Id, score, class, rank and flags of one neighbor.
 class HardPairs(NamedTuple):
     """Row numbers of the hardest positives and negatives of every example, hardest first.
 
+    See also: `hardest_pairs`, which makes it; `tfdml.samplers.MinedPairs`, which keeps it for training.
+
+    Example:
+
+        >>> x, labels = [[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 2]
+        >>> pairs = tfdml.search.hardest_pairs(x, labels, metric="euclidean", negatives=2)
+        >>> pairs.positives.tolist()  # rows 2 and 3 are alone in their classes
+        [[1], [0], [-1], [-1]]
+        >>> pairs.negatives.tolist()
+        [[2, 3], [2, 3], [1, 0], [2, 1]]
+
     Attributes:
         positives: `(examples, positives)` int64, the farthest of the same class, then -1.
         negatives: `(examples, negatives)` int64, the nearest of other classes, then -1.
@@ -51,8 +62,12 @@ class FalseNegativeGuard:
 
     Example:
 
-        guard = tfdml.search.FalseNegativeGuard(fraction=0.95)
-        pairs = tfdml.search.hardest_pairs(embeddings, labels, negatives=5, guard=guard)
+        >>> x, labels = [[0.0], [1.0], [1.1], [3.0]], [0, 0, 1, 1]
+        >>> guard = tfdml.search.FalseNegativeGuard(max_score=-0.5)  # scores are minus the distances
+        >>> for options in ({}, {"guard": guard}):
+        ...     tfdml.search.hardest_pairs(x, labels, metric="euclidean", **options).negatives.tolist()
+        [[2], [2], [1], [1]]
+        [[2], [3], [0], [1]]
 
     Args:
         skip: number of nearest examples of other classes that are left out, 0 or more.
@@ -140,6 +155,15 @@ def hardest_pairs(
     search, with the squares of the class sizes for the positives, and with the class sizes if neighbors are mostly of
     the same class.
 
+    See also: `hardest_triplets`; `tfdml.miners` for the pairs of a batch.
+
+    Example:
+
+        >>> x, labels = [[0.0], [1.0], [2.0], [3.0], [7.0]], [0, 0, 0, 1, 1]
+        >>> pairs = tfdml.search.hardest_pairs(x, labels, metric="euclidean")
+        >>> pairs.positives.tolist(), pairs.negatives.tolist()
+        ([[2], [0], [0], [4], [3]], [[3], [3], [3], [2], [2]])
+
     Args:
         embeddings: `(examples, dim)` floats, finite; they are compared in float32.
         labels: `(examples,)` integer class ids, of two classes or more.
@@ -189,6 +213,15 @@ def hardest_triplets(
     (a, p, n) with p the farthest of the class of a, n the nearest of the other classes, and d_ap + margin > d_an
 
     Memory and time are as in `hardest_pairs`.
+
+    See also: `hardest_pairs` for more than one of each; `tfdml.samplers.MinedSampler` for training.
+
+    Example:
+
+        >>> x, labels = [[0.0], [1.0], [2.0], [3.0], [7.0]], [0, 0, 0, 1, 1]
+        >>> triplets = tfdml.search.hardest_triplets(x, labels, margin=0.2, metric="euclidean")
+        >>> triplets.tolist()  # row 3: d_ap = 4, d_an = 1; row 2: 2 and 1
+        [[3, 4, 2], [2, 0, 3]]
 
     Args:
         embeddings, labels, metric, search, guard: as in `hardest_pairs`.

@@ -13,6 +13,13 @@ def neighbor_recall(neighbors: npt.ArrayLike, exact: npt.ArrayLike) -> float:
 
     Report it with every number that depends on approximate search.
 
+    See also: `Scann.tune` and `Faiss.tune`, which reach a recall.
+
+    Example:
+
+        >>> tfdml.search.neighbor_recall([[4, 1, 2], [7, 8, 9]], exact=[[1, 4, 5], [7, 8, 9]])  # (2 / 3 + 1) / 2
+        0.8333333333333334
+
     Args:
         neighbors: `(q, m)` integer ids; may list more neighbors than `exact`.
         exact: `(q, k)` integer ids, no id twice in a row, for the same queries.

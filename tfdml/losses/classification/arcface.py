@@ -25,6 +25,15 @@ def arcface(pairs: Pairs, *, margin: Margin = 0.5, scale: float = 64.0) -> Tenso
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
     f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
 
+    See also: `ArcFaceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.arcface(pairs, margin=0.5, scale=1.0)  # log(1 + exp(0 - cos(acos(0.8) + 0.5)))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.5073]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         margin: angle in radians: a number, or a function of `Pairs` that returns a number or one for each anchor,
@@ -58,6 +67,16 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
     """Sub-center ArcFace loss, one value per anchor: the ArcFace loss on the nearest of several centers of each class.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
+
+    See also: `SubCenterArcFaceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> references = [[0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]  # two of class 0, two of class 1
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)  # cosines 0.8, 0.6, 0 and -1
+        >>> values = tfdml.losses.sub_center_arcface(pairs, per_class=2, margin=0.5, scale=1.0)  # of 0.8 and 0
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.5073]
 
     Args:
         pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows for each class, one class

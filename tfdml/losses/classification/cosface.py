@@ -19,6 +19,15 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
 
     mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
 
+    See also: `CosFaceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.cosface(pairs, margin=0.35, scale=1.0)  # log(1 + exp(0 - (0.8 - 0.35)))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.4932]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         margin: difference of cosines that a positive must have over the negatives: a number, or a function of `Pairs`

@@ -20,6 +20,15 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
 
     mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
 
+    See also: `LargeMarginSoftmaxLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[2.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.large_margin_softmax(pairs, margin=2)  # log(1 + exp(-2 cos(2 acos(0.8))))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.4518]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized); t is the angle between
             embeddings, and psi that of `sphereface`.

@@ -34,6 +34,15 @@ def magface(
 
     The second term rewards large norms, so that the norm of an embedding tells how well it is recognized.
 
+    See also: `MagFaceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[10.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.magface(pairs, scale=1.0, regularization=1.0)
+        >>> np.asarray(values, float).round(4).tolist()  # a margin of 0.45; + 1 / 10 + 10 / 110^2
+        [0.5904]
+
     Args:
         pairs: `Pairs` of A anchors and R references; the norms of the anchors matter, so they must not be normalized.
         norms: lower and upper bound of the norms, L and U.

@@ -26,6 +26,17 @@ def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_
     their cosine similarity, D the diagonal matrix of the row sums of S, and c_ar the cosine of rows a and r of F, the
     contexts of the two nodes. With several positives, F_ap and c_ap are their means.
 
+    See also: `ManifoldLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> x, proxies = [[1.0, 0.0]], [[0.8, 0.6], [0.0, 1.0]]  # cosines 0.8 and 0
+        >>> for label in (0, 1):  # the walk reaches the proxy of class 0 more often
+        ...     pairs = tfdml.pairs.pairs_with([label], x, [0, 1], proxies)
+        ...     np.asarray(tfdml.losses.manifold(pairs, context_weight=0.0), float).round(4).tolist()
+        [0.0]
+        [0.7547]
+
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share.
         alpha: share of similarity that a node passes on to its neighbors, in (0, 1).

@@ -22,6 +22,15 @@ def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
 
+    See also: `NormalizedSoftmaxLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.normalized_softmax(pairs, scale=1.0)  # log(1 + exp(0 - 0.8))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.3711]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         scale: sharpness of the softmax.

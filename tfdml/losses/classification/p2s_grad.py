@@ -21,6 +21,14 @@ def p2s_grad(pairs: Pairs) -> Tensor:
     Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
     neither a scale nor a margin.
 
+    See also: `P2SGradLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> np.asarray(tfdml.losses.p2s_grad(pairs), float).round(4).tolist()  # 0.2^2 / 2 + 0
+        [0.02]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
 

@@ -25,6 +25,15 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
 
+    See also: `ProxyAnchorLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.proxy_anchor(pairs, alpha=1.0)  # log(1 + exp(-0.7)) + log(1 + exp(0.1)) / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.7754]
+
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share; s is their cosine similarity, p and n are
             the anchors that are positive and negative for the reference r, and r+ a reference with positives.

@@ -23,6 +23,14 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
 
     mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))
 
+    See also: `ProxyNCALoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> np.asarray(tfdml.losses.proxy_nca(pairs), float).round(4).tolist()  # squared distances 0.4 and 2
+        [-1.6]
+
     Args:
         pairs: `Pairs` of A anchors and R references; d is the distance of embeddings scaled to norm 1.
         scale: sharpness of the softmax, the inverse of a temperature.

@@ -32,6 +32,16 @@ def soft_triple(
     mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
     S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
 
+    See also: `SoftTripleLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> references = [[0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]  # two of class 0, two of class 1
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)  # cosines 0.8, 0.6, 0 and -1
+        >>> values = tfdml.losses.soft_triple(pairs, per_class=2, scale=1.0, temperature=0.001, nu=0.0)  # 0.8 - 0.01, 0
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.3742]
+
     Args:
         pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows w_ck for each class c, one class
             after the other; s is the cosine similarity.

@@ -21,6 +21,15 @@ def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> T
     mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
     psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
 
+    See also: `SphereFaceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
+        >>> values = tfdml.losses.sphereface(pairs, margin=2, scale=1.0)  # log(1 + exp(0 - cos(2 acos(0.8))))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.5629]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         margin: the whole number that multiplies the angle.

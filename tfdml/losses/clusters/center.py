@@ -19,6 +19,14 @@ def center(pairs: Pairs) -> Tensor:
 
     mean_p |a - p|^2 / 2
 
+    See also: `CenterLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0]], [0, 1], [[3.0], [9.0]])  # an example and two centers
+        >>> np.asarray(tfdml.losses.center(pairs), float).round(4).tolist()  # 2^2 / 2
+        [2.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
 

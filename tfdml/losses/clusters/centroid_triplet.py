@@ -20,6 +20,15 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
     c_own is the mean of the positives of the anchor, without the anchor. The other c are the means of the classes of
     its negatives, in the batch.
 
+    See also: `CentroidTripletLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[0.0], [2.0], [3.0], [7.0]])
+        >>> values = tfdml.losses.centroid_triplet(pairs, margin=0.3)  # row 2: (3 - 7)^2 - (3 - 1)^2 + 0.3
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0, 0.0, 12.3, 0.0]
+
     Args:
         pairs: `Pairs` of a batch with itself, used as they are (not normalized). Rows that are positive to each other
             form a class, so `match` must be an equivalence relation. Only whether the weight of a positive is 0

@@ -28,6 +28,15 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     at a time, and refined by swaps of medoids with members of their cluster (PAM). The gradient flows through the
     distances to the medoids.
 
+    See also: `ClusteringLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 1, 0, 1], [[0.0], [1.0], [10.0], [11.0]])
+        >>> values = tfdml.losses.clustering(pairs, margin=1.0)  # clusters: -2 + 1; classes: -20
+        >>> np.asarray(values, float).round(4).tolist()
+        [19.0, 19.0, 19.0, 19.0]
+
     Args:
         pairs: `Pairs` of a batch with itself; d is the euclidean distance of embeddings as they are, which the paper
             scales to norm 1. Rows that are positive to each other form a class, so `match` must be an equivalence

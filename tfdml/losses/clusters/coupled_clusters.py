@@ -21,6 +21,15 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
 
     c is the mean of the anchor and its positives.
 
+    See also: `CoupledClustersLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [1.0], [1.2]])  # the center of class 0 is 0.5
+        >>> values = tfdml.losses.coupled_clusters(pairs, margin=1.0)  # (0.25 - 0.49 + 1) / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.38, 0.38, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). Only
             whether a weight is 0 matters.

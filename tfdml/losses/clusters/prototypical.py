@@ -25,6 +25,14 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
     queries. With the factor A / Q, the mean over the A anchors is the paper's loss.
 
+    See also: `PrototypicalLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[0.0], [1.0], [3.0], [5.0]])  # centers 0 and 3
+        >>> np.asarray(tfdml.losses.prototypical(pairs), float).round(4).tolist()  # row 1: 4 / 2 log(1 + exp(1 - 4))
+        [0.0, 0.0972, 0.0, 0.0]
+
     Args:
         pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 give a nearly flat softmax,
             because their squared distances are at most 4; multiply them by a scale. Rows that are positive to each

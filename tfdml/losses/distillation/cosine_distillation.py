@@ -16,6 +16,14 @@ def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
 
     1 - cos(t_i, s_i)
 
+    See also: `CosineDistillationLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> teacher, student = [[1.0, 0.0], [0.0, 2.0]], [[0.6, 0.8], [0.6, 0.8]]  # cosines 0.6 and 0.8
+        >>> np.asarray(tfdml.losses.cosine_distillation(teacher, student), float).round(4).tolist()
+        [0.4, 0.2]
+
     Args:
         teacher: `(batch, dim)` embeddings t; cosine similarity is used, so they need not be normalized.
         student: `(batch, dim)` embeddings s.

@@ -21,6 +21,16 @@ def relational_distance(teacher: Tensor, student: Tensor) -> Tensor:
     mu is the mean distance of the pairs of the batch, and h the Huber loss: h(x) = x^2 / 2 for |x| <= 1, |x| - 1/2
     beyond.
 
+    See also: `RelationalDistanceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> teacher = [[0.0], [1.0], [3.0]]  # relative distances 1/2, 3/2 and 1
+        >>> student = [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]  # 3/4, 3/2 and 3/4
+        >>> values = tfdml.losses.relational_distance(teacher, student)  # 1 / 64, 1 / 32 and 1 / 64
+        >>> np.asarray(values, float).round(6).tolist()
+        [0.015625, 0.03125, 0.015625]
+
     Args:
         teacher: `(batch, teacher_dim)` embeddings t, as they are.
         student: `(batch, dim)` embeddings s, as they are.
@@ -56,6 +66,16 @@ def relational_angle(teacher: Tensor, student: Tensor) -> Tensor:
 
     cos(x_i x_j x_k) is the cosine of the angle at x_j between the directions to x_i and x_k, and h the Huber loss, here
     half the square up to a difference of 1.
+
+    See also: `RelationalAngleLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> teacher = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # angles of 90, 45 and 45 degrees
+        >>> student = [[0.0], [1.0], [2.0]]  # angles of 0, 180 and 0 degrees
+        >>> values = tfdml.losses.relational_angle(teacher, student)  # 1^2 / 2, 1.7071 - 0.5, 0.2929^2 / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.5, 1.2071, 0.0429]
 
     Args:
         teacher: `(batch, teacher_dim)` embeddings t, as they are.

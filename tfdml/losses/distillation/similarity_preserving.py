@@ -18,6 +18,14 @@ def similarity_preserving(teacher: Tensor, student: Tensor) -> Tensor:
 
     The mean over the B examples is the paper's |G_T - G_S|_F^2 / B^2.
 
+    See also: `SimilarityPreservingLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> teacher, student = [[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]  # rows (1, 0), (0, 1) and (1, 1) / sqrt(2)
+        >>> np.asarray(tfdml.losses.similarity_preserving(teacher, student), float).round(4).tolist()
+        [0.2929, 0.2929]
+
     Args:
         teacher: `(batch, teacher_dim)` embeddings, as they are: dot products, that of an example with itself included.
         student: `(batch, dim)` embeddings, as they are.

@@ -12,6 +12,14 @@ from tfdml.pairs.base import Tensor
 def pair_hinge(labels: Tensor, scores: Tensor) -> Tensor:
     """Hinge loss, one value per score: max(0, 1 - y o).
 
+    See also: `PairHingeLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> values = tfdml.losses.pair_hinge([1, -1, -1], [0.25, -2.0, 0.5])  # 1 - 0.25, 0 and 1 + 0.5
+        >>> np.asarray(values, float).tolist()
+        [0.75, 0.0, 1.5]
+
     Args:
         labels: y, in the shape of the scores: 1 for a pair that matches, -1 (or 0) for one that does not. Any number
             above 0 counts as 1, any other as -1.

@@ -12,6 +12,14 @@ from tfdml.pairs.base import Tensor
 def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
     """Logistic loss, one value per score: log(1 + exp(-y o)).
 
+    See also: `PairLogisticLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> values = tfdml.losses.pair_logistic([1, -1], [2.0, 0.0])  # log(1 + exp(-2)) and log 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.1269, 0.6931]
+
     Args:
         labels: y, in the shape of the scores: 1 for a pair that matches, -1 (or 0) for one that does not. Any number
             above 0 counts as 1, any other as -1.

@@ -17,6 +17,15 @@ def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
     log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
     w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
 
+    See also: `CircleLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.circle(pairs, margin=0.4, scale=8.0)  # row 1: log(1 + exp(8 * 1.2 * 0.4))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.2453, 3.8613, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         margin: relaxation m: positives aim at 1 - m, negatives at m.

@@ -24,6 +24,15 @@ def contrastive(
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
 
+    See also: `ContrastiveLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> values = tfdml.losses.contrastive(pairs, negative_margin=2.0)  # (0.25 + 0.25) / 2, (0.25 + 1) / 2, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.25, 0.625, 0.625]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         positive_margin: positive pairs closer than this have zero loss.
@@ -65,6 +74,16 @@ def weighted_contrastive(
     """Weighted contrastive loss, one value per anchor.
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
+
+    See also: `WeightedContrastiveLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> costs = {"positive_cost": lambda d: d, "negative_cost": lambda d: 2.0 - d}
+        >>> values = tfdml.losses.weighted_contrastive(pairs, eta=0.5, **costs)  # (0.5 + 0.5 * 0.5) / 2, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.375, 0.5, 0.375]
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are.
@@ -114,6 +133,15 @@ def balanced_contrastive(
 
     N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
     classes, lambda the number of negatives per positive.
+
+    See also: `BalancedContrastiveLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> options = {"class_counts": [3, 2], "negatives_per_positive": 1.0}  # eta: 2 / 2 for class 0, 1 / 3 for 1
+        >>> np.asarray(tfdml.losses.balanced_contrastive(pairs, margin=2.0, **options), float).round(4).tolist()
+        [0.25, 0.625, 0.2083]
 
     Args:
         pairs: `Pairs` of A anchors and R references with integer class ids, used as they are.
@@ -166,6 +194,15 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
+    See also: `CosineContrastiveLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.cosine_contrastive(pairs, threshold=0.5)  # (-0.6 + 0) / 2, (-0.6 + 0.3) / 2, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [-0.3, -0.15, 0.15]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         threshold: negative pairs less similar than this have zero loss, in [-1, 1].
@@ -188,6 +225,14 @@ def cosine_regression(pairs: Pairs) -> Tensor:
     """Regression of cosine similarities to 1 and 0, one value per anchor.
 
     (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
+
+    See also: `CosineRegressionLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.cosine_regression(pairs), float).round(4).tolist()  # (0.4^2 / 2 + 0) / 2, ...
+        [0.04, 0.2, 0.16]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
@@ -216,6 +261,14 @@ def square(d: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class HingeSquared(Settings):
     """h(d) = max(0, margin - d)^2, the loss of a negative pair in the contrastive loss.
+
+    See also: `WeightedContrastiveLoss`, whose `negative_cost` it is.
+
+    Example:
+
+        >>> negative_cost = tfdml.losses.HingeSquared(margin=2.0)
+        >>> np.asarray(negative_cost(np.array([0.5, 1.0, 2.5])), float).tolist()  # 1.5^2, 1^2 and 0
+        [2.25, 1.0, 0.0]
 
     Args:
         margin: negative pairs farther apart than this have zero loss, above 0.

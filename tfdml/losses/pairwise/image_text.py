@@ -27,6 +27,15 @@ def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
     Value i is that of anchor i and of reference i, so that the mean is that of both directions. Of the positives of an
     anchor, each is alone among its negatives: a caption that occurs twice is no negative of its images.
 
+    See also: `CLIPLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> images, texts = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]  # cosines 1, 0, 0.6 and 0.8
+        >>> pairs = tfdml.pairs.pairs_with([0, 1], images, [0, 1], texts)
+        >>> np.asarray(tfdml.losses.clip(pairs, temperature=0.5), float).round(4).tolist()
+        [0.249, 0.3485]
+
     Args:
         pairs: `Pairs` of A anchors and as many references; cosine similarity, so embeddings need not be normalized.
         temperature: t, or a function `Pairs -> ()`.
@@ -66,6 +75,16 @@ def sigmoid(
 
     The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
     twice is no negative of its images.
+
+    See also: `SigmoidLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> images, texts = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]  # cosines 1, 0, 0.6 and 0.8
+        >>> pairs = tfdml.pairs.pairs_with([0, 1], images, [0, 1], texts)
+        >>> values = tfdml.losses.sigmoid(pairs, scale=10.0, bias=-5.0)  # row 0: 2 log(1 + exp(-5))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0134, 1.3618]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.

@@ -32,6 +32,15 @@ def lifted_structure(
     is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
     anchors is the paper's loss.
 
+    See also: `LiftedStructureLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> values = tfdml.losses.lifted_structure(pairs, margin=1.0)  # J = 0.9741, 3 / 4 J^2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.7116, 0.7116, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
             Negatives of p are the anchors that have p as a negative.
@@ -79,6 +88,15 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
     max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
 
     With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
+
+    See also: `GeneralizedLiftedLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> values = tfdml.losses.generalized_lifted(pairs, margin=1.0)  # 0.5 + 1 - 1.5, 0.5 + 1 - 1
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0, 0.5, 0.0]
 
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).

@@ -16,6 +16,14 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
 
+    See also: `DistanceLogisticLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> np.asarray(tfdml.losses.distance_logistic(pairs, margin=1.0), float).round(4).tolist()  # P(0.5) is 0.8515
+        [0.4437, 0.6563, 0.9392]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         margin: distance around which the probability drops; P(0) = 1.
@@ -42,6 +50,14 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
     """Binomial deviance loss, one value per anchor.
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
+
+    See also: `BinomialDevianceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.binomial_deviance(pairs), float).round(4).tolist()  # log(1 + exp(-0.2)), and + 15
+        [0.5981, 15.5981, 7.5]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.

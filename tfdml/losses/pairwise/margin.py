@@ -29,6 +29,15 @@ def margin(
     d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch with a nonzero loss, or of
     all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
 
+    See also: `MarginLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.margin(pairs, margin=0.2, boundary=0.5, distance="cosine")  # 0.1 * 3 / 4, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.075, 0.45, 0.375]
+
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: how far each pair must be from the boundary.

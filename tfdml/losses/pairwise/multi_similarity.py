@@ -16,6 +16,15 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
 
     (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
 
+    See also: `MultiSimilarityLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.multi_similarity(pairs)  # log(1 + exp(-0.2)) / 2, and + 15 / 50
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.2991, 0.5991, 0.3]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         alpha: sharpness on positives.

@@ -16,6 +16,15 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
+    See also: `NPairsLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.n_pairs(pairs)  # log(1 + exp(0 - 0.6)), log(1 + exp(0.8 - 0.6))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.4375, 0.7981, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
             prefer `nt_xent`, which has a temperature.

@@ -15,6 +15,14 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
+    See also: `NCALoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> np.asarray(tfdml.losses.nca(pairs), float).round(4).tolist()  # row 0: 1 - 1 / (1 + exp(0.25 - 2.25))
+        [0.1192, 0.3208, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 give a nearly flat softmax,
             because their squared distances are at most 4; multiply them by a scale.

@@ -17,6 +17,15 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
 
     mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
 
+    See also: `NTXentLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.nt_xent(pairs, temperature=0.5)  # row 0: log(1 + exp((0 - 0.6) / 0.5))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.2633, 0.913, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         temperature: t; small values emphasize the hardest negatives.
@@ -35,6 +44,14 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
     """Supervised contrastive loss, one value per anchor: each positive among all other references, positives included.
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
+
+    See also: `SupConLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 0], [[1.0, 0.0]] * 3)  # two positives each, all with cosine 1
+        >>> np.asarray(tfdml.losses.sup_con(pairs), float).round(4).tolist()  # log 2
+        [0.6931, 0.6931, 0.6931]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
@@ -56,6 +73,14 @@ def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
     log(1 + sum_n exp(scale (s_an - 1)))
 
     It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives.
+
+    See also: `InstanceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.instance(pairs, scale=1.0), float).round(4).tolist()  # row 0: log(1 + exp(0 - 1))
+        [0.3133, 0.5981, 0.7824]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized. Positives

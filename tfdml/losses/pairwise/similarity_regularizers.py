@@ -18,6 +18,14 @@ def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negativ
 
     m_p and m_n are the mean similarities of the positive and of the negative pairs of the batch.
 
+    See also: `IntraPairVarianceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.intra_pair_variance(pairs), float).round(4).tolist()  # (0.8 - 1.01 * 0.4)^2 * 3 / 4
+        [0.0, 0.1176, 0.1176]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         positive_epsilon, negative_epsilon: how far from its mean a similarity may be, relative to the mean.
@@ -47,6 +55,14 @@ def threshold_consistency(
     positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
 
     over the pairs of the batch on the wrong side: s_ap <= positive_threshold, s_an >= negative_threshold.
+
+    See also: `ThresholdConsistencyLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.threshold_consistency(pairs), float).round(4).tolist()  # 0.9 - 0.6 and 0.8 - 0.5
+        [0.45, 0.9, 0.45]
 
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.

@@ -17,6 +17,15 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
 
+    See also: `TupletMarginLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.tuplet_margin(pairs, scale=1.0)  # cos(acos(0.6) - 0.1) is 0.6769
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.4109, 0.7566, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
         margin_degrees: slack m, in degrees.

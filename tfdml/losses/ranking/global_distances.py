@@ -20,6 +20,15 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
     mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
     batch, and over all negative pairs.
 
+    See also: `GlobalLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.global_distances(pairs)  # 0 + 0.04 + 0.8 (0.2 - 0.3 + 0.4)
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.28, 0.28, 0.28]
+
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: how much smaller the mean distance of positives must be, in [0, 1].

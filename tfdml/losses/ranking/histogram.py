@@ -21,6 +21,14 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
     h_p and h_n are histograms of the similarities of all positive and all negative pairs of the batch, with linear
     interpolation between the nodes.
 
+    See also: `HistogramLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.histogram(pairs, bins=20), float).round(4).tolist()  # 0.8 is above 0.6, 0 is not
+        [0.5, 0.5, 0.5]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         bins: number of intervals between -1 and 1; 200 intervals have a width of 0.01.
@@ -46,6 +54,14 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
 
     h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
     linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance.
+
+    See also: `FastAPLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.0, 1.0], [0.8, 0.6]])
+        >>> np.asarray(tfdml.losses.fast_ap(pairs), float).round(4).tolist()  # the positive has rank 2
+        [0.5]
 
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.

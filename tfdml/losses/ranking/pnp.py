@@ -27,6 +27,15 @@ def pnp(
     farthest positives most, for "increasing_unbounded" (Iu), (1 + R) log(1 + R), and "increasing_bounded" (Ib),
     (b R - log(1 + b R)) / b^2.
 
+    See also: `PNPLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> references = [[0.6, 0.8], [0.8, 0.6], [0.0, 1.0]]  # cosines 0.6, 0.8 and 0
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1, 1], references)
+        >>> np.asarray(tfdml.losses.pnp(pairs), float).round(4).tolist()  # one negative is before the positive
+        [1.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         variant: name of f, as above.

@@ -27,6 +27,14 @@ def ranked_list(
     embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
     both constants in the gradient.
 
+    See also: `RankedListLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.ranked_list(pairs), float).round(4).tolist()  # row 0: (0.8944 - 1.2 + 0.4) / 2
+        [0.0472, 0.331, 0.2838]
+
     Args:
         pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
         margin: width between positives and negatives.

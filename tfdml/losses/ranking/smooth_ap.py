@@ -18,6 +18,15 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
     g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
 
+    See also: `SmoothAPLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> references = [[0.6, 0.8], [0.8, 0.6], [0.0, 1.0]]  # cosines 0.6, 0.8 and 0
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1, 1], references)
+        >>> np.asarray(tfdml.losses.smooth_ap(pairs), float).round(4).tolist()  # the positive has rank 2: 1 - 1 / 2
+        [0.5]
+
     Args:
         pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
         temperature: temperature of the sigmoid that replaces the step function.

@@ -22,6 +22,14 @@ def xing(pairs: Pairs) -> Tensor:
     forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
     the solution from always having rank 1.
 
+    See also: `XingLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> np.asarray(tfdml.losses.xing(pairs), float).round(4).tolist()  # 0.25 - log(1.25)
+        [0.0269, 0.0269, 0.0269]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
 

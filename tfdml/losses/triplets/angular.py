@@ -19,6 +19,15 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
 
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
 
+    See also: `AngularLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.angular(pairs, angle_degrees=45.0)  # log(1 + exp(4 (0 + 0.8) - 4 * 0.6))
+        >>> np.asarray(values, float).round(4).tolist()
+        [1.1711, 1.1711, 1.1711]
+
     Args:
         pairs: `Pairs` of a batch with itself; embeddings are normalized here, so s is their cosine similarity.
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).

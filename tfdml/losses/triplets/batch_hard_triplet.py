@@ -27,6 +27,15 @@ def batch_hard_triplet(
 
     with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
 
+    See also: `BatchHardTripletLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> values = tfdml.losses.batch_hard_triplet(pairs, margin=1.0)  # row 1: 1 + 0.5 - 1
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0, 0.5, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
             is 0 matters.

@@ -36,6 +36,15 @@ def dynamic_soft_margin(
     earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
     is no margin to tune. N is the number of triplets in the batch.
 
+    See also: `DynamicSoftMarginLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.dynamic_soft_margin(pairs, bins=4)  # differences of -0.5198 and 0.2620
+        >>> np.asarray(values, float).round(4).tolist()
+        [-0.2026, 0.3415, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references; d is the euclidean distance of embeddings scaled to norm 1. The
             weight of a triplet is the product of the weights of its two pairs.

@@ -29,6 +29,14 @@ def hap2s(
     The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
     of similarities.
 
+    See also: `HAP2SLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.hap2s(pairs, margin=0.2), float).round(4).tolist()  # row 1: 0.8 - 0.6 + 0.2
+        [0.0, 0.4, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references. The cosine distance scales embeddings to norm 1; other distances
             use them as they are.

@@ -22,6 +22,16 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
     anchor. The margin of a pair of classes grows with their distance in the tree; even sibling classes are separated by
     more than their spread.
 
+    See also: `HierarchicalTripletLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
+        >>> tree = tfdml.layers.ClassTree([0, 0, 1])  # before its first refresh: a margin for all
+        >>> values = tfdml.losses.hierarchical_triplet(pairs, tree=tree, margin=0.1)  # row 1: (0.8 - 0.4 + 0.1) 3 / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0, 0.75, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         tree: a `tfdml.layers.ClassTree`. Before its first refresh, H and s are 0.

@@ -22,6 +22,15 @@ def lmnn(pairs: Pairs, *, margin: float = 1.0, mu: float = 0.5) -> Tensor:
 
     d is the squared distance. The positives p are the target neighbors of the anchor: a miner selects them.
 
+    See also: `LMNNLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> values = tfdml.losses.lmnn(pairs, margin=1.0)  # (0.25 + 0) / 2, (0.25 + 0.25 - 1 + 1) / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.125, 0.25, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
         margin: how much nearer target neighbors must be than negatives, in squared distance.

@@ -30,6 +30,14 @@ def pddm(
     p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
     p with the largest S; D is the squared distance of embeddings scaled to norm 1.
 
+    See also: `PDDMLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[1.0, 0.0]] * 4)  # all alike: 2 * 0.5 + 0.5 * 2 * 1
+        >>> np.asarray(tfdml.losses.pddm(pairs, metric=tfdml.layers.PositionDependentMetric()), float).round(4).tolist()
+        [2.0, 2.0, 2.0, 2.0]
+
     Args:
         pairs: `Pairs` of a batch with itself. Only whether a weight is 0 matters.
         metric: S, a `tfdml.layers.PositionDependentMetric`.

@@ -26,6 +26,15 @@ def quadruplet(
 
     n and m have different classes, and neither has the class of a.
 
+    See also: `QuadrupletLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0], [0.5], [1.5], [3.5]])
+        >>> values = tfdml.losses.quadruplet(pairs, margin=4.0, second_margin=4.0)  # 2 + 0.25, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [2.25, 3.5, 0.25, 0.25]
+
     Args:
         pairs: `Pairs` of a batch with itself, used as they are (not normalized).
         margin: how much farther a negative of the anchor must be than its positive.

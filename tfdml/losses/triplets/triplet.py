@@ -33,6 +33,14 @@ def triplet(
     number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
     paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
 
+    See also: `TripletLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> np.asarray(tfdml.losses.triplet(pairs, margin=1.0), float).round(4).tolist()  # row 1: (0.25 - 1 + 1) 3 / 2
+        [0.0, 0.375, 0.0]
+
     Args:
         pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
             The weight of a triplet is the product of the weights of its two pairs.

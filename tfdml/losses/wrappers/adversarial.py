@@ -24,6 +24,17 @@ def adversarial(
     u_m is the embedding of the anchor by learner m, and g_km a small network. The gradient of the term is reversed at
     the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease it.
 
+    See also: `AdversarialLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
+        >>> settings = {"dims": (2, 2), "regressors": tfdml.layers.Regressors((2, 2), units=4, seed=0)}
+        >>> values = tfdml.losses.adversarial(pairs, base=tfdml.losses.BoostedLoss(dims=(2, 2)), weight=0.0, **settings)
+        >>> np.asarray(values, float).round(4).tolist()  # the base
+        [0.4337, 15.4337, 7.5]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         base: any loss over pairs, of the whole embedding, such as `BoostedLoss`.

@@ -31,6 +31,16 @@ def cascade(pairs: Pairs, *, base: PairLoss, dims: Sequence[int], shares: Sequen
     H_k+1 has the share h_k of the positive pairs of the batch, and the same share of its negative pairs. A pair whose
     loss is not above 0 is not hard; pairs tied with the last one are kept.
 
+    See also: `CascadeLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.cascade(pairs, base=tfdml.losses.CosineRegressionLoss(), dims=(2, 2), shares=(0.5,))
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.12, 0.4, 0.48]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.
@@ -79,6 +89,15 @@ def boosted(
     s_m is the cosine similarity of learner m, and S_m the similarity of the ensemble of the first m learners. The
     weights are the negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient.
 
+    See also: `BoostedLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
+        >>> np.asarray(tfdml.losses.boosted(pairs, dims=(2, 2)), float).round(4).tolist()
+        [0.4337, 15.4337, 7.5]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         dims: numbers of columns of the M learners.
@@ -114,6 +133,16 @@ def divergence(
     sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)
 
     u_m is the embedding of the anchor by learner m.
+
+    See also: `DivergenceLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
+        >>> values = tfdml.losses.divergence(pairs, base=tfdml.losses.CosineRegressionLoss(), dims=(2, 2))
+        >>> np.asarray(values, float).round(4).tolist()  # 2 * 0.04 + 1, ...
+        [1.08, 1.4, 1.32]
 
     Args:
         pairs: `Pairs` of A anchors and R references.

@@ -18,6 +18,16 @@ def matryoshka(
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
+    See also: `MatryoshkaLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0, 0.0], [0.0, 0.5], [1.5, 2.0]])
+        >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)
+        >>> values = tfdml.losses.matryoshka(pairs, base=base, dims=(1, 2))  # 0.125 + 0.125, ...
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.25, 0.25, 0.25]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         base: any loss over pairs. A loss that does not normalize receives the first columns as they are.

@@ -22,6 +22,16 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
     from uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
     whose loss is not above 0 are left out.
 
+    See also: `RobustLoss`, the Keras loss of this function.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
+        >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)  # 1 for the last two rows, 0.25 for other pairs
+        >>> values = tfdml.losses.robust(pairs, base=base, uncertainty=tfdml.losses.uncertainty.TopK(2))  # 3 * 1 / 2
+        >>> np.asarray(values, float).round(4).tolist()
+        [0.0, 1.5, 1.5]
+
     Args:
         pairs: `Pairs` of A anchors and R references.
         base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.

@@ -32,7 +32,7 @@ def bootstrap_interval(
 
         >>> values, labels = [1.0, 1.0, 0.0, 1.0, 0.5, 0.5], [0, 0, 1, 1, 2, 2]
         >>> low, high = tfdml.metrics.bootstrap_interval(values, labels, seed=0)
-        >>> low, high  # all queries of class 1 or 2 have a mean of 0.5, those of class 0 one of 1
+        >>> low, high  # draws of classes 1 and 2 have a mean of 0.5, three draws of class 0 one of 1
         (0.5, 1.0)
 
     Args:

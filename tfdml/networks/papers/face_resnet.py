@@ -24,10 +24,14 @@ def face_resnet(
     1 x 1, 3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the
     block. Where the shape changes, the shortcut is a 1 x 1 convolution.
 
+    See also: `residual_cnn` for small images.
+
     Example:
 
-        images = keras.Input((224, 224, 3), dtype="uint8")
-        model = tfdml.models.EmbeddingModel(images, tfdml.networks.face_resnet(images))
+        >>> images = keras.Input((64, 64, 3), dtype="uint8")
+        >>> outputs = tfdml.networks.face_resnet(images, dim=16, widths=(8, 8, 16), blocks=(1, 1))  # a tiny one
+        >>> tfdml.models.EmbeddingModel(images, outputs).output_shape
+        (None, 16)
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1]; 224 x

@@ -17,6 +17,12 @@ def mc_cnn(*, depth: int = 5, width: int = 32, dim: int = 64) -> keras.Model:
     they are standardized as a whole, and the last layer has its own number of channels. The paper has a depth of 4
     (KITTI) or 5 (Middlebury) and 64 channels.
 
+    Example:
+
+        >>> network = tfdml.networks.mc_cnn(depth=2, width=4, dim=3)
+        >>> tuple(network(np.zeros((1, 5, 7, 1))).shape)  # a vector for each pixel
+        (1, 5, 7, 3)
+
     Args:
         depth: number of convolutions.
         width: channels of all but the last one.

@@ -23,6 +23,14 @@ _SIDE = 64
 class PatchNetworks(NamedTuple):
     """The arguments of `tfdml.models.PairModel`: its decision network and its branches.
 
+    See also: `patch_networks`, which makes it; `tfdml.models.PairModel`, which takes it.
+
+    Example:
+
+        >>> decision, branches = tfdml.networks.patch_networks("2ch")
+        >>> decision.input_shape, decision.output_shape, branches
+        ((None, 64, 64, 2), (None, 1), None)
+
     Attributes:
         decision: from both patches `(batch, 64, 64, 2)` to a score `(batch, 1)` where there are no branches; from the
             features of both patches `(batch, 2 * dim)` otherwise.
@@ -49,16 +57,19 @@ def patch_networks(name: str = "siam", *, weight_decay: float = 0.0) -> PatchNet
     * "siam-2stream": for each patch two streams C(96,4,2) P C(192,3,1) C(256,3,1) C(256,3,1), central and whole as
       above, with weights that the patches share; F(512) ReLU F(1).
 
-    Example:
-
-        model = tfdml.models.PairModel(*tfdml.networks.patch_networks("2ch-2stream", weight_decay=5e-4))
-        model.compile("adam", loss=tfdml.losses.PairHingeLoss())
-
-        branch = tfdml.networks.patch_networks("siam").branches  # its descriptor: "siam-l2" of the paper
-        descriptor = tfdml.models.EmbeddingModel(branch.input, keras.layers.UnitNormalization()(branch.output))
-
     Each patch is standardized inside: minus the mean of its pixels, divided by their standard deviation. (The code of
     the paper subtracts the mean and divides by 256.) Kernels begin with He's normal distribution.
+
+    Example:
+
+        >>> decision, branch = tfdml.networks.patch_networks("siam", weight_decay=5e-4)
+        >>> branch.output_shape, decision.output_shape
+        ((None, 256), (None, 1))
+        >>> model = tfdml.models.PairModel(decision, branch)  # with `tfdml.losses.PairHingeLoss`
+        >>> model.output_shape
+        (None,)
+        >>> unit = keras.layers.UnitNormalization()
+        >>> descriptor = tfdml.models.EmbeddingModel(branch.input, unit(branch.output))  # "siam-l2" of the paper
 
     Args:
         name: "2ch", "2ch-deep", "2ch-2stream", "siam", "pseudo-siam" or "siam-2stream".

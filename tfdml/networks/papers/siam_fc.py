@@ -22,6 +22,13 @@ class CrossCorrelation(keras.layers.Layer):
     b is learned. Each search image meets the exemplar of its row; one exemplar meets all search images. Moving the
     features of the search image moves the scores by as much.
 
+    Example:
+
+        >>> exemplar, search = np.full((1, 1, 1, 1), 2.0), np.array([[[[0.0], [1.0]], [[3.0], [0.0]]]])
+        >>> scores = tfdml.networks.CrossCorrelation(scale=1.0)((exemplar, search))
+        >>> np.asarray(scores).tolist()  # b is 0 at the start
+        [[[0.0, 2.0], [6.0, 0.0]]]
+
     Args:
         scale: factor of the sums, above 0; 0.001 in the code of the authors.
         **options: as in `keras.layers.Layer`.
@@ -82,10 +89,6 @@ def siam_fc(
 ) -> keras.Model:
     """SiamFC: one convolutional network for an exemplar and a search image, and the cross-correlation of both.
 
-        network = tfdml.networks.siam_fc()
-        network.compile("adam", loss=tfdml.losses.PairLogisticLoss())
-        scores = network.predict((exemplars, searches))   # (batch, 17, 17), the largest at the target
-
     | layer | kernel, stride | channels | exemplar | search |
     | --- | --- | ---: | ---: | ---: |
     | conv1, pool | 11, 2; 3, 2 | 96 | 59, 29 | 123, 61 |
@@ -99,6 +102,15 @@ def siam_fc(
 
     `stride=4` is a variant for small images: kernels of 5, 3, 3, 3, 3, no second pooling, no groups, 63 x 63 and
     127 x 127 pixels; the features have the same 6 x 6 and 22 x 22 positions.
+
+    See also: `tfdml.tracking.Tracker`, which tracks with it; `tfdml.losses.PairLogisticLoss`, which trains it.
+
+    Example:
+
+        >>> network = tfdml.networks.siam_fc(width=0.1)  # a tenth of the channels
+        >>> [tensor.shape for tensor in network.inputs], network.output_shape  # the score of each position
+        ([(None, 127, 127, 3), (None, 255, 255, 3)], (None, 17, 17))
+        >>> network.compile("adam", loss=tfdml.losses.PairLogisticLoss())
 
     Args:
         stride: total stride, 8, or 4 for the variant.

@@ -18,16 +18,22 @@ def vehicle_network(
 ) -> dict[str, KerasTensor]:
     """Two outputs: scores of vehicle models, and an embedding of the vehicle that also sees the features of its model.
 
-        outputs = tfdml.networks.vehicle_network(images, num_models=250)
-        network = tfdml.models.EmbeddingModel(images, outputs)
-        network.compile("sgd", loss={
-            "model": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
-            "embedding": tfdml.losses.CoupledClustersLoss()})
-        network.fit(batches.map(lambda x, y: (x, {"model": tf.gather(model_of_vehicle, y), "embedding": y})), ...)
-        embedder = tfdml.models.EmbeddingModel(images, outputs["embedding"])
-
     Both branches share the trunk. Two vehicles of different models differ already in the features of the first branch;
     two of the same model are told apart by the second. Vehicles whose model is not known have the model -1.
+
+    See also: `vgg_m`, its trunk; `tfdml.losses.CoupledClustersLoss` for the embedding.
+
+    Example:
+
+        >>> images = keras.Input((32, 32, 3))
+        >>> trunk = keras.layers.GlobalAveragePooling2D()  # a tiny one
+        >>> outputs = tfdml.networks.vehicle_network(images, num_models=5, dim=8, trunk=trunk)
+        >>> {name: output.shape for name, output in outputs.items()}
+        {'model': (None, 5), 'embedding': (None, 8)}
+        >>> network = tfdml.models.EmbeddingModel(images, outputs)
+        >>> model_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+        >>> network.compile("sgd", loss={"model": model_loss, "embedding": tfdml.losses.CoupledClustersLoss()})
+        >>> embedder = tfdml.models.EmbeddingModel(images, outputs["embedding"])
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
@@ -65,6 +71,14 @@ def vgg_m(images: KerasTensor) -> KerasTensor:
 
     Batch normalization stands in for local response normalization, which the networks of that time had after the first
     two convolutions.
+
+    See also: `vehicle_network`, whose trunk it is.
+
+    Example:
+
+        >>> images = keras.Input((64, 64, 3))
+        >>> tfdml.networks.vgg_m(images).shape
+        (None, 4096)
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].

@@ -27,6 +27,7 @@ class ClassCenters(tf.Module):
 
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
     Before the first refresh all centers are the origin and all classes are equally hard.
+    `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
 

@@ -24,6 +24,7 @@ class MinedPairs(tf.Module):
     examples of its class and from all other classes.
 
     Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
+    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them.
 
     See also: `tfdml.search.hardest_pairs`, which finds them.
 

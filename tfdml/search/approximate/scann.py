@@ -32,6 +32,15 @@ class Scann(Approximate):
     A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
     were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
 
+    See also: `Exact` for few vectors; `Faiss`, which needs no TensorFlow; `neighbor_recall` to compare them.
+
+    Example:
+
+        >>> vectors = np.stack([np.cos(np.arange(8)), np.sin(np.arange(8))], axis=1)  # at the angles 0 to 7
+        >>> index = tfdml.search.Scann(vectors)
+        >>> index.search(vectors[:1], k=3)[0].tolist()  # 6 and 7 are 2 pi - 0.28 and 2 pi + 0.72
+        [[0, 6, 7]]
+
     Args:
         vectors: `(n, dim)` floats, finite.
         ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.

@@ -17,8 +17,16 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
     All pairs are compared, as `Exact` does, so groups do not depend on memory or threads. Time grows with n^2 dim / 2;
     there is no matrix of all pairs.
 
-        group = tfdml.search.near_duplicates(embeddings, 0.98)
-        representatives = np.unique(group)  # one row of every group
+    See also: `similar_pairs` for the pairs, also of two sets, or approximately; `tfdml.cleaning` for images.
+
+    Example:
+
+        >>> x = [[1.0, 0.0], [0.0, 1.0], [0.96, 0.28], [0.8, 0.6]]  # row 3 is similar to row 2 only
+        >>> group = tfdml.search.near_duplicates(x, 0.9)
+        >>> group.tolist()
+        [0, 1, 0, 0]
+        >>> np.unique(group).tolist()  # one row of every group
+        [0, 1]
 
     Args:
         vectors: `(n, dim)` floats, finite.

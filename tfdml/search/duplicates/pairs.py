@@ -36,6 +36,15 @@ class PairRecall(NamedTuple):
 class SimilarPairs(NamedTuple):
     """Pairs of rows of at least a cosine similarity.
 
+    See also: `similar_pairs`, which makes it; `pair_groups`, which joins its rows.
+
+    Example:
+
+        >>> x = [[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]
+        >>> pairs = tfdml.search.similar_pairs(x, 0.9)
+        >>> pairs.rows.tolist(), pairs.similarity.astype(float).round(4).tolist(), pairs.recall
+        ([[0, 1]], [0.96], None)
+
     Attributes:
         rows: `(m, 2)` int64, sorted: the row of a query and a row of the gallery; the smaller row first where a set is
             joined with itself.
@@ -61,15 +70,23 @@ def similar_pairs(
 ) -> SimilarPairs:
     """All pairs of at least this cosine similarity, within a set or between two sets.
 
-        pairs = tfdml.search.similar_pairs(embeddings, 0.95, approximate=True)
-        print(pairs.rows, pairs.recall.lower)
-
     The exact join compares all pairs; its time grows with n^2 dim / 2. The approximate one compares each query with the
     vectors around its nearest centers, of sqrt(n) centers of k-means; its time grows with n^1.5 dim. The similarity of
     each pair is computed exactly in both, so the approximate join returns no wrong pair; it misses pairs.
 
     Two random samples of rows are joined exactly for it. From the first, the number of centers per query follows, so
     that all pairs of a share `recall` of its rows are found; on the second, the recall is measured.
+
+    See also: `near_duplicates` for groups of a set; `pair_groups` for groups of these pairs.
+
+    Example:
+
+        >>> x = [[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]
+        >>> pairs = tfdml.search.similar_pairs(x, 0.9)
+        >>> pairs.rows.tolist(), pairs.similarity.astype(float).round(4).tolist()
+        ([[0, 1]], [0.96])
+        >>> tfdml.search.similar_pairs(x, 0.9, gallery=[[0.0, 3.0]]).rows.tolist()
+        [[2, 0]]
 
     Args:
         vectors: `(n, dim)` floats, finite: the queries.
@@ -103,6 +120,13 @@ def similar_pairs(
 
 def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
     """Groups of the rows of a set that pairs connect, as `near_duplicates` returns them.
+
+    See also: `near_duplicates`, which finds the pairs, too.
+
+    Example:
+
+        >>> tfdml.search.pair_groups([[0, 3], [3, 4]], num_rows=6).tolist()
+        [0, 1, 2, 0, 0, 5]
 
     Args:
         rows: `(m, 2)` integers, pairs of rows.

@@ -33,8 +33,14 @@ def search_on_disk(
     Rows and scores equal `Exact(vectors, metric=metric).search(queries, k)` to the last bit, where `vectors` are all
     shards, one after the other. Vectors are read once, a block at a time in each thread, and scored in float32.
 
-        neighbors, _ = tfdml.search.search_on_disk("gallery.npy", queries, k=100)
-        numbers = tfdml.metrics.retrieval_from_neighbors(neighbors, labels, gallery_labels=gallery_labels)
+    See also: `Exact` for vectors that fit into memory; `tfdml.distributed.build_index` for more than one machine.
+
+    Example:
+
+        >>> np.save("gallery.npy", np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]))
+        >>> neighbors, scores = tfdml.search.search_on_disk("gallery.npy", [[0.0, 2.0]], k=2)
+        >>> neighbors.tolist(), scores.astype(float).round(4).tolist()
+        ([[2, 1]], [[1.0, 0.8]])
 
     Args:
         shards: an array `(n, dim)` of any floats or integers, such as a `np.memmap` of float16, bfloat16 or int8; a

@@ -106,8 +106,15 @@ class LinearAdapter(Adapter):
 
     Also called: embedding alignment, feature transformation for backward compatibility.
 
-        adapter = tfdml.search.LinearAdapter.learn(old, new, old_model=old_model, new_model=new_model)
-        index = tfdml.search.upgrade(index, adapter)
+    See also: `MLPAdapter` between networks of different kinds; `upgrade`, which applies either to an index.
+
+    Example:
+
+        >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
+        >>> new = old[:, ::-1] * [1.0, -1.0]  # turned by a right angle
+        >>> adapter = tfdml.search.LinearAdapter.learn(old, new, orthogonal=True)
+        >>> adapter([[0.8, 0.6]]).astype(float).round(4).tolist()
+        [[0.6, -0.8]]
 
     Source: Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 1966. Maps between
     models: Wang et al., Unified Representation Learning for Cross Model Compatibility, BMVC 2020; Hu et al., Learning
@@ -158,6 +165,16 @@ class MLPAdapter(Adapter):
 
     It begins as the `LinearAdapter` of the same pairs, and is trained by Keras to the least squared distance from the
     new embeddings, normalized for "cosine". NumPy alone applies it.
+
+    See also: `LinearAdapter`, which needs no training.
+
+    Example:
+
+        >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
+        >>> new = np.abs(old)  # no linear map of old
+        >>> adapter = tfdml.search.MLPAdapter.learn(old, new, units=8, epochs=1)
+        >>> adapter(old).shape, adapter.hidden.shape
+        ((4, 2), (2, 8))
 
     Attributes:
         hidden: `(old_dim, units)` float32.
@@ -234,6 +251,14 @@ _KINDS: dict[str, type[Adapter]] = {adapter.kind: adapter for adapter in (Linear
 
 def load_adapter(path: FilePath) -> LinearAdapter | MLPAdapter:
     """Read an adapter that `LinearAdapter.save` or `MLPAdapter.save` wrote.
+
+    Example:
+
+        >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+        >>> adapter = tfdml.search.LinearAdapter.learn(x, x[:, ::-1], orthogonal=True)
+        >>> adapter.save("adapter.npz")
+        >>> tfdml.search.load_adapter("adapter.npz")([[0.6, 0.8]]).astype(float).round(4).tolist()
+        [[0.8, 0.6]]
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -25,11 +25,16 @@ def expand_queries(
     q and g are normalized. `alpha=0` is average query expansion (AQE): all k items have the weight 1. With `alpha`
     above 0 (alpha-QE), near items have larger weights.
 
-        expanded = tfdml.search.expand_queries(queries, gallery, k=5, alpha=3.0)
-        numbers = tfdml.metrics.retrieval(expanded, labels, gallery=gallery, gallery_labels=gallery_labels)
-
     No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
     The result of a query depends on the gallery: report it as another protocol, "with query expansion".
+
+    See also: `augment_database` for the items; `rerank` by a model of pairs.
+
+    Example:
+
+        >>> expanded = tfdml.search.expand_queries([[1.0, 0.0]], [[0.8, 0.6], [-1.0, 0.0]], k=1)
+        >>> expanded.astype(float).round(4).tolist()  # (1.8, 0.6), normalized
+        [[0.9487, 0.3162]]
 
     Args:
         queries: `(q, dim)` floats. They need not be normalized.
@@ -70,6 +75,14 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0,
 
     The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
     the augmented items takes no more time than before. Neighbors are those of the original items.
+
+    See also: `expand_queries` for the queries.
+
+    Example:
+
+        >>> augmented = tfdml.search.augment_database([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]], k=1)
+        >>> augmented[0].astype(float).round(4).tolist()  # (1.8, 0.6), normalized
+        [0.9487, 0.3162]
 
     Args:
         gallery: `(n, dim)` floats. They need not be normalized.

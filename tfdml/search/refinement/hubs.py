@@ -19,8 +19,15 @@ def neighborhood_similarity(
 
         csls(a, b) = cos(a, b) - (r(a) + r(b)) / 2
 
-        r = tfdml.search.neighborhood_similarity(x, training_embeddings)
-        scores = tfdml.metrics.pair_scores(x[first], x[second]) - (r[first] + r[second]) / 2
+    Example:
+
+        >>> x, cohort = np.array([[1.0, 0.0], [0.0, 1.0]]), [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> r = tfdml.search.neighborhood_similarity(x, cohort, k=2)
+        >>> r.astype(float).round(4).tolist()  # (1 + 0.6) / 2 and (0.8 + 0) / 2
+        [0.8, 0.4]
+        >>> scores = tfdml.metrics.pair_scores(x[:1], x[1:]) - (r[0] + r[1]) / 2
+        >>> scores.astype(float).round(4).tolist()
+        [-0.6]
 
     Args:
         x: `(n, dim)` floats. They need not be normalized.

@@ -13,9 +13,16 @@ AnyIndex = TypeVar("AnyIndex", bound=Index)
 def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> AnyIndex:
     """An index whose vectors are mapped to the space of a new model, without embedding its examples again.
 
-        adapter = tfdml.search.LinearAdapter.learn(old, new, old_model=old_model, new_model=new_model)
-        index = tfdml.search.upgrade(tfdml.search.load("products"), adapter)
-        index.search(tfdml.models.embed(new_model, images), k=10, model=new_model)
+    See also: `LinearAdapter` and `MLPAdapter`, which learn the map.
+
+    Example:
+
+        >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
+        >>> new = old[:, ::-1] * [1.0, -1.0]  # the new model turns by a right angle
+        >>> adapter = tfdml.search.LinearAdapter.learn(old, new, orthogonal=True)
+        >>> index = tfdml.search.upgrade(tfdml.search.Exact(old, ids=[10, 11, 12, 13]), adapter)
+        >>> index.search(new[2:3], k=1)[0].tolist()
+        [[12]]
 
     Args:
         index: an index of embeddings of the old model: `Exact`, `Scann` or `Faiss`. It stays as it is.

@@ -25,8 +25,14 @@ class Whitening:
     keeps directions of small variance, which hold more noise, from being enlarged as much; s = 1 only subtracts the
     mean.
 
-        whitening = tfdml.search.Whitening.learn(train_embeddings, dim=64, shrinkage=0.1)
-        numbers = tfdml.metrics.retrieval(whitening(embeddings), labels)
+    See also: `LinearAdapter` for a map to another space.
+
+    Example:
+
+        >>> x = np.array([[10.0, 1.0], [-10.0, 1.0], [10.0, -1.0], [-10.0, -1.0]])  # the first direction decides
+        >>> whitening = tfdml.search.Whitening.learn(x)
+        >>> np.abs(whitening(x[:1])).astype(float).round(4).tolist()  # both count alike
+        [[0.7071, 0.7071]]
 
     Attributes:
         mean: `(dim,)` float32, of the training embeddings.

@@ -1,0 +1,72 @@
+"""The tables of docs/keras-examples.md: its blocks of code, run as they stand, with several seeds.
+
+python -m studies.keras_examples                # three seeds, about six minutes of a core
+python -m studies.keras_examples --only-table   # the tables from the kept results
+"""
+
+import argparse
+import json
+import re
+
+import tfdml
+from studies import pages
+from studies.references.setting import interval
+
+PAGE = pages.ROOT / "docs" / "keras-examples.md"
+ROWS = pages.RESULTS / "keras_examples.json"
+SEEDS = range(3)
+TABLES = ("similarities", "accuracies")
+
+
+def program(seed):
+    """The code of the page, with another seed."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    code = "\n".join(blocks)
+    for words in ("set_random_seed({})", "default_rng({})", "seed={}"):
+        code = code.replace(words.format(0), words.format(seed))
+    return code
+
+
+def run(seed):
+    """The dicts that the page prints at its ends, as floats, by name."""
+    names = {}
+    exec(compile(program(seed), str(PAGE), "exec"), names)
+    return {
+        table: {
+            method: {key: float(value) for key, value in numbers.items()} for method, numbers in names[table].items()
+        }
+        for table in TABLES
+    }
+
+
+def table(runs, name):
+    """Means over seeds, times 100, with halves of 95% intervals."""
+    keys = list(next(iter(runs[0][name].values())))
+    lines = ["| | " + " | ".join(keys) + " |", "| --- |" + " ---: |" * len(keys)]
+    for method in runs[0][name]:
+        cells = (_cell([one[name][method][key] for one in runs]) for key in keys)
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(values):
+    mean, half = interval(values)
+    return f"{100 * mean:.1f} ± {100 * half:.1f}"
+
+
+def filled(text):
+    """The page with its tables."""
+    record = json.loads(ROWS.read_text())
+    about = [{"hardware": record["hardware"], "versions": f"{len(record['runs'])} seeds, {record['versions']}"}]
+    return pages.filled(text, {name: table(record["runs"], name) for name in TABLES}, "studies/keras_examples", about)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only-table", action="store_true")
+    if not parser.parse_args().only_table:
+        record = {"runs": [], **tfdml.environment()}
+        for seed in SEEDS:
+            record["runs"].append(run(seed))
+            ROWS.write_text(json.dumps(record, indent=1) + "\n")
+    PAGE.write_text(filled(PAGE.read_text()))

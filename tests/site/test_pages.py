@@ -1,0 +1,66 @@
+"""Every page is of one kind, and in one list of its kind."""
+
+import re
+
+import pytest
+
+from docs.extension import KINDS, ROOT
+from docs.extension.accessibility import accessible
+
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
+CAPTIONS = {"Tutorials": "tutorial", "How-to guides": "how-to", "Explanations": "explanation", "Reference": "reference"}
+TOCTREE = re.compile(r'```\{toctree\}\n:caption: "?([^:"\n]*)[^\n]*\n:hidden:\n\n(.*?)```', re.DOTALL)
+
+
+def lists():
+    """The kind and the pages of each list of the door."""
+    for caption, names in TOCTREE.findall((DOCS / "index.md").read_text()):
+        yield CAPTIONS.get(caption), [(DOCS / name).resolve() for name in names.split()]
+
+
+def kinds(path):
+    return re.findall(r"\A---\nkind: (\S+)\n---\n\n# ", path.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_one_kind_and_is_in_one_list_of_its_kind(page):
+    (kind,) = kinds(page)
+    assert kind in KINDS
+    assert [listed for listed, pages in lists() if page.with_suffix("") in pages] == [kind]
+
+
+def test_the_lists_name_pages_once_that_are_there():
+    pages = [page for _, those in lists() for page in those]
+    assert sorted(set(pages)) == sorted(pages)
+    assert [page for page in pages if page.name != "index" and not page.with_suffix(".md").exists()] == []
+
+
+def test_there_are_five_tutorials():
+    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [5]
+
+
+def test_every_picture_of_a_page_has_a_text_in_its_place():
+    for page in [*PAGES, DOCS / "index.md", ROOT / "README.md"]:
+        assert "![](" not in page.read_text(), page
+    door = (DOCS / "index.md").read_text()
+    assert door.count(":img-top:") == door.count(":img-alt: ") == 8
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<pre><span>1</span></pre>", '<pre tabindex="0"><span>1</span></pre>'),
+        ('<div class="table-wrapper docutils">', '<div tabindex="0" class="table-wrapper docutils">'),
+        ('<th class="head"><p></p></th>', '<td class="head"></td>'),
+        (
+            "<dl>\n<dd><em>a</em>,</dd>\n<dd><em>b</em></dd>\n</dl>",
+            '<span class="sig-lines">\n<span class="sig-line"><em>a</em>,</span>\n'
+            '<span class="sig-line"><em>b</em></span>\n</span>',
+        ),
+        ("<dl>\n<dt>a</dt><dd>b</dd>\n</dl>", "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"),
+    ],
+)
+def test_pages_get_what_a_keyboard_and_a_screen_reader_need(html, expected):
+    assert accessible(html) == expected
+    assert accessible(expected) == expected
