@@ -26,7 +26,7 @@ include_patterns = [
     "SECURITY.md",
 ]
 exclude_patterns = ["docs/_build", "**/.*", ".*"]
-# The cards of savedmodels are in no list: their table leads to them. tests/test_site.py looks for pages of docs.
+# The cards of savedmodels are in no list: their table leads to them. tests/site/test_pages.py looks for pages of docs.
 suppress_warnings = ["toc.not_included"]
 nitpicky = True
 smartquotes = False
@@ -41,7 +41,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "tfdml"
-html_static_path = ["static"]
+html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["sortable.js"]
 html_copy_source = False

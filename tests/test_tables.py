@@ -15,7 +15,7 @@ from tools.tables import __main__ as tables
 from tools.tables.cells import public_classes
 from tools.tables.measured import measured_cells
 
-SCRIPT = Path(__file__).parent.parent / "docs" / "static" / "sortable.js"
+SCRIPT = Path(__file__).parent.parent / "docs" / "_static" / "sortable.js"
 NODE = shutil.which("node")
 CLASSES = {
     "losses": [loss for loss in public_classes(losses) if loss.__name__.endswith("Loss")],

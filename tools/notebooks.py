@@ -22,7 +22,7 @@ INSTALL = '%pip install --quiet "tfdml[plots]"\n%matplotlib inline'
 
 def notebook(page):
     """The cells of a page, not run."""
-    text = re.sub(r"\A---\n.*?\n---\n", "", page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"\A---\n.*?\n---\n+", "", page.read_text(), flags=re.DOTALL)
     text = re.sub(r"\]\(([\w-]+)\.md", r"](\1.ipynb", text)  # tutorials link to each other
     cells = jupytext.reads(text, fmt="md").cells
     for cell in cells:
