@@ -49,6 +49,8 @@ SLOW = {
     "distributed.read_shards",
     "distributed.retrieval",
     "distributed.search_shards",
+    "models.PairMining",
+    "networks.bn_inception",
     "training.train",
     "visualize.umap",
 }
