@@ -19,7 +19,7 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
 @pytest.mark.parametrize(
     ("rest", "others"),
     [
-        ("retrieval", ["losses", "training", "pages"]),
+        ("retrieval", ["losses", "training", "pages", "more-examples"]),
         (
             "more-retrieval",
             [
@@ -30,6 +30,7 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
                 "more-export",
                 "more-distributed",
                 "more-pages",
+                "more-examples",
                 "more-notebooks",
                 "more-recipes",
                 "more-studies",

@@ -87,7 +87,7 @@ def at_its_lines(page, block):
 def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name in ("README.md", "index.md", "keras-examples.md"):
+    if page.name in ("README.md", "index.md", "first-model.md", "keras-examples.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tfdml
+from tests.programs import without_extras
 from tools import check_release
 
 ROOT = Path(tfdml.__file__).parents[1]
@@ -48,6 +49,31 @@ def test_the_program_without_extras_tries_each_extra_that_the_library_asks_for()
     program = re.sub(r"\s+", "", (ROOT / "tests" / "programs" / "without_extras.py").read_text())
     asked = {extra for file in (ROOT / "tfdml").rglob("*.py") for extra in asked_extras(file)}
     assert [extra for extra in asked if f'("{extra}",lambda' not in program] == []
+
+
+def needs_plots():
+    raise ImportError("Needs matplotlib: pip install tfdml[plots].")
+
+
+@pytest.mark.parametrize(
+    ("extra", "call", "code"),
+    [
+        ("plots", needs_plots, 0),
+        (
+            "maps",
+            needs_plots,
+            "draw names ['plots'], expected maps: Needs matplotlib: pip install tfdml[plots].",
+        ),
+        ("plots", lambda: None, "draw ran, expected an ImportError that names plots"),
+    ],
+)
+def test_the_program_without_extras_ends_with_what_is_wrong(extra, call, code, monkeypatch):
+    monkeypatch.setattr(without_extras, "network", lambda: None)
+    monkeypatch.setattr(without_extras, "core", lambda model, folder: None)
+    monkeypatch.setattr(without_extras, "calls", lambda model, folder: {"draw": (extra, call)})
+    with pytest.raises(SystemExit) as end:
+        without_extras.main()
+    assert end.value.code == code
 
 
 def test_the_version_is_in_one_place_and_the_others_follow():

@@ -120,7 +120,7 @@ def main():
         model = network()
         core(model, folder)
         failed = [text for text in map(answer, *zip(*calls(model, folder).items(), strict=True)) if text]
-    sys.exit("\n".join(failed))
+    sys.exit("\n".join(failed) or 0)
 
 
 def answer(function, extra_and_call):
