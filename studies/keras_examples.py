@@ -59,8 +59,8 @@ def filled(text):
     """The page with its tables."""
     record = json.loads(ROWS.read_text())
     words = (
-        f"Times 100, the mean over {len(record['runs'])} seeds with its 95% interval. `python -m studies.keras_examples` "
-        f"runs the blocks of this page; the protocol of Recall@1 is `{PROTOCOL}`.\n\n"
+        f"Means times 100 over {len(record['runs'])} seeds, with 95% intervals. `python -m studies.keras_examples` "
+        f"runs the blocks of this page. Protocol of Recall@1: `{PROTOCOL}`.\n\n"
     )
     tables = {name: words + table(record["runs"], name) for name in TABLES}
     return pages.filled(text, tables, "studies/keras_examples", [record])

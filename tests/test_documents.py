@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import tfdml
 from studies import __main__ as studies
-from studies import cleaning, ensembles, few_shot, glyphs, pages, precision, recipe_tables, runner
+from studies import cleaning, ensembles, few_shot, glyphs, keras_examples, pages, precision, recipe_tables, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
@@ -233,3 +233,9 @@ def test_the_table_of_few_shot_training_is_the_measured_one():
 
 def test_the_tables_of_cleaning_are_the_measured_ones():
     assert cleaning.filled() == cleaning.PAGE.read_text()
+
+
+def test_the_tables_of_the_examples_of_keras_are_the_measured_ones():
+    page = keras_examples.PAGE.read_text()
+    assert "| ---: |" in page
+    assert keras_examples.filled(page) == page
