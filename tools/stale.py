@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path("benchmarks", "results")
 MANIFEST = RESULTS / "measured.json"
 PAGE = Path("docs", "numbers.md")
+ALL = "all"
 TEXT = """---
 kind: reference
 ---
@@ -64,7 +65,10 @@ def command(root, name):
 
 
 def rooms_of(root, name):
-    """Rooms of `tfdml` that the scripts of a file of results name, with the scripts that those call."""
+    """Rooms of `tfdml` that the scripts of a file of results name, with the scripts that those call.
+
+    `ALL` for scripts that name none, such as those that start programs.
+    """
     scripts = sources(root, name)
     text = "\n".join(path.read_text() for path in scripts)
     called = re.findall(
@@ -73,14 +77,13 @@ def rooms_of(root, name):
     paths = [folder / f"{stem}.py" for stem in set(sum(called, ())) for folder in (scripts[0].parent, root / "recipes")]
     text += "\n".join(path.read_text() for path in paths if path.is_file())
     named = set(re.findall(r"\btfdml(?:\.| import )(\w+)", text))
-    return sorted(
-        room for room in named if (root / "tfdml" / room).is_dir() or (root / "tfdml" / f"{room}.py").exists()
-    )
+    rooms = [room for room in named if (root / "tfdml" / room).is_dir() or (root / "tfdml" / f"{room}.py").exists()]
+    return sorted(rooms) or [ALL]
 
 
 def digest(root, room):
     """Digest of the code of a room: 12 hexadecimal digits."""
-    folder = root / "tfdml" / room
+    folder = root / "tfdml" / ("" if room == ALL else room)
     files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
     parts = [f"{path.relative_to(root)}\n{_code(path.read_text())}" for path in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
