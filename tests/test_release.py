@@ -148,3 +148,10 @@ def test_a_command_that_fails_is_described_by_its_last_lines(tmp_path, capsys):
     assert capsys.readouterr().out == "7\n"
     (problem,) = check_release.described([sys.executable, "-c", "raise SystemExit('no such extra')"], tmp_path)
     assert problem.endswith("no such extra\n")
+
+
+def test_what_git_ignores_in_docs_is_not_in_the_source_archive():
+    ignored = re.findall(r"^/(docs/\S+)/$", (ROOT / ".gitignore").read_text(), flags=re.MULTILINE)
+    pruned = re.findall(r"^prune (\S+)$", (ROOT / "MANIFEST.in").read_text(), flags=re.MULTILINE)
+    assert ignored
+    assert set(ignored) <= set(pruned)
