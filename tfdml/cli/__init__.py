@@ -11,22 +11,11 @@ import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli.options import check, clean, embed, evaluate, export, search, serve, train, zoo
 from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, UsageError, fail, say
 
 __all__ = ["main", "parse", "run"]
 
-COMMANDS = {
-    "train": train.declare,
-    "embed": embed.declare,
-    "evaluate": evaluate.declare,
-    "search": search.declare,
-    "serve": serve.declare,
-    "export": export.declare,
-    "check": check.declare,
-    "clean": clean.declare,
-    "zoo": zoo.declare,
-}
+COMMANDS = ("train", "embed", "evaluate", "search", "serve", "export", "check", "clean", "zoo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +60,8 @@ def _parser():
     )
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, declare in COMMANDS.items():
+    for name in COMMANDS:
+        declare = importlib.import_module(f"tfdml.cli.options.{name}").declare
         command = commands.add_parser(name, help=declare.__doc__, description=declare.__doc__)
         declare(command)
         command.add_argument("--json", action="store_true", help="print the results as JSON")
