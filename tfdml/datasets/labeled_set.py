@@ -280,14 +280,18 @@ class LabeledSet:
         """
         return integrity.unreadable_files(self, workers)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, *, portable: bool = False) -> str:
         """A checksum that tells this set from others without loading it, for results that depend on it.
 
         It depends on the labels and class names; on the paths, sizes and modification times of files; on the shape and
         type of images in memory, and on a few of them; on the boxes; and on the settings of `load`, or its name if it
         is a plain function. Of a source, only the number of rows is known.
+
+        Args:
+            portable: whether copies of the files in other folders, or on other machines, have the same checksum: paths
+                are taken from the folder that all have in common, and modification times do not count.
         """
-        return fingerprint(self)
+        return fingerprint(self, portable)
 
     def cached(self, folder: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> Self:
         """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.

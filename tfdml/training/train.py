@@ -284,7 +284,7 @@ def _planned(folder, images, overrides, max_minutes, say):
     _say_plan(splits, chosen, say)
     (folder / "state").mkdir(parents=True, exist_ok=True)
     reasons = {name: setting.reason for name, setting in chosen.items()}
-    write_settings(folder / FILE, settings, reasons, {"fingerprint": images.fingerprint()})
+    write_settings(folder / FILE, settings, reasons, {"fingerprint": images.fingerprint(portable=True)})
     return settings, splits, images
 
 
@@ -338,8 +338,11 @@ def _resumed(folder, images):
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
     settings = TrainingSettings(**{name: record[name] for name in NAMES})
     images = _read_for(images, settings)
-    is_same = images.fingerprint() == record.get("fingerprint")
-    expected = "the set of the run, with the same files. Begin a new run for another set"
+    is_same = record.get("fingerprint") in (images.fingerprint(portable=True), images.fingerprint())
+    expected = (
+        "the set of the run: the same files by name, folder and size, with the same labels, here or copied elsewhere. "
+        "Begin a new run for another set"
+    )
     require(is_same, "resume=True and a set that has changed", expected)
     return settings, _splits(images, settings), images
 

@@ -1,6 +1,7 @@
 """Caches of loaded examples, and arrays on disk."""
 
 import os
+import shutil
 import tracemalloc
 import warnings
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import samplers
+from tfdml import datasets, samplers
 from tfdml.datasets import LabeledSet
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5, 3), np.uint8)
@@ -252,3 +253,20 @@ def test_nan_on_disk_is_found_when_its_batch_is_read(tmp_path):
 def test_a_map_of_another_length_is_refused(mapped):
     with pytest.raises(ValueError, match=r"data of shape \(12, 6, 5, 3\) and 3 labels"):
         samplers.UniformSampler(batch_size=3).batches(mapped[0].images, LABELS[:3])
+
+
+def test_a_portable_fingerprint_is_the_one_of_a_copy(tmp_path):
+    for name in ("ant/1.png", "ant/2.png", "bee/1.png"):
+        (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "here" / name).write_bytes(b"12")
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(tmp_path / "here", tmp_path / "elsewhere" / "photos", copy_function=shutil.copyfile)
+    photos, copies = datasets.folder(tmp_path / "here"), datasets.folder(tmp_path / "elsewhere" / "photos")
+    assert photos.fingerprint(portable=True) == copies.fingerprint(portable=True)
+    assert photos.fingerprint() != copies.fingerprint()
+    (tmp_path / "elsewhere" / "photos" / "bee" / "1.png").write_bytes(b"123")
+    assert photos.fingerprint(portable=True) != copies.fingerprint(portable=True)
+    (tmp_path / "here" / "bee" / "1.png").rename(tmp_path / "here" / "bee" / "2.png")
+    renamed = datasets.folder(tmp_path / "here")
+    assert renamed.fingerprint(portable=True) not in (photos.fingerprint(portable=True), copies.fingerprint())
+    assert renamed.take([0]).fingerprint(portable=True) != renamed.take([]).fingerprint(portable=True)

@@ -82,12 +82,15 @@ def _key(labeled_set):
     return {"files": checksum.hexdigest(), "load": _settings(labeled_set.load)}
 
 
-def fingerprint(labeled_set: Any) -> str:
+def fingerprint(labeled_set: Any, portable: bool = False) -> str:
     """The checksum of a set, see `LabeledSet.fingerprint`."""
     checksum = hashlib.sha256(repr((len(labeled_set), labeled_set.class_names, _settings(labeled_set.load))).encode())
     checksum.update(np.ascontiguousarray(labeled_set.labels).tobytes())
-    for path in [] if labeled_set.paths is None else labeled_set.paths.tolist():
-        checksum.update(f"{os.path.abspath(path)} {_state(path)}\n".encode())
+    paths = [] if labeled_set.paths is None else list(map(os.path.abspath, labeled_set.paths.tolist()))
+    root = os.path.commonpath(map(os.path.dirname, paths)) if portable and paths else None
+    for path in paths:
+        name, state = (path, _state(path)) if root is None else (os.path.relpath(path, root), _state(path).split()[0])
+        checksum.update(f"{name} {state}\n".encode())
     for array in (_some_of(labeled_set.images), labeled_set.boxes):
         checksum.update(b"" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
     return checksum.hexdigest()
