@@ -124,14 +124,22 @@ def test_the_first_example_of_a_page_runs(prepared):
     run_blocks(prepared, 1 if prepared.name != "server.md" else None)  # there, the last block stops the server
 
 
+def whole(first, last):
+    """Pages between two letters that run from top to bottom; tests/test_notebooks.py runs the tutorials."""
+    pages = [page for page in PAGES if blocks(page) and page.parent.name != "tutorials"]
+    pages = [page for page in pages if first <= page.stem[0].lower() <= last]
+    return pytest.mark.parametrize("page", pages, ids=lambda page: page.stem)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page",
-    # tests/test_notebooks.py runs the tutorials.
-    [page for page in PAGES if blocks(page) and page.parent.name != "tutorials"],
-    ids=lambda page: page.stem,
-)
-def test_the_examples_of_a_page_run_from_top_to_bottom(prepared):
+@whole("a", "m")
+def test_the_examples_of_pages_a_to_m_run_from_top_to_bottom(prepared):
+    run_blocks(prepared)
+
+
+@pytest.mark.slow
+@whole("n", "z")
+def test_the_examples_of_pages_n_to_z_run_from_top_to_bottom(prepared):
     run_blocks(prepared)
 
 
