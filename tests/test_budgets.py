@@ -34,6 +34,7 @@ def test_the_budgets_of_a_command_are_within_its_time_on_two_cores(groups, proce
                 "more-notebooks",
                 "more-recipes",
                 "more-studies",
+                "more-benchmarks",
             ],
         ),
         ("more-losses", ["more-compiled"]),
