@@ -1,5 +1,7 @@
 """Similar pairs against all products in float64, and bounds on their recall against SciPy."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -139,3 +141,14 @@ def test_without_trials_nothing_is_bounded_and_wrong_counts_are_refused():
         binomial_interval(3, 2)
     with pytest.raises(ValueError, match="confidence=1, expected a number between 0 and 1"):
         binomial_interval(1, 2, confidence=1)
+
+
+def test_the_nearest_centers_of_a_block_do_not_keep_its_products():
+    products = np.random.default_rng(0).standard_normal((500, 2000), dtype=np.float32)
+    tracemalloc.start()
+    try:
+        columns = cells._largest(products, 3)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * columns.nbytes

@@ -100,12 +100,12 @@ def _rows_of_block(centers):
 
 
 def _largest(products, count):
-    """Columns of the largest values of each row."""
+    """Columns of the largest values of each row, in an array of their own: a view would keep all columns in memory."""
     if count == 1:
         return products.argmax(axis=1)[:, None]
     if count >= products.shape[1]:
         return np.broadcast_to(np.arange(products.shape[1]), products.shape)
-    return np.argpartition(-products, count - 1, axis=1)[:, :count]
+    return np.argpartition(-products, count - 1, axis=1)[:, :count].copy()
 
 
 def _means(vectors, cells, centers):
