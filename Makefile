@@ -133,7 +133,7 @@ bench: .venv/installed-peers
 studies: .venv/installed
 	$(BIN)/python -m studies mining
 	$(BIN)/python -m studies importance_sampling
-	$(BIN)/python -m studies references
+	$(BIN)/python -m studies leaderboard
 	$(BIN)/python -m studies.glyphs
 	$(BIN)/python -m studies.photo_patches
 	$(BIN)/python -m studies.things

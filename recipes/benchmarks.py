@@ -1,16 +1,19 @@
-"""The four retrieval benchmarks from their original files, with the settings of four papers.
+"""The four retrieval benchmarks from their original files, with the settings and the tables of four papers.
 
-    python recipes/benchmarks.py --dataset cub --data CUB_200_2011 --method balanced --weights imagenet
-    python recipes/benchmarks.py --dataset in_shop --data In-shop --method raw-vthm --weights bn_inception.pth
-    python recipes/benchmarks.py --dataset sop --data Stanford_Online_Products --method margin --resume
-    python recipes/benchmarks.py --dataset cars --data cars196 --method dro-topk --quick       # smoke test
+    python recipes/benchmarks.py --list                          # methods, tables and published Recall@1
+    python recipes/benchmarks.py --dataset cub --data CUB_200_2011 --methods balanced --weights imagenet
+    python recipes/benchmarks.py --dataset in_shop --data In-shop --methods raw-vthm --weights bn_inception.pth
+    python recipes/benchmarks.py --dataset sop --data SOP --table sampling-matters-1 --seeds 0 1 2
+    python recipes/benchmarks.py --dataset cars --data cars196 --methods dro-topk --quick       # smoke test
 
-Trains, embeds the test part once, prints Recall@k beside the published numbers and writes results.json. Settings that
-a paper does not state are ours; they are listed in `not_stated`. A GPU is needed for all but --quick, which trains a
-tiny network for a few steps.
+For each method and seed it trains, embeds the test part once, and writes results.json. Then it prints Recall@k, MAP@R
+and NMI beside the published numbers of benchmarks.csv, as means with 95% intervals over the seeds. A finished seed is
+not trained again, and an interrupted one resumes from its checkpoint. Settings that a paper does not state are ours;
+they are listed in `not_stated`. A GPU is needed for all but --quick, which trains a tiny network for a few steps.
 """
 
 import argparse
+import csv
 import json
 import time
 from collections.abc import Callable
@@ -49,8 +52,9 @@ class Settings:
     not_stated: tuple[str, ...] = ()
 
 
-def weighted_contrastive(dataset, *, loss):
+def weighted_contrastive(dataset, *, loss, design=(4, 16)):
     """Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, section 6."""
+    examples, classes = design
     return Settings(
         paper="Deep Metric Learning via Weighted Contrastive Loss",
         backbone="ResNet50",
@@ -58,8 +62,8 @@ def weighted_contrastive(dataset, *, loss):
         loss=loss,
         normalize=False,
         fit="pad",
-        classes_per_batch=16,  # a (4, 16)-group: 4 examples of 16 classes
-        examples_per_class=4,
+        classes_per_batch=classes,
+        examples_per_class=examples,
         learning_rate=1e-4,  # the best of 3e-4, 1e-4 and 3e-5, but not which
         decay=0.9,
         steps=2_000,
@@ -85,15 +89,16 @@ def gradient_analysis(dataset, *, loss):
     )
 
 
-def sampling_matters(dataset):
+def sampling_matters(dataset, *, loss, images=None):
     """Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, section 5."""
+    images = images or (80 if dataset == "sop" else 125)  # the paper has 128, which is not a multiple of 5
     return Settings(
         paper="Sampling Matters in Deep Embedding Learning",
         backbone="ResNet50V2",
         dim=128,
-        loss=distance_weighted_margin,
+        loss=loss,
         fit="pad" if dataset == "cub boxes" else "stretch",
-        classes_per_batch=16 if dataset == "sop" else 25,  # batches of 80, and of 128, which is not a multiple of 5
+        classes_per_batch=images // 5,
         examples_per_class=5,
         learning_rate=1e-4,
         steps=8_000,
@@ -106,14 +111,14 @@ def sampling_matters(dataset):
     )
 
 
-def distributionally_robust(dataset, *, uncertainty, dim=1024):
+def distributionally_robust(dataset, *, loss, dim=1024):
     """A Simple and Effective Framework for Pairwise Deep Metric Learning, section 4."""
     classes = 128 if dataset == "in_shop" else 16  # batches of 640 and 80
     return Settings(
         paper="A Simple and Effective Framework for Pairwise Deep Metric Learning",
         backbone="bn_inception",
         dim=dim,
-        loss=partial(robust_margin, uncertainty=uncertainty),
+        loss=loss,
         size=227,
         classes_per_batch=classes,
         examples_per_class=5,
@@ -124,19 +129,30 @@ def distributionally_robust(dataset, *, uncertainty, dim=1024):
     )
 
 
-def contrastive(sampler, labels, *, importance=False):
-    """Contrastive loss, with or without importance sampling."""
-    return tfdml.losses.ContrastiveLoss(importance=sampler.importance(labels) if importance else None)
+def plain(make, **options):
+    """A loss that needs neither the sampler nor the labels; each call has miners of its own."""
+    return lambda sampler, labels: make(**{name: _made(value) for name, value in options.items()})
 
 
-def balanced(sampler, labels):
-    """Balanced contrastive loss with importance sampling; 256 is the paper's lambda."""
+def _made(value):
+    return value() if isinstance(value, partial) else value
+
+
+def contrastive(sampler, labels):
+    """Contrastive loss with importance sampling."""
+    return tfdml.losses.ContrastiveLoss(importance=sampler.importance(labels))
+
+
+def balanced(sampler, labels, *, importance=True):
+    """Balanced contrastive loss, with or without importance sampling; 256 is the paper's lambda."""
     return tfdml.losses.BalancedContrastiveLoss(
-        class_counts=np.bincount(labels), negatives_per_positive=256, importance=sampler.importance(labels)
+        class_counts=np.bincount(labels),
+        negatives_per_positive=256,
+        importance=sampler.importance(labels) if importance else None,
     )
 
 
-def distance_weighted_margin(sampler, labels):
+def learned_margin(sampler, labels):
     """Margin loss with a boundary per class and distance-weighted negatives."""
     return tfdml.losses.MarginLoss(
         margin=0.2,
@@ -145,141 +161,232 @@ def distance_weighted_margin(sampler, labels):
     )
 
 
-def robust_margin(sampler, labels, *, uncertainty):
-    """Margin loss of similarities under a distributionally robust weighting of the batch's pairs."""
-    base = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
-    return tfdml.losses.RobustLoss(base, uncertainty=uncertainty(sampler.batch_size))
+def robust(sampler, labels, *, base, uncertainty):
+    """A loss of pairs under a distributionally robust weighting of the batch's pairs."""
+    return tfdml.losses.RobustLoss(base(), uncertainty=uncertainty(sampler.batch_size))
 
 
+LOSSES, MINERS, UNCERTAINTY = tfdml.losses, tfdml.miners, tfdml.losses.uncertainty
+VTHM = partial(MINERS.ValidTriplets, margin=0.1)
+PAIRS = {
+    "random": partial(MINERS.BalancedPairs, seed=0),
+    "semi-hard": partial(MINERS.SemiHard, min_distance=0.5),
+    "dw": partial(MINERS.DistanceWeighted, seed=0),
+}
+NEGATIVES = {"semi-hard": MINERS.semi_hard_negatives, "dw": partial(MINERS.DistanceWeightedNegatives, seed=0)}
+ON_SIMILARITIES = partial(LOSSES.MarginLoss, margin=0.2, boundary=0.5, distance="cosine")
+BASES = {"": ON_SIMILARITIES, "-binomial": LOSSES.BinomialDevianceLoss}
 # K is twice the number of images in unordered pairs (section 4.2.2), four times in ordered pairs.
+SETS = {
+    "dro-topk": lambda images: UNCERTAINTY.TopK(4 * images),
+    "dro-topk-pn": lambda images: UNCERTAINTY.TopKBalanced(4 * images),
+}
+DESIGNS = ((2, 32), (4, 16), (8, 8), (16, 4), (32, 2))
+
+
+def sampled(kind, sampling, distance="euclidean"):
+    """The loss of a row of Table 1 of Sampling Matters."""
+    if kind == "triplet":
+        return plain(LOSSES.TripletLoss, distance=distance, negatives=NEGATIVES[sampling])
+    make = {"contrastive": LOSSES.ContrastiveLoss, "margin": LOSSES.MarginLoss}[kind]
+    return plain(make, miner=PAIRS[sampling])
+
+
 METHODS = {
-    "contrastive": partial(weighted_contrastive, loss=contrastive),
-    "contrastive-is": partial(weighted_contrastive, loss=partial(contrastive, importance=True)),
+    # Weighted Contrastive Loss, Tables 2 to 4, then the batch designs of Table 1.
+    "triplet": partial(weighted_contrastive, loss=plain(LOSSES.TripletLoss)),
+    "lifted": partial(weighted_contrastive, loss=plain(LOSSES.LiftedStructureLoss)),
+    "cluster": partial(weighted_contrastive, loss=plain(LOSSES.ClusteringLoss)),
+    "n-pairs": partial(weighted_contrastive, loss=plain(LOSSES.NPairsLoss), design=(2, 32)),
+    "contrastive": partial(weighted_contrastive, loss=plain(LOSSES.ContrastiveLoss)),
+    "contrastive-is": partial(weighted_contrastive, loss=contrastive),
     "balanced": partial(weighted_contrastive, loss=balanced),
-    "binomial": partial(gradient_analysis, loss=lambda *_: tfdml.losses.BinomialDevianceLoss()),
-    "raw": partial(gradient_analysis, loss=lambda *_: tfdml.losses.RAWLoss(miner=None)),
-    "raw-vthm": partial(gradient_analysis, loss=lambda *_: tfdml.losses.RAWLoss()),
-    "margin": sampling_matters,
-    "dro-topk": partial(distributionally_robust, uncertainty=lambda batch: tfdml.losses.uncertainty.TopK(4 * batch)),
-    "dro-topk-pn": partial(
-        distributionally_robust, uncertainty=lambda batch: tfdml.losses.uncertainty.TopKBalanced(4 * batch)
+    **{
+        f"balanced-{m}x{n}{suffix}": partial(
+            weighted_contrastive, loss=partial(balanced, importance=not suffix), design=(m, n)
+        )
+        for m, n in DESIGNS
+        for suffix in ("-no-is", "")
+    },
+    # Gradient Analysis, Table 1.
+    "binomial": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss)),
+    "raw": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=None)),
+    "vthm": partial(gradient_analysis, loss=plain(LOSSES.CosineContrastiveLoss, threshold=-1.0, miner=VTHM)),
+    "binomial-vthm": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss, miner=VTHM)),
+    "raw-dw": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["dw"])),
+    "raw-semi-hard": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["semi-hard"])),
+    "raw-vthm": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss)),
+    # Sampling Matters, Tables 1, 2 and 3.
+    **{
+        f"sm-{kind}-{sampling}{size}": partial(sampling_matters, loss=sampled(kind, sampling), images=images)
+        for size, images in (("", None), ("-40", 40), ("-120", 120))
+        for kind in ("contrastive", "triplet", "margin")
+        for sampling in PAIRS
+        if (kind, sampling) != ("triplet", "random") and not (size and kind == "contrastive")
+    },
+    "sm-triplet-squared-semi-hard": partial(sampling_matters, loss=sampled("triplet", "semi-hard", "squared")),
+    "sm-triplet-squared-dw": partial(sampling_matters, loss=sampled("triplet", "dw", "squared")),
+    "margin": partial(sampling_matters, loss=learned_margin),
+    **{
+        f"margin-{boundary}": partial(
+            sampling_matters, loss=plain(LOSSES.MarginLoss, boundary=boundary, miner=PAIRS["dw"])
+        )
+        for boundary in (0.8, 1.0, 1.2, 1.4)
+    },
+    # A Simple and Effective Framework, Tables 1 and 3, then 2 and 4.
+    "ms": partial(distributionally_robust, loss=plain(LOSSES.MultiSimilarityLoss)),
+    **{
+        f"{name}{suffix}": partial(distributionally_robust, loss=partial(robust, base=base, uncertainty=uncertainty))
+        for name, uncertainty in SETS.items()
+        for suffix, base in BASES.items()
+    },
+    "dro-kl": partial(
+        distributionally_robust, loss=partial(robust, base=ON_SIMILARITIES, uncertainty=lambda _: UNCERTAINTY.KL(0.1))
     ),
-    "dro-kl": partial(distributionally_robust, uncertainty=lambda _: tfdml.losses.uncertainty.KL(0.1)),
-    "dro-kl-g": partial(
-        distributionally_robust, uncertainty=lambda _: tfdml.losses.uncertainty.GroupedKL(0.01), dim=64
+    "ms-64": partial(distributionally_robust, loss=plain(LOSSES.MultiSimilarityLoss), dim=64),
+    "ls-64": partial(
+        distributionally_robust, loss=plain(LOSSES.GeneralizedLiftedLoss, margin=0.0, distance="cosine"), dim=64
     ),
+    **{
+        f"dro-kl-g-{gamma:g}": partial(
+            distributionally_robust,
+            loss=partial(robust, base=ON_SIMILARITIES, uncertainty=lambda _, gamma=gamma: UNCERTAINTY.GroupedKL(gamma)),
+            dim=64,
+        )
+        for gamma in (1.0, 0.1, 0.01, 0.001)
+    },
 }
 
-# Published Recall@k in percent, by method and data set; "boxes" are images cut to their bounding boxes.
-PUBLISHED = {
-    "contrastive": {
-        "cub": {1: 50.61, 2: 62.66, 4: 73.40, 8: 83.10},
-        "cars": {1: 59.00, 2: 70.35, 4: 79.81, 8: 87.21},
-        "sop": {1: 65.20, 2: 70.70, 4: 75.67, 8: 79.73},
-    },
-    "contrastive-is": {
-        "cub": {1: 53.34, 2: 65.41, 4: 76.01, 8: 85.20},
-        "cars": {1: 66.77, 2: 76.44, 4: 84.61, 8: 90.62},
-        "sop": {1: 62.38, 2: 67.89, 4: 72.70, 8: 76.72},
-    },
-    "balanced": {
-        "cub": {1: 54.22, 2: 66.42, 4: 76.37, 8: 85.23},
-        "cars": {1: 69.18, 2: 79.40, 4: 86.79, 8: 91.80},
-        "sop": {1: 70.36, 2: 75.35, 4: 79.61, 8: 83.21},
-    },
-    "binomial": {"cub": {1: 64.45}, "cars": {1: 80.78}, "sop": {1: 73.40}, "in_shop": {1: 84.78}},
-    "raw": {"cub": {1: 65.06}, "cars": {1: 81.27}, "sop": {1: 77.00}, "in_shop": {1: 88.38}},
-    "raw-vthm": {
-        "cub": {1: 66.85, 2: 77.84, 4: 85.80, 8: 91.29, 16: 94.94, 32: 97.42},
-        "cars": {1: 83.69, 2: 90.27, 4: 94.53, 8: 97.16, 16: 98.65, 32: 99.36},
-        "sop": {1: 78.18, 10: 90.47, 100: 96.00, 1000: 98.74},
-        "in_shop": {1: 89.64, 10: 97.87, 20: 98.47, 30: 98.84, 40: 99.05, 50: 99.20},
-    },
-    "margin": {
-        "cub": {1: 63.6, 2: 74.4, 4: 83.1, 8: 90.0, 16: 94.2},
-        "cub boxes": {1: 63.9, 2: 75.3, 4: 84.4, 8: 90.6, 16: 94.8},
-        "cars": {1: 79.6, 2: 86.5, 4: 91.9, 8: 95.1, 16: 97.3},
-        "cars boxes": {1: 86.9, 2: 92.7, 4: 95.6, 8: 97.6, 16: 98.7},
-        "sop": {1: 72.7, 10: 86.2, 100: 93.8, 1000: 98.0},
-    },
-    "dro-topk": {
-        "cub": {1: 67.4, 2: 77.7, 4: 85.9, 8: 91.6, 16: 95.0, 32: 97.3},
-        "cars": {1: 86.0, 2: 91.7, 4: 95.0, 8: 97.3, 16: 98.5, 32: 99.2},
-        "in_shop": {1: 91.0, 10: 98.1, 20: 98.7, 30: 99.0, 40: 99.1, 50: 99.2},
-    },
-    "dro-topk-pn": {
-        "cub": {1: 67.3, 2: 77.6, 4: 85.7, 8: 91.2, 16: 95.0, 32: 97.7},
-        "cars": {1: 86.1, 2: 91.7, 4: 95.1, 8: 97.1, 16: 98.4, 32: 99.1},
-        "in_shop": {1: 91.3, 10: 98.0, 20: 98.7, 30: 98.9, 40: 99.1, 50: 99.2},
-    },
-    "dro-kl": {
-        "cub": {1: 67.7, 2: 78.0, 4: 86.1, 8: 91.8, 16: 95.6, 32: 97.8},
-        "cars": {1: 86.4, 2: 91.9, 4: 95.4, 8: 97.5, 16: 98.7, 32: 99.3},
-        "in_shop": {1: 90.8, 10: 98.0, 20: 98.6, 30: 99.0, 40: 99.1, 50: 99.2},
-    },
-    "dro-kl-g": {
-        "cub": {1: 57.0, 2: 69.4, 4: 79.9, 8: 87.0, 16: 92.3, 32: 95.9},
-        "cars": {1: 73.1, 2: 82.2, 4: 88.8, 8: 93.4, 16: 96.2, 32: 98.0},
-        # As printed, although Recall@30 cannot be below Recall@20.
-        "in_shop": {1: 85.8, 10: 96.2, 20: 97.9, 30: 97.8, 40: 98.2, 50: 98.4},
-    },
-}
+
+def published():
+    """The published numbers in percent: dict of (method, data set) to a dict of metric to number, and of the tables.
+
+    "cub boxes" and "cars boxes" are images cut to their bounding boxes.
+    """
+    rows = list(csv.DictReader(Path(__file__).with_suffix(".csv").read_text().splitlines()))
+    numbers, tables = {}, {}
+    for row in rows:
+        pairs = (cell.split(":") for cell in row["published"].split())
+        numbers[row["method"], row["dataset"]] = {_metric(name): float(value) for name, value in pairs}
+        tables.setdefault((row["table"], row["dataset"]), []).append(row["method"])
+    return numbers, tables
+
+
+def _metric(name):
+    return f"recall@{name}" if name.isdigit() else name
 
 
 def main():
     """Train, measure, report."""
     options = arguments()
-    begin = time.time()
-    options.output.mkdir(parents=True, exist_ok=True)
-    keras.utils.set_random_seed(options.seed)
+    if options.list:
+        list_methods()
+        return
+    for method in options.methods:
+        finished = [result(method, seed, options) for seed in options.seeds]
+        report(finished)
+
+
+def result(method, seed, options):
+    """The results of a method and a seed: read if they are finished, else trained and measured."""
     dataset = options.dataset + " boxes" * options.boxes
-    settings = METHODS[options.method](dataset)
+    settings = METHODS[method](dataset)
     settings = smallest(settings) if options.quick else settings
+    run = {
+        "dataset": dataset,
+        "method": method,
+        "weights": options.weights,
+        "quick": options.quick,
+        "seed": seed,
+        "settings": {name: value for name, value in asdict(settings).items() if name != "loss"},
+    }
+    run = json.loads(json.dumps(run))  # as a file has it
+    folder = options.output / f"{dataset.replace(' ', '-')}-{method}" / f"seed-{seed}"
+    file = folder / "results.json"
+    if file.exists():
+        finished = json.loads(file.read_text())
+        others = [name for name, value in run.items() if finished.get(name) != value]
+        if others:
+            raise SystemExit(
+                f"Received {file} with another {', '.join(others)}, expected the same run. Choose another --output, or "
+                "move the file away."
+            )
+        return finished
+    begin = time.time()
+    protocol, scores = trained_and_measured(settings, options, seed, folder)
+    finished = {
+        **run,
+        "protocol": protocol,
+        "seconds": round(time.time() - begin, 1),  # since this start, also of a resumed run
+        **tfdml.environment(),
+        "scores": scores,
+        "published": published()[0].get((method, dataset), {}),
+    }
+    partial_file = file.with_suffix(".partial")
+    partial_file.write_text(json.dumps(finished, indent=1))
+    partial_file.replace(file)
+    return finished
+
+
+def trained_and_measured(settings, options, seed, folder):
+    """The protocol and the scores of a run; a checkpoint in its folder is resumed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keras.utils.set_random_seed(seed)
     train, *tests = read(options.dataset, options.data, settings, boxes=options.boxes)
     sampler = tfdml.samplers.GroupSampler(
         classes_per_batch=settings.classes_per_batch,
         examples_per_class=settings.examples_per_class,
         short_classes="repeat",  # of the products, some classes have fewer images
-        seed=options.seed,
+        seed=seed,
     )
     model = compiled(settings, options.weights, settings.loss(sampler, train.labels))
-    model = trained(model, settings, sampler, train, options.output / "checkpoint.keras", resume=options.resume)
-    recall = recall_at(model, tests, RANKS[options.dataset], "cosine" if settings.normalize else "euclidean")
-    results = {
-        "protocol": tests[0].protocol.replace("full-image", "bbox-crop" if options.boxes else "full-image"),
-        "method": options.method,
-        "weights": options.weights,
-        "quick": options.quick,
-        "seed": options.seed,
-        "seconds": round(time.time() - begin, 1),  # since this start, also of a resumed run
-        "settings": {name: value for name, value in asdict(settings).items() if name != "loss"},
-        **tfdml.environment(),
-        "recall": recall,
-        "published": PUBLISHED[options.method].get(dataset, {}),
-    }
-    (options.output / "results.json").write_text(json.dumps(results, indent=1))
-    report(results)
+    model = trained(model, settings, sampler, train, folder / "checkpoint.keras")
+    metric = "cosine" if settings.normalize else "euclidean"
+    protocol = tests[0].protocol.replace("full-image", "bbox-crop" if options.boxes else "full-image")
+    return protocol, scores_of(model, tests, RANKS[options.dataset], metric)
 
 
 def arguments():
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dataset", choices=RANKS, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the original files")
-    parser.add_argument("--method", choices=METHODS, required=True)
+    parser.add_argument("--list", action="store_true", help="print the methods, their tables and published Recall@1")
+    parser.add_argument("--dataset", choices=RANKS)
+    parser.add_argument("--data", type=Path, help="folder of the original files")
+    parser.add_argument("--methods", "--method", nargs="+", choices=METHODS, default=[], metavar="METHOD")
+    parser.add_argument("--table", help="all methods of a table of a paper, such as gradient-analysis-1")
     parser.add_argument("--weights", help='"imagenet" (ResNet-50), or a file; random weights by default')
     parser.add_argument("--boxes", action="store_true", help="crop to the bounding boxes of cub and cars")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="runs/DATASET-METHOD by default")
-    parser.add_argument("--resume", action="store_true", help="resume from the checkpoint in --output")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--output", type=Path, default=Path("runs"), help="runs by default")
     parser.add_argument("--quick", action="store_true", help="a tiny network with random weights, 4 steps")
     options = parser.parse_args()
+    if options.list:
+        return options
+    if not options.dataset or not options.data:
+        parser.error("--dataset and --data name the benchmark and the folder of its files.")
     if options.boxes and options.dataset not in ("cub", "cars"):
         parser.error("--boxes is for cub and cars; no paper crops the others.")
     if options.quick and options.weights:
         parser.error("--quick trains a tiny network from random weights; leave out --weights.")
-    options.output = options.output or Path("runs") / f"{options.dataset}-{options.method}"
+    if options.table:
+        tables = published()[1]
+        dataset = options.dataset + " boxes" * options.boxes
+        if (options.table, dataset) not in tables:
+            known = sorted(table for table, data in tables if data == dataset)
+            parser.error(f"Received --table {options.table}, expected one with {dataset}: {', '.join(known)}.")
+        options.methods = [*options.methods, *tables[options.table, dataset]]
+    if not options.methods:
+        parser.error("--methods or --table says what to train; --list prints both.")
     return options
+
+
+def list_methods():
+    """Print each table with its methods and their published Recall@1."""
+    numbers, tables = published()
+    for table, dataset in sorted(tables):
+        print(f"{table}, {dataset}")
+        for method in tables[table, dataset]:
+            print(f"  {method:<30}{numbers[method, dataset]['recall@1']:>7.2f}")
 
 
 def smallest(settings):
@@ -328,9 +435,9 @@ def backbone(settings, shape, weights):
     return settings.backbone
 
 
-def trained(model, settings, sampler, train, checkpoint, *, resume):
+def trained(model, settings, sampler, train, checkpoint):
     """The model after all steps; random crops and mirroring, a checkpoint after each 100 steps."""
-    if resume and checkpoint.exists():
+    if checkpoint.exists():
         model = keras.saving.load_model(checkpoint)
     epoch = min(EPOCH, settings.steps)
     augment = tfdml.datasets.RandomCrop(settings.size, mirror=True)
@@ -345,26 +452,42 @@ def trained(model, settings, sampler, train, checkpoint, *, resume):
     return model
 
 
-def recall_at(model, tests, ranks, metric):
-    """Recall@k in percent: of the test part against itself, or of the queries against the gallery."""
+def scores_of(model, tests, ranks, metric):
+    """Recall@k, MAP@R and NMI in percent: of the test part against itself, or of the queries against the gallery.
+
+    Queries and gallery have no NMI.
+    """
     query, *gallery = (tfdml.models.embed(model, data, batch_size=64) for data in tests)
     others = {"gallery": gallery[0], "gallery_labels": tests[1].labels} if gallery else {}
     largest = len(tests[-1]) - (0 if gallery else 1)
     ranks = [k for k in ranks if k <= largest]  # a miniature set has fewer neighbors
     scores = tfdml.metrics.retrieval(query, tests[0].labels, k=ranks, metric=metric, full_map=False, **others)
-    return {k: 100 * scores[f"recall@{k}"] for k in ranks}
+    numbers = {name: 100 * scores[name] for name in (*(f"recall@{k}" for k in ranks), "map@r")}
+    if not gallery:
+        numbers["nmi"] = 100 * tfdml.metrics.clustering(query, tests[0].labels, metric=metric)["nmi"]
+    return numbers
 
 
-def report(results):
-    """Print what was measured beside what was published."""
-    print(f"\n{results['protocol']}, {results['method']}\n{'Recall@':>10}{'here':>8}{'published':>11}")
-    for k, value in results["recall"].items():
-        print(f"{k:10}{value:8.2f}{results['published'].get(k, ''):>11}")
-    if results["quick"]:
+def report(finished):
+    """Print what was measured, with 95% intervals over seeds, beside what was published."""
+    first, seeds = finished[0], [result["seed"] for result in finished]
+    print(f"\n{first['protocol']}, {first['method']}, seeds {seeds}\n{'':>12}{'here':>16}{'published':>11}")
+    for name in first["scores"]:
+        values = [result["scores"][name] for result in finished]
+        print(f"{name:>12}{mean_and_interval(values):>16}{first['published'].get(name, ''):>11}")
+    if first["quick"]:
         print("A smoke test with a tiny network: its numbers say nothing.")
-    elif results["weights"] is None:
-        print("From random weights: the published numbers are from networks that were trained on ImageNet.")
-    print(f"Not stated in the paper, and ours: {', '.join(results['settings']['not_stated'])}.")
+    elif first["weights"] is None:
+        print("From random weights: most published numbers are from networks that were trained on ImageNet.")
+    print(f"Not stated in the paper, and ours: {', '.join(first['settings']['not_stated'])}.")
+
+
+def mean_and_interval(values):
+    """The mean and half of its 95% interval, as text; the value alone for one seed."""
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    low, high = tfdml.metrics.seed_interval(values)
+    return f"{np.mean(values):.2f} ± {(high - low) / 2:.2f}"
 
 
 if __name__ == "__main__":

@@ -118,9 +118,9 @@ CHOICES = {
     "glyphs-multi-similarity": "Learning rate, batch and no augmentation: the best values of the trials with this loss "
     "on validation classes, benchmarks/results/glyphs_choice.csv.",
     "glyphs-semi-hard-triplet": "The margin: the better of two on validation classes at both learning rates, with "
-    "another network, benchmarks/results/references/batch.csv. The rest as glyphs-nt-xent.",
+    "another network, benchmarks/results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-contrastive": "The margin: the better of two on validation classes at both learning rates, with another "
-    "network, benchmarks/results/references/batch.csv. The rest as glyphs-nt-xent.",
+    "network, benchmarks/results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-small": "All settings but the size of the network as glyphs-nt-xent, without trials.",
     "glyphs-2d": "The loss and the learning rate: the best of five trials on validation classes, "
     "benchmarks/results/zoo_choice.csv.",

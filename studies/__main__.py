@@ -2,7 +2,7 @@
 
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # two hours on two cores
-    python -m studies references               # about an hour and a half on one core
+    python -m studies leaderboard               # about an hour and a half on one core
     python -m studies reidentification         # a quarter of an hour on one core
     python -m studies verification             # six minutes of processor time
     python -m studies mining weights top_k     # some of the studies
@@ -15,12 +15,12 @@ Results of training runs are kept under `runs`; delete them to train again.
 import argparse
 from pathlib import Path
 
-from studies import importance_sampling, mining, pages, references, reidentification, runner, verification
+from studies import importance_sampling, leaderboard, mining, pages, reidentification, runner, verification
 
 PAPERS = {
     "mining": mining,
     "importance_sampling": importance_sampling,
-    "references": references,
+    "leaderboard": leaderboard,
     "reidentification": reidentification,
     "verification": verification,
 }

@@ -41,7 +41,7 @@ def retrieval(model, images, labels, *, k, metric):
     finite = np.isfinite(embeddings).all()
     if not finite or (metric == "cosine" and np.ptp(embeddings, axis=0).max() < 1e-4):
         return dict.fromkeys([*(f"recall@{number}" for number in k), "map@r"], 0.0)
-    found = tfdml.metrics.retrieval(embeddings, labels, k=k, metric=metric)
+    found = tfdml.metrics.retrieval(embeddings, labels, k=k, metric=metric, full_map=False)
     return {key: found[key] for key in (*(f"recall@{number}" for number in k), "map@r")}
 
 

@@ -10,7 +10,7 @@ from studies.runner import deviation_of, mean_of
 COLORS = ("#2a6f97", "#d1495b", "#2a9d4a", "#8a6fb0", "#c9842b", "#5c5c5c")
 
 
-def curves(axis, groups, *, x, key="recall@1", marker="o"):
+def curves(axis, groups, *, x, key="recall@1", marker="o", linestyle="-"):
     """Draw one line per group of rows: the mean over rows of the same x, with standard deviations as error bars.
 
     Args:
@@ -19,12 +19,23 @@ def curves(axis, groups, *, x, key="recall@1", marker="o"):
         x: column of the horizontal axis.
         key: column of the numbers, which are drawn in percent.
         marker: marker of the points, or None.
+        linestyle: of the lines.
     """
     for color, (label, rows) in zip(COLORS, groups.items(), strict=False):
         values = sorted({row[x] for row in rows})
         rows_at = [[row for row in rows if row[x] == value] for value in values]
         means, deviations = ([summary(same, key) for same in rows_at] for summary in (mean_of, deviation_of))
-        axis.errorbar(values, means, deviations, label=label, color=color, marker=marker, markersize=4, capsize=2)
+        axis.errorbar(
+            values,
+            means,
+            deviations,
+            label=label,
+            color=color,
+            marker=marker,
+            markersize=4,
+            capsize=2,
+            linestyle=linestyle,
+        )
 
 
 def save(path, draw, *, columns):

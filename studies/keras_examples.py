@@ -10,7 +10,7 @@ import re
 
 import tfdml
 from studies import pages
-from studies.references.setting import interval
+from studies.leaderboard.setting import interval
 
 PAGE = pages.ROOT / "docs" / "keras-examples.md"
 ROWS = pages.RESULTS / "keras_examples.json"

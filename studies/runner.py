@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ class Options:
         seeds: the seeds that `results` repeats each run with.
         quick: whether studies keep only a few of their runs.
         workers: number of processes that train at the same time, one thread each; 1 trains in this process.
+        train_seeds: function of runs that differ in their seeds alone, which trains them at once and returns a list of
+            their results; None where each is trained by itself.
     """
 
     base: Any
@@ -37,6 +40,7 @@ class Options:
     seeds: tuple[int, ...] = (0, 1, 2)
     quick: bool = False
     workers: int = 2
+    train_seeds: Callable[[list], list[dict]] | None = None
 
 
 def results(runs, options):
@@ -71,8 +75,11 @@ def finished(runs, options):
     """The results of the runs, in their order. Runs without a file are trained first."""
     options.folder.mkdir(parents=True, exist_ok=True)
     missing = [run for run in dict.fromkeys(runs) if not _file(run, options).exists()]
-    for number, run in enumerate(_trained(missing, options), start=1):
-        print(f"{number} of {len(missing)} trained: {name_of(run)}", flush=True)
+    number = 0
+    for runs_at_once in _trained(_at_once(missing, options), options):
+        for run in runs_at_once:
+            number += 1
+            print(f"{number} of {len(missing)} trained: {name_of(run)}", flush=True)
     return [json.loads(_file(run, options).read_text()) for run in runs]
 
 
@@ -167,23 +174,35 @@ def _file(run, options):
     return options.folder / f"{name_of(run)}.json"
 
 
-def _trained(runs, options):
-    """Train the runs and yield each once its file is written."""
+def _at_once(runs, options):
+    """The runs in lists that are trained at once: those that differ in their seeds alone, if `train_seeds` can."""
+    if options.train_seeds is None:
+        return [[run] for run in runs]
+    lists = {}
+    for run in runs:
+        lists.setdefault(replace(run, seed=0), []).append(run)
+    return list(lists.values())
+
+
+def _trained(lists, options):
+    """Train lists of runs and yield each once its files are written."""
     keep = functools.partial(_train_and_keep, options)
-    if options.workers == 1 or not runs:
-        yield from map(keep, runs)
+    if options.workers == 1 or not lists:
+        yield from map(keep, lists)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_one_thread) as pool:
-        yield from pool.map(keep, runs)
+        yield from pool.map(keep, lists)
 
 
-def _train_and_keep(options, run):
-    result = json.dumps(options.train(run), indent=1)
-    partial = options.folder / f".{name_of(run)}.{os.getpid()}"
-    partial.write_text(result)
-    partial.replace(_file(run, options))
-    return run
+def _train_and_keep(options, runs):
+    results = options.train_seeds(runs) if options.train_seeds else [options.train(run) for run in runs]
+    finished = datetime.now(UTC).isoformat(timespec="milliseconds")
+    for run, result in zip(runs, results, strict=True):
+        partial = options.folder / f".{name_of(run)}.{os.getpid()}"
+        partial.write_text(json.dumps({"finished": finished, **result}, indent=1))
+        partial.replace(_file(run, options))
+    return runs
 
 
 def _number(text):
@@ -194,6 +213,9 @@ def _number(text):
 
 
 def _one_thread():
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
+        return
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

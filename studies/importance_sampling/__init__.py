@@ -1,6 +1,14 @@
 """Importance sampling: what Hong, Park and Kim claim. The page is docs/importance-sampling.md."""
 
-from studies.importance_sampling import batch_designs, class_sizes, exponent, negatives, setting, train_loss
+from studies.importance_sampling import (
+    batch_designs,
+    class_sizes,
+    exponent,
+    negatives,
+    setting,
+    train_loss,
+    trained_start,
+)
 
 PAGE = "docs/importance-sampling.md"
 FIGURES = "docs/images/importance-{}.png"
@@ -10,5 +18,6 @@ STUDIES = {
     "exponent": exponent,
     "class_sizes": class_sizes,
     "train_loss": train_loss,
+    "trained_start": trained_start,
 }
 options = setting.options

@@ -66,6 +66,7 @@ UNCERTAINTIES = {
     "top k balanced": lambda run: losses.uncertainty.TopKBalanced(run.k),
     "KL": lambda run: losses.uncertainty.KL(run.gamma),
     "grouped KL": lambda run: losses.uncertainty.GroupedKL(run.gamma),
+    "grouped KL of all pairs": lambda run: losses.uncertainty.GroupedKL(run.gamma, include_zero_losses=True),
 }
 ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as in A Simple and Effective Framework
 

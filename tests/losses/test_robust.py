@@ -36,6 +36,31 @@ def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
     same_gradients(on_similarities(losses.uncertainty.GroupedKL(gamma=1.0)), lifted, batch())
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.2])
+@on_every_backend
+def test_grouped_kl_of_all_pairs_has_the_gradient_of_the_lifted_structure_loss_of_hinges(gamma):
+    margin, boundary, x = 0.1, 0.5, batch()
+    base = losses.MarginLoss(margin=margin, boundary=boundary, distance="cosine")
+    loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.GroupedKL(gamma, include_zero_losses=True))
+
+    def lifted(v):
+        """In float64, by loops: the mean over anchors of gamma (log sum_p exp(l_p / gamma) + log sum_n ...)."""
+        total = 0.0
+        for a in range(len(v)):
+            for group, sign in zip(loops.others_of(a, LABELS), (1, -1), strict=True):
+                hinges = [max(0.0, margin + sign * (1 - v[a] @ v[j] - boundary)) for j in group]
+                total += gamma * np.log(sum(np.exp(hinge / gamma) for hinge in hinges))
+        return total / len(v)
+
+    def slope(v, direction, step=1e-6):
+        return (lifted(v + step * direction) - lifted(v - step * direction)) / (2 * step)
+
+    ours, rng = gradient(lambda v: loss(LABELS, v), x), np.random.default_rng(1)
+    for direction in rng.standard_normal((5, *x.shape)):
+        tangent = direction - (direction * x).sum(axis=1, keepdims=True) * x  # the loss normalizes its rows
+        assert np.sum(ours * tangent) == pytest.approx(slope(x.astype(float), tangent), rel=1e-3, abs=1e-5)
+
+
 @pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])
 @on_every_backend
 def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_loss(alpha, beta, threshold):

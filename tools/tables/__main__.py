@@ -1,7 +1,7 @@
 """Tables of all losses, miners and samplers, from the code: `python -m tools.tables` writes them into the pages.
 
 A row is a public class. What it needs and does is tried on a small batch. Its times are those of
-`benchmarks/losses.py`, and its retrieval is that of `studies/references`.
+`benchmarks/losses.py`, and its retrieval is that of `studies/leaderboard`.
 """
 
 from studies import pages

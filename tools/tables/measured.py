@@ -4,8 +4,8 @@ import csv
 import sys
 
 from studies import pages, runner
-from studies.references import setting
-from studies.references.methods import METHODS
+from studies.leaderboard import setting
+from studies.leaderboard.methods import METHODS
 from tfdml import losses
 
 TIMED = {"batch": "1024", "dim": "128"}
@@ -51,8 +51,8 @@ def class_and_note(method):
 
 
 def compared_rows():
-    """Rows of the tests of `studies/references`."""
-    for file in sorted((pages.RESULTS / "references").glob("*.csv")):
+    """Rows of the tests of `studies/leaderboard`."""
+    for file in sorted((pages.RESULTS / "leaderboard").glob("*.csv")):
         if file.stem not in ("protocol", "summary"):
             yield from runner.where(runner.read_rows(file), part="test")
 
@@ -87,7 +87,7 @@ def sources():
     seeds, protocols = ({row[key] for row in compared} for key in ("seed", "protocol"))
     return (
         f"Times: `python benchmarks/losses.py`, {TIMED['batch']} x {TIMED['dim']}, {_joined(timed)}.\n\n"
-        f"Recall@1: `python -m studies references`, {len(seeds)} seeds, protocols "
+        f"Recall@1: `python -m studies leaderboard`, {len(seeds)} seeds, protocols "
         f"{', '.join(f'`{protocol}`' for protocol in sorted(protocols))}; {_joined(compared)}."
     )
 

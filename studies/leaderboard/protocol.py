@@ -1,13 +1,15 @@
 """How the protocol was chosen, by validation classes and before the losses were compared.
 
 Contrastive and multi-similarity losses with their default settings chose the batches, the number of steps and the two
-learning rates; multi-similarity over proxies chose the learning rate of the proxies. Each variant changes the base run.
+learning rates of both starts; multi-similarity over proxies chose the learning rate of the proxies. Each variant
+changes the base run.
 """
 
 from dataclasses import replace
 
 from studies import runner
-from studies.references import setting
+from studies.leaderboard import setting
+from studies.leaderboard.starts import SETS
 
 LOSSES = {"contrastive": "negative_margin 1", "multi-similarity": "threshold 0.5"}
 OVER_PROXIES = "multi-similarity over proxies"
@@ -25,17 +27,33 @@ MULTIPLIERS = {
     "3 times that for proxies": {"multiplier": 3.0},
     "10 times that for proxies": {"multiplier": 10.0},
 }
+TRAINED = {
+    "trained start, 500 steps, learning rate 0.003": {"learning_rate": 3e-3},
+    "learning rate 0.001, trained start": {"learning_rate": 1e-3},
+    "learning rate 0.01, trained start": {"learning_rate": 1e-2},
+    "learning rate 0.03, trained start": {"learning_rate": 3e-2},
+    "250 steps, trained start": {"learning_rate": 3e-3, "steps": 250},
+    "1,000 steps, trained start": {"learning_rate": 3e-3, "steps": 1000},
+}
+GROUPS = (
+    ("random", LOSSES, VARIANTS),
+    ("random", {OVER_PROXIES: LOSSES["multi-similarity"]}, MULTIPLIERS),
+    ("trained", LOSSES, TRAINED),
+)
 
 
 def runs(options):
     """The run of each variant, by set, loss and name of the variant."""
-    variants = [(loss, text, name) for loss, text in LOSSES.items() for name in VARIANTS]
-    variants += [(OVER_PROXIES, LOSSES["multi-similarity"], name) for name in MULTIPLIERS]
-    changes, base = VARIANTS | MULTIPLIERS, replace(options.base, multiplier=1.0)
+    variants = [
+        (start, name, {"loss": loss, "settings": text, "multiplier": 1.0, **changes})
+        for start, losses, of_start in GROUPS
+        for loss, text in losses.items()
+        for name, changes in of_start.items()
+    ]
     return {
-        (data, loss, name): replace(base, **{"data": data, "loss": loss, "settings": text, **changes[name]})
-        for data in setting.SETS
-        for loss, text, name in runner.some(variants, options)
+        (data, changes["loss"], name): replace(setting.on_board(options.base, data, start), **changes)
+        for data in SETS
+        for start, name, changes in runner.some(variants, options)
     }
 
 
@@ -48,11 +66,11 @@ def rows(options):
 
 def tables(rows):
     """MAP@R of the validation classes for each variant, loss and set."""
-    return {"protocol": "\n\n".join([_table(rows, VARIANTS, LOSSES), _table(rows, MULTIPLIERS, [OVER_PROXIES])])}
+    return {"protocol": "\n\n".join(_table(rows, variants, losses) for _, losses, variants in GROUPS)}
 
 
 def _table(rows, variants, losses):
-    columns = [(data, loss) for data in setting.SETS for loss in losses]
+    columns = [(data, loss) for data in SETS for loss in losses]
     body = [
         [name, *(_percent(runner.where(rows, variant=name, data=data, loss=loss)) for data, loss in columns)]
         for name in variants

@@ -1,30 +1,35 @@
-"""The losses of one family on both sets: four trials each, then five seeds of the best trial."""
+"""The methods of one family on all boards: four trials each, then five seeds of the best trial."""
 
 from dataclasses import replace
 
 from studies import runner
-from studies.references import setting
+from studies.leaderboard import setting
+from studies.leaderboard.methods import METHODS
+from studies.leaderboard.starts import STARTS
 
-COLUMNS = {"recall@1": "Recall@1", "map@r": "MAP@R"}
+COLUMNS = {"recall@1": "Recall@1", "map@r": "MAP@R", "nmi": "NMI"}
 
 
 class Family:
-    """A study of some losses.
+    """A study of some methods.
 
     Args:
         name: name of the family, which marks its tables.
         losses: keys of `METHODS`.
+        starts: the starts that are trained.
     """
 
-    def __init__(self, name, losses):
-        self.name, self.losses = name, losses
+    def __init__(self, name, losses, starts=STARTS):
+        self.name, self.losses, self.starts = name, losses, starts
 
     def rows(self, options):
         """One row per trial, of the validation classes, and one per seed of the best trials, of the test classes."""
         groups = [
-            runner.some(setting.trials(replace(options.base, data=data, loss=loss)), options)
+            runner.some(setting.trials(setting.on_board(replace(options.base, loss=loss), data, start)), options)
+            for data, start in setting.BOARDS
+            if start in self.starts
             for loss in runner.some(self.losses, options)
-            for data in setting.SETS
+            if start in METHODS[loss].starts()
         ]
         trials = [trial for group in groups for trial in group]
         runner.finished(trials, options)
@@ -33,8 +38,9 @@ class Family:
         return setting.rows_of(runner.finished(trials + tested, options))
 
     def tables(self, rows):
-        """A table for each set."""
-        return {self.name: "\n\n".join(table(data, runner.where(rows, data=data)) for data in setting.SETS)}
+        """A table for each board."""
+        of_board = ((board, runner.where(rows, data=board[0], start=board[1])) for board in setting.BOARDS)
+        return {self.name: "\n\n".join(table(", ".join(board), some) for board, some in of_board if some)}
 
 
 def best(trials, options):
@@ -51,11 +57,14 @@ def table(title, rows):
         [loss, f"{runs[0]['learning_rate']:g}", runs[0]["settings"], *(share(runs, key) for key in COLUMNS)]
         for loss, runs in groups.items()
     ]
-    head = [title, "learning rate", "settings", *COLUMNS.values()]
-    return runner.markdown(head, body, rules=["---", "---:", "---", "---:", "---:"])
+    head = [f"{title} start", "learning rate", "settings", *COLUMNS.values()]
+    return runner.markdown(head, body, rules=["---", "---:", "---", *["---:"] * len(COLUMNS)])
 
 
 def share(rows, key):
-    """The mean over rows and half of its 95% interval, in percent, as text."""
-    mean, half = setting.interval([row[key] for row in rows])
+    """The mean over rows and half of its 95% interval, in percent, as text; empty for rows without the number."""
+    values = [row[key] for row in rows]
+    if "" in values:
+        return ""
+    mean, half = setting.interval(values)
     return f"{100 * mean:.1f} ± {100 * half:.1f}"

@@ -1,0 +1,171 @@
+"""Table 1 from a trained network: does the batch design stop mattering once pairs have weights?
+
+The papers start from a trained network. Here a residual network is trained on every other training character, stays as
+it is, and a linear layer of 64 outputs over its last feature map is trained on the other 338 characters, 32 images
+each: balanced contrastive loss, 64 images a step, 2,000 steps, group batches, with and without weights. Each method has
+its own learning rate, the best of four on the validation classes.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import keras
+import numpy as np
+
+import tfdml
+from studies import characters, compiled, pages, runner
+from studies.importance_sampling.batch_designs import title, yes
+from studies.importance_sampling.setting import PER_CLASS
+from studies.leaderboard import setting, starts
+from studies.runner import share, where
+
+GROUPS = ("2x32", "4x16", "8x8", "16x4", "32x2")
+LAMBDAS = (64.0, 256.0)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
+ROWS = pages.ROOT / "runs" / "importance_sampling" / "rows"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of one training run.
+
+    Attributes:
+        design: "4x16" for (4, 16)-group batches.
+        delta: exponent of the importance weights; 0 turns importance sampling off.
+        negatives: lambda of the balanced contrastive loss.
+        learning_rate: initial learning rate of Adam, which falls by a tenth every 100 steps.
+        seed: seed of the linear layer and of the batches.
+        steps: number of training steps.
+        classes: the largest number of classes used of each part.
+    """
+
+    design: str = "4x16"
+    delta: float = 1.0
+    negatives: float = 256.0
+    learning_rate: float = 1e-3
+    seed: int = 0
+    steps: int = 2000
+    classes: int = 10_000
+
+
+def rows(options):
+    """One row per run: each design and lambda, without and with weights."""
+    seeds, base = ((0,), Run(steps=20, classes=40)) if options.quick else ((0, 1, 2, 3, 4), Run())
+    options = replace(options, base=base, train=train, train_seeds=train_seeds, rates=RATES, seeds=seeds)
+    cells = [
+        replace(base, design=design, negatives=negatives, delta=delta)
+        for negatives in LAMBDAS
+        for delta in (0.0, 1.0)
+        for design in runner.some(GROUPS, options)
+    ]
+    return runner.results(cells, options)
+
+
+def train(run):
+    """Train one run and return its results: Recall@k and MAP@R of the validation and the test classes."""
+    return train_seeds([run])[0]
+
+
+def train_seeds(runs: Sequence[Run]):
+    """Train runs that differ in their seeds alone, and return the results of each."""
+    begin = time.time()
+    compiled.forget()
+    run = runs[0]
+    training, *held_out = (setting.first_classes(part, run.classes) for part in _parts())
+    models = [_compiled(run, training) for run in runs]
+    batches = np.stack([_rows(run, training.labels) for run in runs])
+    compiled.fit(models, training.images, training.labels, batches)
+    return [
+        {
+            "run": asdict(run),
+            **{name: _retrieval(model, part) for name, part in zip(("validation", "test"), held_out, strict=True)},
+            "seconds": round((time.time() - begin) / len(runs), 1),
+            "protocol": held_out[1].protocol.replace("cosine", "euclidean"),
+            **tfdml.environment(),
+        }
+        for run, model in zip(runs, models, strict=True)
+    ]
+
+
+def _parts():
+    """Features of the training, validation and test characters."""
+    held_out = starts.data_of("glyphs", "trained")
+    return starts.views_of_glyphs(PER_CLASS), held_out["validation"], held_out["test"]
+
+
+def _compiled(run, training):
+    keras.utils.set_random_seed(run.seed)
+    features = keras.Input(training.images.shape[1:])
+    x = keras.layers.LayerNormalization(center=False, scale=False)(features)
+    model = tfdml.models.EmbeddingModel(features, keras.layers.Dense(64)(x))
+    counts = dict(enumerate(np.bincount(training.labels).tolist()))
+    loss = tfdml.losses.BalancedContrastiveLoss(
+        class_counts=counts,
+        negatives_per_positive=run.negatives,
+        importance=_sampler(run).importance(training.labels, delta=run.delta) if run.delta else None,
+    )
+    rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, 100, 0.9, staircase=True)
+    model.compile(keras.optimizers.Adam(rate), loss=loss, steps_per_execution=min(run.steps, 50), jit_compile=False)
+    return model
+
+
+def _sampler(run):
+    m, n = map(int, run.design.split("x"))
+    return tfdml.samplers.GroupSampler(classes_per_batch=n, examples_per_class=m, seed=run.seed)
+
+
+def _rows(run, labels):
+    path = ROWS / f"{run.design}-{run.classes}-{run.seed}-{run.steps}.npy"
+    return compiled.drawn_rows(path, lambda: _sampler(run), labels, run.steps)
+
+
+def _retrieval(model, part):
+    return characters.retrieval(model, part.images, part.labels, k=(1, 2, 8), metric="euclidean")
+
+
+def tables(rows):
+    """Recall@1 of each design, and the spread over designs with its share of the spread without weights."""
+    return {"trained": trained(rows), "trained spreads": spreads(rows)}
+
+
+def trained(rows):
+    """Recall@1 of the designs, a line per lambda, without and with weights."""
+    body = [
+        [f"{negatives:g}", yes(delta), *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows))]
+        for negatives in LAMBDAS
+        for delta in (0.0, 1.0)
+    ]
+    head = ["lambda", "weights", *map(title, _designs(rows))]
+    return runner.markdown(head, body, rules=["---:", "---", *["---:"] * len(_designs(rows))])
+
+
+def spreads(rows):
+    """The spread of Recall@1 over designs and the ratio of the spreads, with 95% intervals over seeds."""
+    body = []
+    for negatives in LAMBDAS:
+        without, weighted = (_spreads(rows, negatives, delta) for delta in (0.0, 1.0))
+        ratios = [b / a if a else 0.0 for a, b in zip(without, weighted, strict=True)]
+        cells = (_interval(without, 100, 1), _interval(weighted, 100, 1), _interval(ratios, 1, 2))
+        body.append([f"{negatives:g}", *cells])
+    return runner.markdown(["lambda", "without weights", "with weights", "ratio"], body, rules=["---:"] * 4)
+
+
+def _spreads(rows, negatives, delta):
+    """The difference of the best and the worst design, for each seed."""
+    seeds = dict.fromkeys(row["seed"] for row in rows)
+    levels = [[row["recall@1"] for row in where(rows, negatives=negatives, delta=delta, seed=seed)] for seed in seeds]
+    return [max(level) - min(level) for level in levels]
+
+
+def _interval(values, factor, digits):
+    mean, half = setting.interval(values)
+    return f"{factor * mean:.{digits}f} ± {factor * half:.{digits}f}"
+
+
+def _cell(rows, negatives, delta, design):
+    return where(rows, negatives=negatives, delta=delta, design=design)
+
+
+def _designs(rows):
+    return list(dict.fromkeys(row["design"] for row in rows))

@@ -1,0 +1,198 @@
+"""All methods side by side: the table, the figure and the verdict."""
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import stats
+
+from studies import runner
+from studies.figures import COLORS
+from studies.leaderboard import setting
+from studies.leaderboard.costs import FILE
+from studies.leaderboard.family import Family
+from studies.leaderboard.methods import FAMILIES
+from tfdml.metrics import holm_correction
+
+ABOUT = ("protocol", "hardware", "versions")
+BASELINES = (
+    "contrastive",
+    "triplet",
+    "semi-hard triplet",
+    "margin",
+    "multi-similarity",
+    "NT-Xent",
+    "normalized softmax",
+)
+LEVEL = 0.05
+FIGURE = "![MAP@R of each method on the four boards, with 95% intervals](images/leaderboard-summary.png)"
+
+
+def rows(options):
+    """One row per board and method: its mean scores, and its difference from the highest of the board.
+
+    Differences are paired by seeds, which stand for the same batches and the same initial weights. `p` is that of a
+    paired t-test against the highest MAP@R of the board, corrected by Holm for all methods of the board.
+    """
+    tested = {name: runner.where(Family(name, losses).rows(options), part="test") for name, losses in FAMILIES.items()}
+    return [row for board in setting.BOARDS for row in compared(board, tested)]
+
+
+def compared(board, tested):
+    """The rows of one board, of dicts of family to the rows of its test."""
+    data, start = board
+    runs = {
+        (family, loss): runner.where(rows, data=data, start=start, loss=loss)
+        for family, rows in tested.items()
+        for loss in dict.fromkeys(row["loss"] for row in runner.where(rows, data=data, start=start))
+    }
+    scores = {key: np.array([row["map@r"] for row in rows]) for key, rows in runs.items()}
+    first = max(scores, key=lambda key: scores[key].mean())
+    others = [key for key in scores if key != first]
+    p_values = dict(
+        zip(others, holm_correction([_p_value(scores[first] - scores[key]) for key in others]), strict=True)
+    )
+    for (family, loss), values in scores.items():
+        mean, half = _rounded_interval(values)
+        behind, half_behind = _rounded_interval(scores[first] - values)
+        same = runs[family, loss]
+        yield {
+            "data": data,
+            "start": start,
+            "family": family,
+            "loss": loss,
+            "seeds": len(values),
+            "recall@1": round(float(np.mean([row["recall@1"] for row in same])), 6),
+            "nmi": "" if "" in (found := [row["nmi"] for row in same]) else round(float(np.mean(found)), 6),
+            "map@r": mean,
+            "map@r half": half,
+            "behind": behind,
+            "behind half": half_behind,
+            "p": round(float(p_values.get((family, loss), 1.0)), 6),
+            **{key: same[0][key] for key in ABOUT},
+        }
+
+
+def _p_value(differences):
+    """Of a paired t-test; 1 for one seed, or for equal values."""
+    if len(differences) < 2 or not np.ptp(differences):
+        return 1.0
+    return float(stats.ttest_1samp(differences, 0).pvalue)
+
+
+def _rounded_interval(values):
+    """Mean and half of the 95% interval, to six decimals, which are the same on every processor."""
+    return tuple(round(value, 6) for value in setting.interval(list(values)))
+
+
+def tables(rows):
+    """The verdict as a Markdown list with the figure, and the board, in the order of the mean rank."""
+    ranks = _ranks(rows)
+    order = sorted(ranks, key=lambda loss: (np.mean(list(ranks[loss].values())), loss))
+    lines = [f"* {line}" for line in [*map(_verdict, _by_board(rows).items()), *_across(rows, ranks)]]
+    return {"verdict": "\n".join([FIGURE, "", *lines]), "board": board_table(rows, order, ranks)}
+
+
+def board_table(rows, order, ranks):
+    """MAP@R of each method on each board, its mean rank, and what a step costs, as a Markdown table.
+
+    A star marks what cannot be told from the first of its board.
+    """
+    costs = {row["loss"]: row for row in runner.read_rows(FILE)} if FILE.exists() else {}
+    families = {row["loss"]: row["family"] for row in rows}
+    cells = {(row["loss"], row["data"], row["start"]): _marked(row) for row in rows}
+    body = [
+        [
+            loss,
+            families[loss],
+            *(cells.get((loss, *board), "") for board in setting.BOARDS),
+            f"{np.mean(list(ranks[loss].values())):.0f}",
+            *(f"{costs[loss][key]:.2f}" if loss in costs else "" for key in ("ms", "mib")),
+        ]
+        for loss in order
+    ]
+    head = ["", "family", *(f"{data}, {start}" for data, start in setting.BOARDS), "mean rank", "ms", "MiB"]
+    return runner.markdown(head, body, rules=["---", "---", *["---:"] * (len(head) - 2)])
+
+
+def _marked(row):
+    """The MAP@R of a row, with a star if it cannot be told from the first of its board."""
+    return f"{_share(row)}{'*' * (row['p'] >= LEVEL)}"
+
+
+def _ranks(rows):
+    """The rank of each method on each board, 1 for the first, as a dict of method to a dict of board to rank."""
+    ranks = {}
+    for board, ordered in _by_board(rows).items():
+        for place, row in enumerate(ordered, start=1):
+            ranks.setdefault(row["loss"], {})[board] = place
+    return ranks
+
+
+def _by_board(rows):
+    """The rows of each board, the highest MAP@R first."""
+    ordered = sorted(rows, key=lambda row: -row["map@r"])
+    boards = {board: runner.where(ordered, data=board[0], start=board[1]) for board in setting.BOARDS}
+    return {board: found for board, found in boards.items() if found}
+
+
+def _verdict(entry):
+    """The first of a board, the methods that cannot be told from it, and the places of the baselines."""
+    (data, start), rows = entry
+    first, *others = rows
+    level = [row["loss"] for row in others if row["p"] >= LEVEL]
+    places = [f"{row['loss']} {place}" for place, row in enumerate(rows, start=1) if row["loss"] in BASELINES]
+    return (
+        f"**{data.capitalize()}, {start} start.** {first['loss']} is first of {len(rows)} methods with a MAP@R of "
+        f"{_share(first)}; the last one has {_share(rows[-1])}. {len(level)} cannot be told from it: "
+        f"{', '.join(level) or 'no other'}. Places of the baselines: {', '.join(places)}."
+    )
+
+
+def _share(row):
+    return f"{100 * row['map@r']:.1f} ± {100 * row['map@r half']:.1f}"
+
+
+def _across(rows, ranks):
+    """How far the order of the methods is the same on two boards."""
+    for one, other in zip(
+        setting.BOARDS[::2] + setting.BOARDS[:2], setting.BOARDS[1::2] + setting.BOARDS[2:], strict=True
+    ):
+        both = [places for places in ranks.values() if one in places and other in places]
+        if len(both) > 2:
+            correlation = stats.spearmanr([places[one] for places in both], [places[other] for places in both])[0]
+            yield (
+                f"**{', '.join(one)}, and {', '.join(other)}.** Spearman's rank correlation of {len(both)} methods is "
+                f"{correlation:.2f}."
+            )
+
+
+def draw(path, rows):
+    """MAP@R with 95% intervals: a panel per board, a line per method, in the order of the mean rank."""
+    ranks = _ranks(rows)
+    order = sorted(ranks, key=lambda loss: -np.mean(list(ranks[loss].values())))
+    boards = list(_by_board(rows))
+    figure, panels = plt.subplots(
+        1, len(boards), figsize=(2 + 3 * len(boards), 1 + 0.19 * len(order)), sharey=True, squeeze=False
+    )
+    for axis, board in zip(panels[0], boards, strict=True):
+        for number, family in enumerate(FAMILIES):
+            found = runner.where(rows, data=board[0], start=board[1], family=family)
+            color, marker = COLORS[number % len(COLORS)], "os^"[number // len(COLORS) % 3]
+            _errorbars(axis, found, order, color=color, marker=marker, label=family)
+        axis.set(title=", ".join(board), xlabel="MAP@R of the test classes, %", ylim=(-1, len(order)))
+        axis.grid(axis="both", color="0.92")
+        axis.spines[["top", "right"]].set_visible(False)
+    panels[0][0].set_yticks(range(len(order)), order, fontsize=7)
+    panels[0][-1].legend(title="family", frameon=False, fontsize=7, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _errorbars(axis, rows, order, **options):
+    """A point and an interval for each row, at the height of its method."""
+    means, halves = ([100 * row[key] for row in rows] for key in ("map@r", "map@r half"))
+    places = [order.index(row["loss"]) for row in rows]
+    axis.errorbar(means, places, xerr=halves, linestyle="", markersize=3, capsize=1.5, **options)

@@ -1,0 +1,248 @@
+"""The leaderboard: what is trained, what is chosen, and the tables and the verdict that are made of it."""
+
+import csv
+import re
+import zlib
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tfdml
+from studies import __main__ as command
+from studies import leaderboard, pages, runner
+from studies.leaderboard import family, methods, setting, starts, summary
+
+FOLDER = pages.RESULTS / "leaderboard"
+PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.csv") if path.stem != "costs")
+OF_RUNS = [name for name in PUBLISHED if name != "summary"]
+RUN = setting.Run()
+
+
+def of(loss, **changes):
+    return replace(setting.trials(replace(RUN, loss=loss))[0], **changes)
+
+
+def result(run, score):
+    about = {"hardware": "2 cores", "versions": "1.0", "protocol": run.part, "core_seconds": 1.0, "backend": "jax"}
+    return {"run": asdict(run), "scores": {"recall@1": score, "map@r": score, "nmi": score}, **about}
+
+
+def invented(run):
+    """Numbers in (0, 1) that the settings decide."""
+    return result(run, (1 + zlib.crc32(runner.name_of(run).encode()) % 999) / 1000)
+
+
+def with_stand_in(options, train):
+    return replace(options, train=train, train_seeds=None)
+
+
+def texts(name):
+    return list(csv.DictReader((FOLDER / f"{name}.csv").read_text().splitlines()))
+
+
+@pytest.mark.parametrize("loss", methods.METHODS)
+def test_each_loss_is_made_for_each_of_its_four_trials(loss):
+    trials = setting.trials(replace(RUN, loss=loss))
+    assert len(set(trials)) == 4
+    x = np.random.default_rng(0).standard_normal((128, 64)).astype("float32")
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    labels = np.arange(128) // 4
+    for trial in trials:
+        assert np.isfinite(float(setting.loss_of(trial, labels)(labels, x)))
+
+
+@pytest.mark.parametrize("loss", methods.METHODS)
+def test_any_two_values_of_different_settings_stand_together_in_the_same_number_of_trials(loss):
+    trials = methods.METHODS[loss].trials((1, 2))
+    columns = list(zip(*((rate, *settings.values()) for rate, settings in trials), strict=True))
+    assert all(sorted(map(column.count, set(column))) == [2, 2] for column in columns)
+    assert all(len(set(zip(a, b, strict=True))) == 4 for i, a in enumerate(columns) for b in columns[:i])
+
+
+@pytest.mark.parametrize("loss", methods.METHODS)
+def test_all_methods_see_the_same_number_of_images(loss):
+    assert methods.METHODS[loss].sampler(RUN).batch_size == methods.IN_BATCH
+
+
+def test_the_best_trial_of_the_validation_classes_is_tested_with_other_seeds(tmp_path):
+    trained = []
+
+    def train(run):
+        trained.append(run)
+        return result(run, run.learning_rate + 0.1 * (run.settings == "temperature 0.2") + run.seed / 100)
+
+    options = with_stand_in(setting.options(tmp_path, workers=1), train)
+    rows = family.Family("some", ["NT-Xent"]).rows(options)
+    for data, start in setting.BOARDS:
+        of_board = runner.where(rows, data=data, start=start)
+        tested, best = runner.where(of_board, part="test"), (setting.RATES[start][1], "temperature 0.2")
+        assert [row["seed"] for row in tested] == [1, 2, 3, 4, 5]
+        assert {(row["learning_rate"], row["settings"]) for row in tested} == {best}
+        assert {row["seed"] for row in runner.where(of_board, part="validation")} == {0}
+    assert len(trained) == len(set(trained)) == len(rows) == 4 * (4 + 5)
+
+
+def test_seeds_are_trained_at_once_where_the_setting_can(tmp_path):
+    lists = []
+
+    def train_seeds(runs):
+        lists.append(runs)
+        return [invented(run) for run in runs]
+
+    options = replace(setting.options(tmp_path, workers=1), train_seeds=train_seeds)
+    runs = [replace(RUN, loss=loss, seed=seed) for seed in (1, 2) for loss in ("contrastive", "triplet")]
+    assert [found["run"]["seed"] for found in runner.finished(runs, options)] == [1, 1, 2, 2]
+    assert [[(run.loss, run.seed) for run in runs] for runs in lists] == [
+        [("contrastive", 1), ("contrastive", 2)],
+        [("triplet", 1), ("triplet", 2)],
+    ]
+
+
+def test_an_interval_is_that_of_students_t():
+    mean, half = setting.interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (mean, half) == (3.0, pytest.approx(2.7764 * np.sqrt(2.5) / np.sqrt(5), rel=1e-4))
+    assert setting.interval([0.5]) == (0.5, 0.0)
+
+
+def test_photo_patches_are_means_of_squares_and_colors():
+    images = np.random.default_rng(0).integers(0, 256, (3, 4, 6, 3)).astype("uint8")
+    patches = tfdml.datasets.LabeledSet(images=images, labels=np.arange(3), class_names=tuple("abc"), protocol="p")
+    small = starts.small_and_gray(patches)
+    assert small.images.shape == (3, 2, 3, 1)
+    assert small.images[1, 0, 2, 0] == np.round(images[1, 0:2, 4:6].astype("float64").mean())
+    assert small.protocol == "p/gray-32x32"
+
+
+def test_the_verdict_names_what_cannot_be_told_from_the_first():
+    scores = {"contrastive": [0.3, 0.31, 0.32], "NT-Xent": [0.5, 0.52, 0.54], "SupCon": [0.51, 0.5, 0.56]}
+    tested = {
+        "batch": [
+            {
+                **asdict(of(loss, data=data, start=start, part="test", seed=seed)),
+                **dict.fromkeys(("recall@1", "map@r", "nmi"), score),
+                **dict.fromkeys(summary.ABOUT, "-"),
+            }
+            for data, start in setting.BOARDS
+            for loss in scores
+            for seed, score in enumerate(scores[loss])
+        ]
+    }
+    rows = [row for board in setting.BOARDS for row in summary.compared(board, tested)]
+    (contrastive,) = runner.where(rows, data="glyphs", start="random", loss="contrastive")
+    assert contrastive["behind"] == pytest.approx(np.mean([0.21, 0.19, 0.24]), abs=1e-6)
+    assert contrastive["behind"] > contrastive["behind half"]
+    text = summary.tables(rows)["verdict"]
+    assert contrastive["p"] == pytest.approx(2 * stats.ttest_rel([0.51, 0.5, 0.56], [0.3, 0.31, 0.32]).pvalue, rel=1e-3)
+    assert "**Glyphs, random start.** SupCon is first of 3 methods with a MAP@R of 52.3" in text
+    assert "1 cannot be told from it: NT-Xent. Places of the baselines: NT-Xent 2, contrastive 3." in text
+    assert "**glyphs, random, and photo patches, random.** Spearman's rank correlation of 3 methods is 1.00." in text
+    assert re.search(r"\| SupCon \| batch \|( 52\.3 ± 8\.0\* \|){4} 1 \|", summary.tables(rows)["board"])
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    output = tmp_path_factory.mktemp("leaderboard")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setting, "train_seeds", lambda runs: [invented(run) for run in runs])
+        command.main(["leaderboard", "--quick", "--output", str(output)])
+    return output
+
+
+def test_a_quick_run_leaves_rows_a_figure_and_a_page_of_tables(quick):
+    for name in leaderboard.STUDIES:
+        assert runner.read_rows(quick / f"{name}.csv")
+    assert (quick / "leaderboard-summary.png").read_bytes().startswith(b"\x89PNG")
+    row = runner.where(runner.read_rows(quick / "softmax.csv"), part="test")[0]
+    score = f"{100 * row['map@r']:.1f} ± 0.0"
+    assert f"| {row['settings']} | {score} | {score} | {score} |" in (quick / "leaderboard.md").read_text()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_rows_are_those_that_the_study_makes_of_its_runs(name, tmp_path):
+    names = list(asdict(RUN))
+    kept = {tuple(row[key] for key in names): row for stem in PUBLISHED for row in texts(stem) if "part" in row}
+
+    def recalled(run):
+        row = kept[tuple(str(value) for value in asdict(run).values())]
+        scores = {key: float(row[key]) for key in ("recall@1", "map@r", "nmi") if row[key]}
+        about = {key: row[key] for key in (*summary.ABOUT, "backend", "finished")}
+        return {"run": asdict(run), "scores": scores, "core_seconds": float(row["core_seconds"]), **about}
+
+    options = with_stand_in(setting.options(tmp_path / "runs", workers=1), recalled)
+    runner.write_rows(tmp_path / "rows.csv", leaderboard.STUDIES[name].rows(options))
+    assert (tmp_path / "rows.csv").read_text() == (FOLDER / f"{name}.csv").read_text()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_page_has_the_tables_of_the_published_rows(name):
+    page = (pages.ROOT / leaderboard.PAGE).read_text()
+    assert command.filled(page, "leaderboard", [name], FOLDER) == page
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_trials_saw_validation_classes_only(name):
+    for row in texts(name):
+        assert ("validation" in row["protocol"]) is (row["part"] == "validation")
+
+
+@pytest.fixture(scope="module")
+def published():
+    """Rows of all families, by board and method."""
+    rows = [row for name in methods.FAMILIES if name in PUBLISHED for row in texts(name)]
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["data"], row["start"], row["loss"]), []).append(row)
+    return groups
+
+
+def test_every_row_has_equal_trials_seeds_and_images(published):
+    for (_, start, _), rows in published.items():
+        trials, tested = (runner.where(rows, part=part) for part in ("validation", "test"))
+        assert [row["seed"] for row in trials] == ["0"] * 4
+        assert [row["seed"] for row in tested] == ["1", "2", "3", "4", "5"]
+        assert len({(row["learning_rate"], row["settings"]) for row in trials}) == 4
+        assert {(row["steps"], row["classes_per_batch"]) for row in rows} == {(str(setting.STEPS[start]), "32")}
+        best = max(trials, key=lambda row: float(row["map@r"]))
+        assert {(row["learning_rate"], row["settings"]) for row in tested} == {
+            (best["learning_rate"], best["settings"])
+        }
+
+
+def test_no_test_was_run_before_the_trials_of_its_row_were_finished(published):
+    """Rows of earlier versions have no time."""
+    timed = [rows for rows in published.values() if all(row["finished"] for row in rows)]
+    assert len(timed) >= 2 * 75
+    for rows in timed:
+        times = {part: [row["finished"] for row in rows if row["part"] == part] for part in ("validation", "test")}
+        assert max(times["validation"]) < min(times["test"])
+
+
+@pytest.mark.parametrize("data", starts.SETS)
+def test_at_least_75_methods_are_on_a_board_of_each_set(published, data):
+    assert sum((data, "trained") == key[:2] for key in published) >= 75
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", starts.SETS)
+def test_a_run_trains(data):
+    found = setting.train(of("CosFace", data=data, steps=4, classes=40))
+    assert 0.05 < found["scores"]["recall@1"] < 1
+    assert "first-40" in found["protocol"]
+
+
+@pytest.mark.slow
+def test_a_run_trains_from_features_of_other_characters(tmp_path, monkeypatch):
+    starts.keep_features("glyphs", tmp_path, steps=2, classes=16)
+    parts = starts.data_of("glyphs", "trained", tmp_path)
+    assert len(parts["train"].class_names) == 338
+    assert not {*parts["train"].class_names[:10]} & {*starts._every_other(starts._glyphs()["train"], 0).class_names}
+    monkeypatch.setattr(starts, "FOLDER", tmp_path)
+    monkeypatch.setattr(setting, "part", lambda run, name: parts[name])
+    monkeypatch.setattr(setting, "ROWS", tmp_path)
+    run = of("hierarchical triplet", start="trained", steps=10, classes=40, part="test")
+    one, other = setting.train_seeds([run, replace(run, seed=1)])
+    assert {**one["run"], "seed": 1} == other["run"]
+    assert 0.02 < one["scores"]["nmi"] < 1
+    assert (tmp_path / "glyphs-trained-4-32-40-0-10.npy").exists()
