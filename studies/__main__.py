@@ -2,7 +2,7 @@
 
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # two hours on two cores
-    python -m studies leaderboard               # about an hour and a half on one core
+    python -m studies leaderboard              # about three hours on one core
     python -m studies reidentification         # a quarter of an hour on one core
     python -m studies verification             # six minutes of processor time
     python -m studies mining weights top_k     # some of the studies

@@ -36,8 +36,12 @@ def network(*, normalize):
 
 
 def retrieval(model, images, labels, *, k, metric):
+    """`scores` of the embeddings of images."""
+    return scores(embedded(model, images), labels, k=k, metric=metric)
+
+
+def scores(embeddings, labels, *, k, metric):
     """Recall@k and MAP@R; all 0 if the embeddings are not finite, or under cosine if they are all alike."""
-    embeddings = embedded(model, images)
     finite = np.isfinite(embeddings).all()
     if not finite or (metric == "cosine" and np.ptp(embeddings, axis=0).max() < 1e-4):
         return dict.fromkeys([*(f"recall@{number}" for number in k), "map@r"], 0.0)

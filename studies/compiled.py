@@ -125,7 +125,7 @@ def _train_in_loop(models, examples, labels, rows, callbacks):
                 callback.set_model(model)
                 callback.on_epoch_begin(number)
         states = jax.tree.map(lambda *values: jnp.stack(values), *map(_state, models))
-        states = compiled(states, data, jnp.asarray(rows[:, number]))
+        states = jax.device_get(compiled(states, data, jnp.asarray(rows[:, number])))
         for index, model in enumerate(models):
             _assign(model, jax.tree.map(lambda values, i=index: values[i], states))
 

@@ -72,7 +72,7 @@ def train_seeds(runs: Sequence[Run]):
     begin = time.time()
     compiled.forget()
     run = runs[0]
-    training, *held_out = (setting.first_classes(part, run.classes) for part in _parts())
+    training, *held_out = _parts(None if run.classes == Run.classes else run.classes)
     models = [_compiled(run, training) for run in runs]
     batches = np.stack([_rows(run, training.labels) for run in runs])
     compiled.fit(models, training.images, training.labels, batches)
@@ -88,10 +88,10 @@ def train_seeds(runs: Sequence[Run]):
     ]
 
 
-def _parts():
-    """Features of the training, validation and test characters."""
-    held_out = starts.data_of("glyphs", "trained")
-    return starts.views_of_glyphs(PER_CLASS), held_out["validation"], held_out["test"]
+def _parts(classes):
+    """Features of the training, validation and test characters: of the first ones, or of all if None."""
+    held_out = starts.data_of("glyphs", "trained", classes)
+    return starts.views_of_glyphs(PER_CLASS, classes), held_out["validation"], held_out["test"]
 
 
 def _compiled(run, training):

@@ -111,7 +111,8 @@ def _chosen(loss):
 def train_seeds(runs: Sequence[Run]):
     """Train runs that differ in their seeds alone: Recall@1 and MAP@R of the test classes."""
     compiled.forget()
-    training, test = (setting.first_classes(starts.data_of(DATA, START)[name], runs[0].classes) for name in PARTS)
+    parts = starts.data_of(DATA, START, None if runs[0].classes == Run.classes else runs[0].classes)
+    training, test = (parts[name] for name in PARTS)
     return [
         {
             "run": asdict(run),

@@ -26,9 +26,19 @@ STARTS = ("random", "trained")
 WIDTHS, STEPS, RATE = (32, 64, 128, 256), 2000, 2e-3  # of the network of glyphs
 
 
-def data_of(data, start, folder=FOLDER):
-    """The parts of a set as a dict of name to `LabeledSet`: images for random weights, features for a trained start."""
-    return SETS[data]() if start == "random" else _features(data, folder)
+def data_of(data, start, classes=None, folder=FOLDER):
+    """The parts of a set as a dict of name to `LabeledSet`: images for random weights, features for a trained start.
+
+    Args:
+        data: "glyphs" or "photo patches".
+        start: "random" or "trained".
+        classes: for a smoke test, the number of first classes of each part, whose features are those of a network of
+            glyphs that is hardly trained; None for all, whose features are kept in `folder`.
+        folder: where the features are.
+    """
+    if start == "random":
+        return SETS[data]()
+    return _features(data, folder) if classes is None else _quick_features(data, classes)
 
 
 @functools.cache
@@ -54,78 +64,61 @@ def small_and_gray(patches):
 
 @functools.cache
 def _features(data, folder):
-    """The parts of a set with features in the place of images."""
-    if not all(_file(data, name, folder).exists() for name in PARTS):
-        keep_features(data, folder)
+    """The parts of a set with features in the place of images, which are kept."""
     parts = _sources(data)
-    return {
-        name: replace(
-            parts[name], images=np.load(_file(data, name, folder)), protocol=f"{parts[name].protocol}/features"
-        )
-        for name in PARTS
-    }
-
-
-def _file(data, name, folder):
-    return folder / f"{data.replace(' ', '-')}-{name}.npy"
-
-
-def keep_features(data, folder, *, steps=STEPS, classes=None):
-    """Compute and keep the features of all parts of a set.
-
-    Args:
-        data: "glyphs" or "photo patches".
-        folder: where they are kept.
-        steps: training steps of the network of glyphs.
-        classes: the largest number of classes that it is trained on; None for all.
-    """
-    network = {"glyphs": functools.partial(_network_of_glyphs, folder, steps, classes), "photo patches": _imagenet}[
-        data
-    ]()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, part in _sources(data).items():
-        _keep(_file(data, name, folder), network.predict(part.images, batch_size=256, verbose=0))
-
-
-def _keep(path, array):
-    partial = path.with_suffix(".partial.npy")
-    np.save(partial, array)
-    partial.replace(path)
+    return {name: _kept_features(part, _file(data, name, folder), data, folder) for name, part in parts.items()}
 
 
 @functools.cache
-def views_of_glyphs(per_class, folder=FOLDER):
+def views_of_glyphs(per_class, classes=None, folder=FOLDER):
     """Features of the other training characters in four views, at random `per_class` images of each class."""
     train = _every_other(tfdml.datasets.glyphs(validation=True, views=4)[0], start=1)
     order = np.random.default_rng(0).permutation(len(train))
     order = order[np.argsort(train.labels[order], kind="stable")]
     first = np.unique(train.labels[order], return_index=True)[1]
     part = train.take(np.concatenate([rows[:per_class] for rows in np.split(order, first[1:])]))
-    path = folder / f"glyphs-{per_class}-views.npy"
+    part = replace(part, protocol=train.protocol)
+    if classes is not None:
+        return _with_features(_first(part, classes), _quick_network("glyphs"))
+    return _kept_features(part, folder / f"glyphs-{per_class}-views.npy", "glyphs", folder)
+
+
+@functools.cache
+def _quick_features(data, classes):
+    return {name: _with_features(_first(part, classes), _quick_network(data)) for name, part in _sources(data).items()}
+
+
+def _kept_features(part, path, data, folder):
+    """A part with its features from a file, which is written if it is missing."""
     if not path.exists():
-        _keep(path, _network_of_glyphs(folder, STEPS, None).predict(part.images, batch_size=256, verbose=0))
-    return replace(part, images=np.load(path), protocol=f"{train.protocol}/features")
+        features = _with_features(part, _network(data, folder)).images
+        partial = path.with_suffix(f".{np.random.SeedSequence().entropy}.npy")
+        np.save(partial, features)
+        partial.replace(path)
+    return replace(part, images=np.load(path), protocol=f"{part.protocol}/features")
+
+
+def _with_features(part, network):
+    features = network.predict(part.images, batch_size=256, verbose=0)
+    return replace(part, images=features, protocol=f"{part.protocol}/features")
+
+
+def _file(data, name, folder):
+    return folder / f"{data.replace(' ', '-')}-{name}.npy"
 
 
 def _sources(data):
-    """The parts of which features are kept; of the training characters of glyphs every other one, from the second."""
+    """The parts of which features are made; of the training characters of glyphs every other one, from the second."""
     if data == "photo patches":
         return dict(zip(PARTS, tfdml.datasets.photo_patches(splits=PARTS), strict=True))
     parts = _glyphs()
     return {**parts, "train": _every_other(parts["train"], start=1)}
 
 
-def _network_of_glyphs(folder, steps, classes):
-    """The trained residual network up to its last feature map, in means of 2 x 2 positions, kept as a file."""
-    path = folder / "glyphs.keras"
-    if path.exists():
-        model = keras.saving.load_model(path, compile=False)
-    else:
-        model = _trained_on_glyphs(steps, classes)
-        folder.mkdir(parents=True, exist_ok=True)
-        model.save(path)
-    last_map = next(layer for layer in model.layers if isinstance(layer, keras.layers.Flatten)).input
-    return keras.Model(model.input, keras.layers.Flatten()(keras.layers.AveragePooling2D(2)(last_map)))
+def _first(part, classes):
+    """The first classes of a part, under another protocol."""
+    few = part.select_classes(np.arange(min(classes, len(part.class_names))))
+    return replace(few, protocol=f"{part.protocol}/first-{classes}")
 
 
 def _every_other(part, start):
@@ -134,16 +127,37 @@ def _every_other(part, start):
     return replace(of_classes, protocol=f"{part.protocol}/every-other-class-from-{start}")
 
 
-def _trained_on_glyphs(steps, classes):
+@functools.cache
+def _network(data, folder):
+    """The network whose last feature map is the features; the one of glyphs is kept as a file."""
+    if data == "photo patches":
+        return _imagenet()
+    path = folder / "glyphs.keras"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        trained_on_glyphs(WIDTHS, STEPS).save(path)
+    return _up_to_last_map(keras.saving.load_model(path, compile=False))
+
+
+@functools.cache
+def _quick_network(data):
+    return _imagenet() if data == "photo patches" else _up_to_last_map(trained_on_glyphs((4, 8, 8), 2))
+
+
+def _up_to_last_map(model):
+    """A residual network up to its last feature map, in means of 2 x 2 positions."""
+    last_map = next(layer for layer in model.layers if isinstance(layer, keras.layers.Flatten)).input
+    return keras.Model(model.input, keras.layers.Flatten()(keras.layers.AveragePooling2D(2)(last_map)))
+
+
+def trained_on_glyphs(widths, steps):
     """A residual network, trained on every other character from the first by multi-similarity, 64 images a step."""
     keras.utils.set_random_seed(0)
     train = _every_other(tfdml.datasets.glyphs(validation=True, views=4)[0], start=0)
-    train = train.select_classes(np.arange(len(train.class_names))[:classes])
     images = keras.Input((32, 32, 1), dtype="uint8")
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, dim=64, widths=WIDTHS))
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - steps // 10, warmup_target=RATE, warmup_steps=steps // 10
-    )
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, dim=64, widths=widths))
+    warmup = max(1, steps // 10)
+    rate = keras.optimizers.schedules.CosineDecay(0.0, steps - warmup, warmup_target=RATE, warmup_steps=warmup)
     model.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.MultiSimilarityLoss(), jit_compile=False)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4, seed=0)
     model.fit(sampler.batches(train), steps_per_epoch=steps, shuffle=False, verbose=0)

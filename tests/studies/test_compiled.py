@@ -9,6 +9,7 @@ import pytest
 
 import tfdml
 from studies import compiled
+from studies.leaderboard import costs
 from tfdml import layers, losses, miners
 
 pytestmark = pytest.mark.backends
@@ -100,3 +101,15 @@ def test_a_machine_without_tensorflow_is_told_to_copy_the_rows(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(ImportError, match="copy the file"):
         compiled.drawn_rows(tmp_path / "rows.npy", sampler, LABELS, 3)
+
+
+def test_the_cost_of_a_step_is_measured_by_the_compiler_of_jax(monkeypatch):
+    monkeypatch.setattr(costs, "REPEATS", 1)
+    if keras.backend.backend() != "jax":
+        with pytest.raises(ValueError, match="expected jax, whose compiler says"):
+            costs.rows()
+        return
+    for loss in ("multi-similarity", "ProxyNCA", "n-pairs"):
+        cost = costs.cost(loss)
+        assert cost["ms"] > 0
+        assert 128 * 64 * 4 / 2**20 < cost["mib"] < 10  # at least one copy of the embeddings, and no cube of the batch

@@ -12,7 +12,8 @@ from scipy import stats
 import tfdml
 from studies import __main__ as command
 from studies import leaderboard, pages, runner
-from studies.leaderboard import family, methods, setting, starts, summary
+from studies.leaderboard import __main__ as training
+from studies.leaderboard import family, methods, scaling, setting, starts, summary
 
 FOLDER = pages.RESULTS / "leaderboard"
 PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.csv") if path.stem != "costs")
@@ -25,7 +26,13 @@ def of(loss, **changes):
 
 
 def result(run, score):
-    about = {"hardware": "2 cores", "versions": "1.0", "protocol": run.part, "core_seconds": 1.0, "backend": "jax"}
+    about = {
+        "hardware": "2 cores",
+        "versions": "1.0",
+        "protocol": getattr(run, "part", "test"),
+        "core_seconds": 1.0,
+        "backend": "jax",
+    }
     return {"run": asdict(run), "scores": {"recall@1": score, "map@r": score, "nmi": score}, **about}
 
 
@@ -146,6 +153,7 @@ def quick(tmp_path_factory):
     output = tmp_path_factory.mktemp("leaderboard")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "train_seeds", lambda runs: [invented(run) for run in runs])
+        patch.setattr(scaling, "train_seeds", setting.train_seeds)
         command.main(["leaderboard", "--quick", "--output", str(output)])
     return output
 
@@ -232,17 +240,51 @@ def test_a_run_trains(data):
     assert "first-40" in found["protocol"]
 
 
+def test_features_are_those_of_characters_that_their_network_has_not_seen():
+    seen, used = (starts._every_other(starts._glyphs()["train"], start).class_names for start in (0, 1))
+    assert len(seen) == len(used) == 338
+    assert not {*seen} & {*used}
+    assert starts._sources("glyphs")["train"].class_names == used
+
+
 @pytest.mark.slow
-def test_a_run_trains_from_features_of_other_characters(tmp_path, monkeypatch):
-    starts.keep_features("glyphs", tmp_path, steps=2, classes=16)
-    parts = starts.data_of("glyphs", "trained", tmp_path)
-    assert len(parts["train"].class_names) == 338
-    assert not {*parts["train"].class_names[:10]} & {*starts._every_other(starts._glyphs()["train"], 0).class_names}
-    monkeypatch.setattr(starts, "FOLDER", tmp_path)
-    monkeypatch.setattr(setting, "part", lambda run, name: parts[name])
+@pytest.mark.parametrize("data", starts.SETS)
+def test_seeds_train_at_once_from_features(data, tmp_path, monkeypatch):
     monkeypatch.setattr(setting, "ROWS", tmp_path)
-    run = of("hierarchical triplet", start="trained", steps=10, classes=40, part="test")
+    run = of("hierarchical triplet", data=data, start="trained", steps=10, classes=40, part="test")
     one, other = setting.train_seeds([run, replace(run, seed=1)])
     assert {**one["run"], "seed": 1} == other["run"]
+    assert "first-40" in one["protocol"]
     assert 0.02 < one["scores"]["nmi"] < 1
-    assert (tmp_path / "glyphs-trained-4-32-40-0-10.npy").exists()
+    assert (tmp_path / f"{data.replace(' ', '-')}-trained-4-32-40-0-10.npy").exists()
+
+
+def test_kept_features_are_read_again(tmp_path, monkeypatch):
+    part = starts._sources("glyphs")["validation"].select_classes(range(2))
+    calls = []
+
+    class Means:
+        def predict(self, images, **options):
+            calls.append(len(images))
+            return images.mean(axis=(1, 2))
+
+    monkeypatch.setattr(starts, "_network", lambda data, folder: Means())
+    kept = [starts._kept_features(part, tmp_path / "glyphs.npy", "glyphs", tmp_path) for _ in range(2)]
+    np.testing.assert_array_equal(kept[0].images, part.images.mean(axis=(1, 2)))
+    np.testing.assert_array_equal(kept[1].images, kept[0].images)
+    assert calls == [len(part)]
+    assert [file.name for file in tmp_path.iterdir()] == ["glyphs.npy"]
+
+
+def test_an_unknown_family_is_named_with_those_there_are(capsys):
+    with pytest.raises(SystemExit):
+        training.main(["trained", "pars"])
+    assert "Received the families ['pars'], expected some of ['batch', 'pairs'" in capsys.readouterr().err
+
+
+def test_the_batches_of_all_runs_are_drawn_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(setting, "ROWS", tmp_path)
+    monkeypatch.setattr(setting, "BOARDS", [("glyphs", "random")])
+    setting.draw_all(["contrastive", "softmax, uniform"], setting.options(tmp_path, quick=True))
+    names = {f"glyphs-random-{per_class}-32-40-{seed}-20.npy" for per_class in (4, None) for seed in (0, 1)}
+    assert {path.name for path in tmp_path.iterdir()} == names

@@ -3,13 +3,17 @@
 import csv
 import sys
 
+import numpy as np
+
 from studies import pages, runner
 from studies.leaderboard import setting
-from studies.leaderboard.methods import METHODS
+from studies.leaderboard.methods import FAMILIES, METHODS
+from studies.leaderboard.starts import SETS
 from tfdml import losses
 
 TIMED = {"batch": "1024", "dim": "128"}
-RECALL = {data: f"Recall@1, {data}" for data in setting.SETS}
+RECALL = {data: f"Recall@1, {data}" for data in SETS}
+START = "trained"
 MEASURED = ("ms", "graph / limit", "XLA / limit", *RECALL.values())
 
 
@@ -43,7 +47,7 @@ def times():
 def class_and_note(method):
     """The class of a loss that is compared, and what it is added to if it is the last term of a sum."""
     settings = {name: values[0] for name, values in method.settings.items()}
-    loss = method.make(3, **settings)
+    loss = method.make(np.repeat(np.arange(40), 4), **settings)
     if not isinstance(loss, losses.WeightedSumLoss):
         return type(loss), ""
     first, last = loss.settings["losses"]
@@ -51,10 +55,11 @@ def class_and_note(method):
 
 
 def compared_rows():
-    """Rows of the tests of `studies/leaderboard`."""
-    for file in sorted((pages.RESULTS / "leaderboard").glob("*.csv")):
-        if file.stem not in ("protocol", "summary"):
-            yield from runner.where(runner.read_rows(file), part="test")
+    """Rows of the tests of `studies/leaderboard` from a trained start."""
+    for family in FAMILIES:
+        yield from runner.where(
+            runner.read_rows(pages.RESULTS / "leaderboard" / f"{family}.csv"), part="test", start=START
+        )
 
 
 def retrieval():
@@ -62,7 +67,7 @@ def retrieval():
     cells, rows = {}, list(compared_rows())
     for name, method in METHODS.items():
         loss_class, note = class_and_note(method)
-        if loss_class not in cells:  # the first of a class is the plainest
+        if loss_class not in cells and START in method.starts():  # the first of a class is the plainest
             cells[loss_class] = {
                 column: _recall([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
                 for data, column in RECALL.items()
@@ -87,7 +92,7 @@ def sources():
     seeds, protocols = ({row[key] for row in compared} for key in ("seed", "protocol"))
     return (
         f"Times: `python benchmarks/losses.py`, {TIMED['batch']} x {TIMED['dim']}, {_joined(timed)}.\n\n"
-        f"Recall@1: `python -m studies leaderboard`, {len(seeds)} seeds, protocols "
+        f"Recall@1: `python -m studies leaderboard`, {START} start, {len(seeds)} seeds, protocols "
         f"{', '.join(f'`{protocol}`' for protocol in sorted(protocols))}; {_joined(compared)}."
     )
 
