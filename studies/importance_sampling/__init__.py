@@ -1,12 +1,13 @@
 """Importance sampling: what Hong, Park and Kim claim. The page is docs/importance-sampling.md."""
 
-from studies.importance_sampling import batch_designs, class_sizes, exponent, negatives, setting, train_loss
+from studies.importance_sampling import all_pairs, batch_designs, class_sizes, exponent, negatives, setting, train_loss
 
 PAGE = "docs/importance-sampling.md"
 FIGURES = "docs/images/importance-{}.png"
 STUDIES = {
     "negatives": negatives,
     "batch_designs": batch_designs,
+    "all_pairs": all_pairs,
     "exponent": exponent,
     "class_sizes": class_sizes,
     "train_loss": train_loss,
