@@ -40,6 +40,9 @@ def main(arguments=None):
         study, path = paper.STUDIES[name], rows / f"{name}.csv"
         if not found.only_tables:
             runner.write_rows(path, study.rows(options))
+        elif not path.exists():
+            print(f"{name}: not run yet, no {path.name}", flush=True)
+            continue
         if hasattr(study, "draw"):
             study.draw(figures.format(name), runner.read_rows(path))
         page.write_text(filled(page.read_text(), found.paper, [name], rows))
@@ -72,11 +75,11 @@ def places(name, output, *, quick):
 
 
 def filled(text, name, studies, folder):
-    """The page of a paper with the tables of these studies rebuilt from the rows in `folder`."""
+    """The page of a paper with the tables of these studies rebuilt from the rows in `folder`; some have none yet."""
     for study in studies:
-        module = PAPERS[name].STUDIES[study]
-        if hasattr(module, "tables"):
-            rows = runner.read_rows(folder / f"{study}.csv")
+        module, path = PAPERS[name].STUDIES[study], folder / f"{study}.csv"
+        if hasattr(module, "tables") and path.exists():
+            rows = runner.read_rows(path)
             text = pages.filled(text, module.tables(rows), f"studies/{name}", rows)
     return text
 

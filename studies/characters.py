@@ -23,15 +23,15 @@ def parts(classes, per_class):
     return [(train.images[rows], train.labels[rows]), *(_first_view(part, classes) for part in held_out)]
 
 
-def network(*, normalize):
-    """A network of two convolutions with 64 outputs, normalized to length 1 if asked for."""
+def network(*, normalize, dim=64):
+    """A network of two convolutions with `dim` outputs, normalized to length 1 if asked for."""
     images = keras.Input((32, 32, 1), dtype="uint8")
     x = layers.Rescaling(1 / 255)(images)
     x = layers.Conv2D(16, 5, strides=2, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(2)(x)
     x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(2)(x)
-    x = layers.Dense(64)(layers.Flatten()(x))
+    x = layers.Dense(dim)(layers.Flatten()(x))
     return tfdml.models.EmbeddingModel(images, layers.UnitNormalization()(x) if normalize else x)
 
 

@@ -1,6 +1,7 @@
 """Importance sampling: what Hong, Park and Kim claim. The page is docs/importance-sampling.md."""
 
 from studies.importance_sampling import (
+    all_pairs,
     batch_designs,
     class_sizes,
     exponent,
@@ -15,6 +16,7 @@ FIGURES = "docs/images/importance-{}.png"
 STUDIES = {
     "negatives": negatives,
     "batch_designs": batch_designs,
+    "all_pairs": all_pairs,
     "exponent": exponent,
     "class_sizes": class_sizes,
     "train_loss": train_loss,

@@ -26,7 +26,7 @@ class Run:
     """The settings of one training run.
 
     Attributes:
-        design: "4x16" for (4, 16)-group batches, "0.5-random" for p-random pairs.
+        design: "4x16" for (4, 16)-group batches, "0.5-random" for `PAIRS` p-random pairs, "0.5-random-2016" for 2,016.
         delta: exponent of the importance weights; 0 turns importance sampling off.
         loss: "balanced" or "contrastive".
         negatives: lambda of the balanced contrastive loss.
@@ -133,10 +133,13 @@ def _retrieval(model, images, labels):
 
 
 def _sampler(run):
-    first, kind = run.design.split("-") if "-" in run.design else (run.design, "group")
-    if kind == "random":
-        return tfdml.samplers.PairSampler(pairs_per_batch=PAIRS, positive_fraction=float(first), seed=run.seed)
-    m, n = map(int, first.split("x"))
+    if "-" in run.design:
+        fraction, _, *pairs = run.design.split("-")
+        pairs_per_batch = int(pairs[0]) if pairs else PAIRS
+        return tfdml.samplers.PairSampler(
+            pairs_per_batch=pairs_per_batch, positive_fraction=float(fraction), seed=run.seed
+        )
+    m, n = map(int, run.design.split("x"))
     return tfdml.samplers.GroupSampler(classes_per_batch=n, examples_per_class=m, seed=run.seed)
 
 

@@ -11,6 +11,8 @@ from studies.mining import (
     top_k,
     weights,
 )
+from studies.mining.robust import dimensions, equal_steps, five_runs, others, zero_losses
+from studies.mining.robust import losses as robust_losses
 
 PAGE = "docs/mining.md"
 FIGURES = "docs/images/mining-{}.png"
@@ -20,7 +22,13 @@ STUDIES = {
     "boundaries": boundaries,
     "weights": weights,
     "temperatures": temperatures,
+    "zero_losses": zero_losses,
+    "robust_losses": robust_losses,
+    "robust_others": others,
+    "five_runs": five_runs,
     "imbalance": imbalance,
+    "equal_steps": equal_steps,
+    "dimensions": dimensions,
     "top_k": top_k,
     "distances": distances,
 }

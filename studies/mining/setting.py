@@ -66,9 +66,14 @@ UNCERTAINTIES = {
     "top k balanced": lambda run: losses.uncertainty.TopKBalanced(run.k),
     "KL": lambda run: losses.uncertainty.KL(run.gamma),
     "grouped KL": lambda run: losses.uncertainty.GroupedKL(run.gamma),
-    "grouped KL of all pairs": lambda run: losses.uncertainty.GroupedKL(run.gamma, include_zero_losses=True),
+    "grouped KL of all pairs": lambda run: losses.uncertainty.GroupedKL(run.gamma, keep_zero_losses=True),
 }
 ON_SIMILARITIES = {"margin": 0.2, "boundary": 0.5, "distance": "cosine"}  # as in A Simple and Effective Framework
+BASES = {
+    "margin on similarities": lambda: losses.MarginLoss(**ON_SIMILARITIES),
+    "open margin on similarities": lambda: losses.MarginLoss(**{**ON_SIMILARITIES, "margin": 4.0}),  # no loss is 0
+    "binomial": lambda: losses.BinomialDevianceLoss(),
+}
 
 
 def options(folder, *, quick=False, workers=2):
@@ -85,9 +90,8 @@ def loss_of(run, class_ids):
     if run.loss.startswith("triplet"):
         distance = "squared" if run.loss == "triplet squared" else "euclidean"
         return losses.TripletLoss(distance=distance, negatives=NEGATIVES[run.mining](run))
-    if run.loss == "margin on similarities" and run.mining in UNCERTAINTIES:
-        base = losses.MarginLoss(**ON_SIMILARITIES)
-        return losses.RobustLoss(base, uncertainty=UNCERTAINTIES[run.mining](run))
+    if run.mining in UNCERTAINTIES:
+        return losses.RobustLoss(BASES[run.loss](), uncertainty=UNCERTAINTIES[run.mining](run))
     boundary = layers.Boundaries(class_ids=class_ids) if run.boundary == "learned" else run.boundary
     miner = MINERS[run.mining](run)
     return {
@@ -124,7 +128,7 @@ def prepared(run):
     sampler = tfdml.samplers.GroupSampler(
         classes_per_batch=run.batch // IN_BATCH, examples_per_class=IN_BATCH, seed=run.seed
     )
-    model = characters.network(normalize=True)
+    model = characters.network(normalize=True, dim=getattr(run, "dim", 64))
     rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
     model.compile(keras.optimizers.Adam(rate), loss=loss_of(run, np.unique(labels)))
     return model, sampler.batches(images, labels), held_out

@@ -36,29 +36,49 @@ def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
     same_gradients(on_similarities(losses.uncertainty.GroupedKL(gamma=1.0)), lifted, batch())
 
 
-@pytest.mark.parametrize("gamma", [1.0, 0.2])
+def clipped_distance(made):
+    """1 - s, held where the margin loss on similarities with margin 0.2 and threshold 0.5 becomes 0."""
+    distance = pairs.cosine_distance(made)
+    return keras.ops.where(
+        made.positive > 0, keras.ops.maximum(distance, 0.5 - 0.2), keras.ops.minimum(distance, 0.5 + 0.2)
+    )
+
+
+def with_zero_losses(x):
+    """Whether each pair of a batch has zero loss under that margin loss."""
+    same = LABELS[:, None] == LABELS
+    return np.where(same, x @ x.T > 0.7, x @ x.T < 0.3) & ~np.eye(len(x), dtype=bool)
+
+
 @on_every_backend
-def test_grouped_kl_of_all_pairs_has_the_gradient_of_the_lifted_structure_loss_of_hinges(gamma):
-    margin, boundary, x = 0.1, 0.5, batch()
-    base = losses.MarginLoss(margin=margin, boundary=boundary, distance="cosine")
-    loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.GroupedKL(gamma, include_zero_losses=True))
+def test_grouped_kl_that_keeps_zero_losses_has_the_gradient_of_the_lifted_structure_loss_of_clipped_similarities():
+    x = batch()
+    assert with_zero_losses(x).sum() > 20
+    base = losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+    lifted = losses.GeneralizedLiftedLoss(margin=10.0, distance=clipped_distance)
+    kept, left_out = (
+        losses.RobustLoss(base, uncertainty=losses.uncertainty.GroupedKL(1.0, keep_zero_losses=keep))
+        for keep in (True, False)
+    )
+    same_gradients(kept, lifted, x)
+    with pytest.raises(AssertionError):
+        same_gradients(left_out, lifted, x)
 
-    def lifted(v):
-        """In float64, by loops: the mean over anchors of gamma (log sum_p exp(l_p / gamma) + log sum_n ...)."""
-        total = 0.0
-        for a in range(len(v)):
-            for group, sign in zip(loops.others_of(a, LABELS), (1, -1), strict=True):
-                hinges = [max(0.0, margin + sign * (1 - v[a] @ v[j] - boundary)) for j in group]
-                total += gamma * np.log(sum(np.exp(hinge / gamma) for hinge in hinges))
-        return total / len(v)
 
-    def slope(v, direction, step=1e-6):
-        return (lifted(v + step * direction) - lifted(v - step * direction)) / (2 * step)
-
-    ours, rng = gradient(lambda v: loss(LABELS, v), x), np.random.default_rng(1)
-    for direction in rng.standard_normal((5, *x.shape)):
-        tangent = direction - (direction * x).sum(axis=1, keepdims=True) * x  # the loss normalizes its rows
-        assert np.sum(ours * tangent) == pytest.approx(slope(x.astype(float), tangent), rel=1e-3, abs=1e-5)
+@on_every_backend
+def test_grouped_kl_shares_weight_with_pairs_of_zero_loss_as_in_eq_7_if_it_keeps_them():
+    x = batch()
+    base = losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
+    made = pairs.all_pairs(LABELS, x)
+    uncertainty = losses.uncertainty.GroupedKL(0.5, negative_gamma=0.2, keep_zero_losses=True)
+    p = numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
+    s = x.astype("float64") @ x.T.astype("float64")
+    for a in range(len(LABELS)):
+        for group, gamma, y in zip(loops.others_of(a, LABELS), (0.5, 0.2), (1, -1), strict=True):
+            shares = {j: np.exp(max(0.0, 0.2 + y * (0.5 - s[a, j])) / gamma) for j in group}
+            for j in group:
+                np.testing.assert_allclose(p[a, j], shares[j] / sum(shares.values()), rtol=1e-4)
+    np.testing.assert_allclose(np.trace(p), 0.0)
 
 
 @pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 50.0, 0.5), (5.0, 20.0, 0.5)])

@@ -17,13 +17,14 @@ from tests.studies import standins
 PAPERS = {"mining": mining, "importance_sampling": importance_sampling}
 STUDIES = [(paper, name) for paper, module in PAPERS.items() for name in module.STUDIES]
 ON_RUNS = [study for study in STUDIES if study[1] not in ("distances", "trained_start")]
+PUBLISHED = [(paper, name) for paper, name in ON_RUNS if (pages.RESULTS / paper / f"{name}.csv").exists()]
 
 
 def text_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-@pytest.mark.parametrize(("paper", "name"), ON_RUNS)
+@pytest.mark.parametrize(("paper", "name"), PUBLISHED)
 def test_the_published_rows_are_those_that_the_study_makes_of_its_runs(paper, name, tmp_path):
     options = replace(PAPERS[paper].options(tmp_path / "runs"), train=partial(standins.recalled, paper), workers=1)
     runner.write_rows(tmp_path / "rows.csv", PAPERS[paper].STUDIES[name].rows(options))
@@ -78,7 +79,7 @@ def test_a_study_that_is_started_again_trains_only_what_is_missing(quick, capsys
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_tables_alone_are_rebuilt_without_training(paper, tmp_path, monkeypatch):
+def test_tables_alone_are_rebuilt_without_training(paper, tmp_path, monkeypatch, capsys):
     module = PAPERS[paper]
     page = tmp_path / module.PAGE
     page.parent.mkdir()
@@ -90,6 +91,8 @@ def test_tables_alone_are_rebuilt_without_training(paper, tmp_path, monkeypatch)
         monkeypatch.setattr(study, "rows", None)
         monkeypatch.setattr(study, "draw", lambda path, rows: None, raising=False)
     command.main([paper, "--only-tables"])
+    unrun = [name for name in module.STUDIES if not (pages.RESULTS / paper / f"{name}.csv").exists()]
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == unrun
     assert page.read_text() == text != "\n".join(lines)
 
 
@@ -103,12 +106,26 @@ def test_every_published_run_of_mining_has_a_loss():
     runs = {
         (row["loss"], row["mining"], row["boundary"]) for rows in standins.published("mining").values() for row in rows
     }
-    assert len(runs) == 30
+    assert len(runs) == 32
     for loss, mining_, boundary in runs:
         run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if boundary == "learned" else float(boundary))
         assert np.isfinite(
             float(mining_setting.loss_of(run, np.arange(4))(np.arange(8) // 2, np.eye(8, dtype="float32")))
         )
+
+
+@pytest.mark.parametrize("uncertainty", mining_setting.UNCERTAINTIES)
+@pytest.mark.parametrize("base", mining_setting.BASES)
+def test_every_base_has_a_robust_loss(base, uncertainty):
+    run = mining_setting.Run(base, uncertainty, k=8)
+    value = mining_setting.loss_of(run, None)(np.arange(8) // 2, np.eye(8, dtype="float32"))
+    assert 0 <= float(value) < np.inf
+
+
+def test_a_design_may_name_its_number_of_pairs():
+    for design, pairs in (("0.5-random", 126), ("0.1-random-2016", 2016)):
+        sampler = importance_setting._sampler(importance_setting.Run(design=design))
+        assert (sampler.pairs_per_batch, sampler.positive_fraction) == (pairs, float(design[:3]))
 
 
 def check_results(results, paper):

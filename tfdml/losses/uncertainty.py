@@ -171,6 +171,9 @@ class GroupedKL(Settings):
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
+    With smaller margins, `keep_zero_losses=True` gives the gradient of gamma log sum_p e^(l / gamma) + gamma log sum_n
+    e^(l / gamma): for gamma = 1, that of the lifted structure loss of similarities that are clipped where l becomes 0.
+
     See also: `KL` over the whole batch.
 
     Example:
@@ -186,9 +189,8 @@ class GroupedKL(Settings):
         negative_gamma: temperature of negatives; None for gamma.
         pseudo_loss: None, or the loss of a pseudo pair in each group. The pseudo pair takes its share of the weight and
             adds nothing to the loss. Its loss is 0 in the paper.
-        include_zero_losses: whether pairs with a loss of 0 take their share of the weight, too. They add nothing to the
-            loss, so the gradient of the others is smaller: it is the gradient of the mean over anchors of
-            gamma (log sum_p exp(l_p / gamma) + log sum_n exp(l_n / gamma)), the lifted structure loss of hinges.
+        keep_zero_losses: whether a pair whose loss is 0 takes its share of the weight, exp(0), as in eq. 7. It is left
+            out by default, as in the experiments of the paper, and the remaining pairs then weigh more.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
     has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
@@ -198,7 +200,7 @@ class GroupedKL(Settings):
     _: KW_ONLY
     negative_gamma: float | None = None
     pseudo_loss: float | None = None
-    include_zero_losses: bool = False
+    keep_zero_losses: bool = False
 
     def __post_init__(self):
         require_positive(gamma=self.gamma)
@@ -215,15 +217,15 @@ class GroupedKL(Settings):
 
         p_ar = exp(l_ar / gamma) / (sum_k exp(l_ak / gamma) + exp(pseudo_loss / gamma)) / A
 
-        k runs over the pairs of a that have the sign of r and a loss above 0, or all of that sign if
-        `include_zero_losses`; gamma is the temperature of that sign.
+        k runs over the pairs of a that have the sign of r and a loss above 0, or over all pairs of that sign with
+        `keep_zero_losses`; gamma is the temperature of that sign.
         One matrix of exponentials holds both groups: one matrix per group takes a quarter more time.
         """
         is_positive, gammas = pairs.positive > 0, (self.gamma, self.negative_gamma or self.gamma)
         groups = (is_positive, pairs.negative > 0)
         logits = ops.where(is_positive, *(losses / gamma for gamma in gammas))
-        is_weighted = ops.logical_or(*groups) if self.include_zero_losses else losses > 0
-        logits = ops.where(is_weighted, logits, -float("inf"))
+        has_share = ops.logical_or(*groups) if self.keep_zero_losses else losses > 0
+        logits = ops.where(has_share, logits, -float("inf"))
         pseudo_logits = [-float("inf") if self.pseudo_loss is None else self.pseudo_loss / gamma for gamma in gammas]
         tops = [_top(logits, group, pseudo) for group, pseudo in zip(groups, pseudo_logits, strict=True)]
         exps = ops.exp(logits - ops.where(is_positive, *tops))
