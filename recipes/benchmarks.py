@@ -329,8 +329,8 @@ def result(method, seed, options):
     run = json.loads(json.dumps(run))  # as a file has it
     folder = options.output / f"{dataset.replace(' ', '-')}-{method}" / f"seed-{seed}"
     begun, file = folder / "run.json", folder / "results.json"
-    require_same_run(run, begun)
     require_same_run(run, file)
+    require_same_run(run, begun)
     if file.exists():
         return json.loads(file.read_text())
     write(begun, run)
