@@ -8,8 +8,10 @@
 
 For each method and seed it trains, embeds the test part once, and writes results.json. Then it prints Recall@k, MAP@R
 and NMI beside the published numbers of benchmarks.csv, as means with 95% intervals over the seeds. A finished seed is
-not trained again, and an interrupted one resumes from its checkpoint. Settings that a paper does not state are ours;
-they are listed in `not_stated`. A GPU is needed for all but --quick, which trains a tiny network for a few steps.
+not trained again, and an interrupted one resumes from its checkpoint; a folder of other settings is an error. A table
+is named by its paper and its number there. Rows that a paper trains from scratch ignore --weights. Settings that a
+paper does not state are ours; they are listed in `not_stated`. A GPU is needed for all but --quick, which trains a tiny
+network for a few steps.
 """
 
 import argparse
@@ -49,10 +51,13 @@ class Settings:
     fit: str = "stretch"
     normalize: bool = True
     freeze_batch_norm: bool = False
+    from_scratch: bool = False
+    positive_fraction: float | None = None  # p of p-random batches; None for groups
+    pairs_per_batch: int = 2_016  # of p-random batches
     not_stated: tuple[str, ...] = ()
 
 
-def weighted_contrastive(dataset, *, loss, design=(4, 16)):
+def weighted_contrastive(dataset, *, loss, design=(4, 16), positive_fraction=None, normalize=False):
     """Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, section 6."""
     examples, classes = design
     return Settings(
@@ -60,10 +65,11 @@ def weighted_contrastive(dataset, *, loss, design=(4, 16)):
         backbone="ResNet50",
         dim=128,
         loss=loss,
-        normalize=False,
+        normalize=normalize,
         fit="pad",
         classes_per_batch=classes,
         examples_per_class=examples,
+        positive_fraction=positive_fraction,
         learning_rate=1e-4,  # the best of 3e-4, 1e-4 and 3e-5, but not which
         decay=0.9,
         steps=2_000,
@@ -89,8 +95,11 @@ def gradient_analysis(dataset, *, loss):
     )
 
 
-def sampling_matters(dataset, *, loss, images=None):
-    """Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, section 5."""
+def sampling_matters(dataset, *, loss, images=None, from_scratch=False):
+    """Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, section 5.
+
+    From scratch, the paper trains for 100 epochs of the products and reports the best; here it is the last.
+    """
     images = images or (80 if dataset == "sop" else 125)  # the paper has 128, which is not a multiple of 5
     return Settings(
         paper="Sampling Matters in Deep Embedding Learning",
@@ -101,7 +110,8 @@ def sampling_matters(dataset, *, loss, images=None):
         classes_per_batch=images // 5,
         examples_per_class=5,
         learning_rate=1e-4,
-        steps=8_000,
+        steps=59_551 // images * 100 if from_scratch else 8_000,
+        from_scratch=from_scratch,
         not_stated=(
             "learning_rate",
             "freeze_batch_norm",
@@ -129,13 +139,10 @@ def distributionally_robust(dataset, *, loss, dim=1024):
     )
 
 
-def plain(make, **options):
-    """A loss that needs neither the sampler nor the labels; each call has miners of its own."""
-    return lambda sampler, labels: make(**{name: _made(value) for name, value in options.items()})
-
-
-def _made(value):
-    return value() if isinstance(value, partial) else value
+def plain(make, *, miner=None, negatives=None, **options):
+    """A loss that needs the seed of the sampler alone: `miner` and `negatives` are functions of it."""
+    choices = {name: choice for name, choice in (("miner", miner), ("negatives", negatives)) if choice}
+    return lambda sampler, _: make(**options, **{name: choice(sampler.seed) for name, choice in choices.items()})
 
 
 def contrastive(sampler, labels):
@@ -149,16 +156,14 @@ def balanced(sampler, labels, *, importance=True):
         class_counts=np.bincount(labels),
         negatives_per_positive=256,
         importance=sampler.importance(labels) if importance else None,
+        pairing=sampler.pairing,
     )
 
 
-def learned_margin(sampler, labels):
-    """Margin loss with a boundary per class and distance-weighted negatives."""
-    return tfdml.losses.MarginLoss(
-        margin=0.2,
-        boundary=tfdml.layers.Boundaries(initial=1.2, class_ids=labels),
-        miner=tfdml.miners.DistanceWeighted(seed=sampler.seed),
-    )
+def learned_margin(sampler, labels, *, miner):
+    """Margin loss with a boundary per class; `miner` is a function of the seed."""
+    boundary = tfdml.layers.Boundaries(initial=1.2, class_ids=labels)
+    return tfdml.losses.MarginLoss(margin=0.2, boundary=boundary, miner=miner(sampler.seed))
 
 
 def robust(sampler, labels, *, base, uncertainty):
@@ -167,13 +172,17 @@ def robust(sampler, labels, *, base, uncertainty):
 
 
 LOSSES, MINERS, UNCERTAINTY = tfdml.losses, tfdml.miners, tfdml.losses.uncertainty
-VTHM = partial(MINERS.ValidTriplets, margin=0.1)
-PAIRS = {
-    "random": partial(MINERS.BalancedPairs, seed=0),
-    "semi-hard": partial(MINERS.SemiHard, min_distance=0.5),
-    "dw": partial(MINERS.DistanceWeighted, seed=0),
+PAIRS = {  # each a function of the seed, as are NEGATIVES
+    "random": lambda seed: MINERS.BalancedPairs(seed=seed),
+    "semi-hard": lambda _: MINERS.SemiHard(min_distance=0.5),
+    "dw": lambda seed: MINERS.DistanceWeighted(seed=seed),
+    "vthm": lambda _: MINERS.ValidTriplets(margin=0.1),
 }
-NEGATIVES = {"semi-hard": MINERS.semi_hard_negatives, "dw": partial(MINERS.DistanceWeightedNegatives, seed=0)}
+NEGATIVES = {
+    "semi-hard": lambda _: MINERS.semi_hard_negatives,
+    "dw": lambda seed: MINERS.DistanceWeightedNegatives(seed=seed),
+}
+SAMPLINGS = ("random", "semi-hard", "dw")
 ON_SIMILARITIES = partial(LOSSES.MarginLoss, margin=0.2, boundary=0.5, distance="cosine")
 BASES = {"": ON_SIMILARITIES, "-binomial": LOSSES.BinomialDevianceLoss}
 # K is twice the number of images in unordered pairs (section 4.2.2), four times in ordered pairs.
@@ -185,18 +194,21 @@ DESIGNS = ((2, 32), (4, 16), (8, 8), (16, 4), (32, 2))
 
 
 def sampled(kind, sampling, distance="euclidean"):
-    """The loss of a row of Table 1 of Sampling Matters."""
+    """The loss of a row of Tables 1 and 2 of Sampling Matters."""
     if kind == "triplet":
         return plain(LOSSES.TripletLoss, distance=distance, negatives=NEGATIVES[sampling])
-    make = {"contrastive": LOSSES.ContrastiveLoss, "margin": LOSSES.MarginLoss}[kind]
-    return plain(make, miner=PAIRS[sampling])
+    if kind == "margin":
+        return partial(learned_margin, miner=PAIRS[sampling])
+    return plain(LOSSES.ContrastiveLoss, miner=PAIRS[sampling])
 
 
 METHODS = {
     # Weighted Contrastive Loss, Tables 2 to 4, then the batch designs of Table 1.
-    "triplet": partial(weighted_contrastive, loss=plain(LOSSES.TripletLoss)),
+    "triplet": partial(
+        weighted_contrastive, loss=plain(LOSSES.TripletLoss, negatives=NEGATIVES["semi-hard"]), normalize=True
+    ),
     "lifted": partial(weighted_contrastive, loss=plain(LOSSES.LiftedStructureLoss)),
-    "cluster": partial(weighted_contrastive, loss=plain(LOSSES.ClusteringLoss)),
+    "cluster": partial(weighted_contrastive, loss=plain(LOSSES.ClusteringLoss), normalize=True),
     "n-pairs": partial(weighted_contrastive, loss=plain(LOSSES.NPairsLoss), design=(2, 32)),
     "contrastive": partial(weighted_contrastive, loss=plain(LOSSES.ContrastiveLoss)),
     "contrastive-is": partial(weighted_contrastive, loss=contrastive),
@@ -208,25 +220,38 @@ METHODS = {
         for m, n in DESIGNS
         for suffix in ("-no-is", "")
     },
+    **{
+        f"balanced-p{p}{suffix}": partial(
+            weighted_contrastive, loss=partial(balanced, importance=not suffix), positive_fraction=p
+        )
+        for p in (0.9, 0.5, 0.1)
+        for suffix in ("-no-is", "")
+    },
     # Gradient Analysis, Table 1.
     "binomial": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss)),
-    "raw": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=None)),
-    "vthm": partial(gradient_analysis, loss=plain(LOSSES.CosineContrastiveLoss, threshold=-1.0, miner=VTHM)),
-    "binomial-vthm": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss, miner=VTHM)),
+    "raw": partial(gradient_analysis, loss=plain(LOSSES.MultiSimilarityLoss)),
+    "vthm": partial(gradient_analysis, loss=plain(LOSSES.CosineContrastiveLoss, threshold=-1.0, miner=PAIRS["vthm"])),
+    "binomial-vthm": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss, miner=PAIRS["vthm"])),
     "raw-dw": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["dw"])),
     "raw-semi-hard": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["semi-hard"])),
     "raw-vthm": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss)),
     # Sampling Matters, Tables 1, 2 and 3.
     **{
-        f"sm-{kind}-{sampling}{size}": partial(sampling_matters, loss=sampled(kind, sampling), images=images)
+        f"sm-{kind}-{sampling}{size}": partial(
+            sampling_matters, loss=sampled(kind, sampling), images=images, from_scratch=True
+        )
         for size, images in (("", None), ("-40", 40), ("-120", 120))
         for kind in ("contrastive", "triplet", "margin")
-        for sampling in PAIRS
+        for sampling in SAMPLINGS
         if (kind, sampling) != ("triplet", "random") and not (size and kind == "contrastive")
     },
-    "sm-triplet-squared-semi-hard": partial(sampling_matters, loss=sampled("triplet", "semi-hard", "squared")),
-    "sm-triplet-squared-dw": partial(sampling_matters, loss=sampled("triplet", "dw", "squared")),
-    "margin": partial(sampling_matters, loss=learned_margin),
+    **{
+        f"sm-triplet-squared-{sampling}": partial(
+            sampling_matters, loss=sampled("triplet", sampling, "squared"), from_scratch=True
+        )
+        for sampling in NEGATIVES
+    },
+    "margin": partial(sampling_matters, loss=sampled("margin", "dw")),
     **{
         f"margin-{boundary}": partial(
             sampling_matters, loss=plain(LOSSES.MarginLoss, boundary=boundary, miner=PAIRS["dw"])
@@ -267,7 +292,8 @@ def published():
     numbers, tables = {}, {}
     for row in rows:
         pairs = (cell.split(":") for cell in row["published"].split())
-        numbers[row["method"], row["dataset"]] = {_metric(name): float(value) for name, value in pairs}
+        cell = numbers.setdefault((row["method"], row["dataset"]), {})
+        cell.update({_metric(name): float(value) for name, value in pairs})
         tables.setdefault((row["table"], row["dataset"]), []).append(row["method"])
     return numbers, tables
 
@@ -295,25 +321,21 @@ def result(method, seed, options):
     run = {
         "dataset": dataset,
         "method": method,
-        "weights": options.weights,
+        "weights": None if settings.from_scratch else options.weights,
         "quick": options.quick,
         "seed": seed,
         "settings": {name: value for name, value in asdict(settings).items() if name != "loss"},
     }
     run = json.loads(json.dumps(run))  # as a file has it
     folder = options.output / f"{dataset.replace(' ', '-')}-{method}" / f"seed-{seed}"
-    file = folder / "results.json"
+    begun, file = folder / "run.json", folder / "results.json"
+    require_same_run(run, file)
+    require_same_run(run, begun)
     if file.exists():
-        finished = json.loads(file.read_text())
-        others = [name for name, value in run.items() if finished.get(name) != value]
-        if others:
-            raise SystemExit(
-                f"Received {file} with another {', '.join(others)}, expected the same run. Choose another --output, or "
-                "move the file away."
-            )
-        return finished
+        return json.loads(file.read_text())
+    write(begun, run)
     begin = time.time()
-    protocol, scores = trained_and_measured(settings, options, seed, folder)
+    protocol, scores = trained_and_measured(settings, run["weights"], options, seed, folder)
     finished = {
         **run,
         "protocol": protocol,
@@ -322,28 +344,53 @@ def result(method, seed, options):
         "scores": scores,
         "published": published()[0].get((method, dataset), {}),
     }
-    partial_file = file.with_suffix(".partial")
-    partial_file.write_text(json.dumps(finished, indent=1))
-    partial_file.replace(file)
+    write(file, finished)
     return finished
 
 
-def trained_and_measured(settings, options, seed, folder):
+def require_same_run(run, file):
+    """Exit with the reason where a file is of a run with other settings: it is neither resumed nor overwritten."""
+    earlier = json.loads(file.read_text()) if file.exists() else run
+    others = [name for name, value in run.items() if earlier.get(name) != value]
+    if others:
+        raise SystemExit(
+            f"Received {file} with another {', '.join(others)}, expected the same run. Choose another --output, or "
+            "move the folder away."
+        )
+
+
+def write(file, content):
+    """Write a dict as JSON; a crash leaves the old file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".partial")
+    unfinished.write_text(json.dumps(content, indent=1))
+    unfinished.replace(file)
+
+
+def trained_and_measured(settings, weights, options, seed, folder):
     """The protocol and the scores of a run; a checkpoint in its folder is resumed."""
-    folder.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
     train, *tests = read(options.dataset, options.data, settings, boxes=options.boxes)
-    sampler = tfdml.samplers.GroupSampler(
+    sampler = sampler_of(settings, seed)
+    model = compiled(settings, weights, settings.loss(sampler, train.labels))
+    model = trained(model, settings, sampler, train, folder / "checkpoint.keras")
+    metric = "cosine" if settings.normalize else "euclidean"
+    protocol = tests[0].protocol.replace("full-image", "bbox-crop" if options.boxes else "full-image")
+    return protocol, scores_of(model, tests, RANKS[options.dataset], metric)
+
+
+def sampler_of(settings, seed):
+    """The batch design of a paper: p-random pairs, or groups."""
+    if settings.positive_fraction:
+        return tfdml.samplers.PairSampler(
+            pairs_per_batch=settings.pairs_per_batch, positive_fraction=settings.positive_fraction, seed=seed
+        )
+    return tfdml.samplers.GroupSampler(
         classes_per_batch=settings.classes_per_batch,
         examples_per_class=settings.examples_per_class,
         short_classes="repeat",  # of the products, some classes have fewer images
         seed=seed,
     )
-    model = compiled(settings, options.weights, settings.loss(sampler, train.labels))
-    model = trained(model, settings, sampler, train, folder / "checkpoint.keras")
-    metric = "cosine" if settings.normalize else "euclidean"
-    protocol = tests[0].protocol.replace("full-image", "bbox-crop" if options.boxes else "full-image")
-    return protocol, scores_of(model, tests, RANKS[options.dataset], metric)
 
 
 def arguments():
@@ -391,9 +438,8 @@ def list_methods():
 
 def smallest(settings):
     """The same method with a tiny network, small images and few steps."""
-    return replace(
-        settings, backbone="tiny", dim=8, size=32, resize=40, classes_per_batch=4, examples_per_class=2, steps=4
-    )
+    batch = {"classes_per_batch": 4, "examples_per_class": 2, "pairs_per_batch": 8}
+    return replace(settings, backbone="tiny", dim=8, size=32, resize=40, steps=4, **batch)
 
 
 def read(dataset, folder, settings, *, boxes=False):
@@ -477,8 +523,10 @@ def report(finished):
         print(f"{name:>12}{mean_and_interval(values):>16}{first['published'].get(name, ''):>11}")
     if first["quick"]:
         print("A smoke test with a tiny network: its numbers say nothing.")
+    elif first["settings"]["from_scratch"]:
+        print("From random weights, as in the paper, which reports its best epoch; this is the last.")
     elif first["weights"] is None:
-        print("From random weights: most published numbers are from networks that were trained on ImageNet.")
+        print("From random weights: the published numbers are from networks that were trained on ImageNet.")
     print(f"Not stated in the paper, and ours: {', '.join(first['settings']['not_stated'])}.")
 
 

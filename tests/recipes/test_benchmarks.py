@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdml
 from recipes import benchmarks as recipe
@@ -41,7 +42,7 @@ def results_of(folder):
     [
         ("cub", "margin", ["--boxes"], 63.9),
         ("cars", "balanced", [], 69.18),
-        ("sop", "raw-vthm", [], 78.18),
+        ("sop", "sm-triplet-dw", [], 54.5),
         ("in_shop", "dro-topk", [], 91.0),
     ],
 )
@@ -69,16 +70,19 @@ def test_a_benchmark_runs_from_its_files_to_the_numbers_beside_the_published_one
 def test_seeds_are_summarized_and_a_finished_one_is_neither_trained_again_nor_overwritten(
     tmp_path, monkeypatch, capsys
 ):
-    output = run(monkeypatch, tmp_path, "cub", "--methods", "raw", "--seeds", "0", "1")
-    assert re.search(r"recall@1 +\d+\.\d\d ± \d+\.\d\d +65\.06", capsys.readouterr().out)
-    folder = output / "cub-raw" / "seed-1"
+    output = run(monkeypatch, tmp_path, "cub", "--methods", "balanced-p0.5", "--seeds", "0", "1")
+    assert re.search(r"recall@1 +\d+\.\d\d ± \d+\.\d\d +52\.48", capsys.readouterr().out)
+    folder = output / "cub-balanced-p0.5" / "seed-1"
     monkeypatch.setattr(recipe, "trained_and_measured", None)
-    run(monkeypatch, tmp_path, "cub", "--methods", "raw", "--seeds", "1")
+    run(monkeypatch, tmp_path, "cub", "--methods", "balanced-p0.5", "--seeds", "1")
     before = (folder / "results.json").read_text()
     monkeypatch.setattr(recipe, "smallest", lambda settings: replace(settings, dim=16))
     with pytest.raises(SystemExit, match=r"seed-1/results\.json with another settings, expected the same run"):
-        run(monkeypatch, tmp_path, "cub", "--methods", "raw", "--seeds", "1")
+        run(monkeypatch, tmp_path, "cub", "--methods", "balanced-p0.5", "--seeds", "1")
     assert (folder / "results.json").read_text() == before
+    (folder / "results.json").unlink()  # as if it had been interrupted: its checkpoint is of other settings
+    with pytest.raises(SystemExit, match=r"seed-1/run\.json with another settings"):
+        run(monkeypatch, tmp_path, "cub", "--methods", "balanced-p0.5", "--seeds", "1")
 
 
 def test_every_published_cell_has_its_method_and_every_method_a_number():
@@ -107,7 +111,7 @@ def test_the_list_has_each_table_and_a_table_chooses_its_methods(monkeypatch, ca
     assert re.search(r"weighted-contrastive-2, cub\n  triplet +50\.98\n", capsys.readouterr().out)
     words = ["benchmarks", "--dataset", "sop", "--data", "x", "--table"]
     monkeypatch.setattr("sys.argv", [*words, "sampling-matters-3"])
-    assert recipe.arguments().methods == ["margin-0.8", "margin-1.0", "margin-1.2", "margin-1.4"]
+    assert recipe.arguments().methods == ["margin-0.8", "margin-1.0", "margin-1.2", "margin-1.4", "margin"]
     monkeypatch.setattr("sys.argv", [*words, "sampling-matters-5"])
     with pytest.raises(SystemExit):
         recipe.arguments()
@@ -154,12 +158,38 @@ def test_the_settings_are_those_of_the_papers():
 def test_the_loss_of_a_method_has_a_finite_gradient(method):
     labels = np.repeat(np.arange(8), 4)
     settings = recipe.smallest(recipe.METHODS[method]("cub"))
-    sampler = tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4)
+    sampler = recipe.sampler_of(replace(settings, classes_per_batch=8, examples_per_class=4), 0)
     loss = settings.loss(sampler, labels)
-    x = np.random.default_rng(0).normal(size=(32, 8)).astype("float32")
-    weights = tfdml.analysis.pair_weights(loss, x / np.linalg.norm(x, axis=1, keepdims=True), labels)
+    rows = next(iter(sampler.index_batches(labels))).numpy() if settings.positive_fraction else np.arange(32)
+    x = np.random.default_rng(0).normal(size=(len(rows), 8)).astype("float32")
+    weights = gradient_of(loss, labels[rows], x / np.linalg.norm(x, axis=1, keepdims=True))
     assert np.isfinite(weights).all()
     assert np.abs(weights).sum() > 0
+
+
+def gradient_of(loss, labels, embeddings):
+    embeddings = tf.constant(embeddings)
+    with tf.GradientTape() as tape:
+        tape.watch(embeddings)
+        value = loss(labels, embeddings)
+    return tape.gradient(value, embeddings).numpy()
+
+
+def test_miners_and_batches_follow_the_seed():
+    settings = recipe.METHODS["sm-contrastive-dw"]("sop")
+    assert settings.loss(recipe.sampler_of(settings, 3), None).miner.seed == 3
+    pairs = recipe.sampler_of(recipe.METHODS["balanced-p0.9"]("cub"), 3)
+    assert (pairs.seed, pairs.positive_fraction, pairs.batch_size) == (3, 0.9, 4032)
+
+
+def test_what_a_paper_trains_from_scratch_has_a_hundred_epochs_and_the_rest_its_normalization():
+    steps = {name: recipe.METHODS[name]("sop").steps for name in ("sm-triplet-dw-40", "sm-margin-dw", "margin")}
+    assert steps == {"sm-triplet-dw-40": 148_800, "sm-margin-dw": 74_400, "margin": 8_000}
+    scratch = {name for name in recipe.METHODS if recipe.METHODS[name]("sop").from_scratch}
+    assert scratch == {name for name in recipe.METHODS if name.startswith("sm-")}
+    unit = {name for name in recipe.METHODS if recipe.METHODS[name]("cub").normalize}
+    assert {"triplet", "cluster", "raw", "margin"} <= unit
+    assert not unit & {"lifted", "n-pairs", "contrastive", "balanced"}
 
 
 @pytest.mark.slow
