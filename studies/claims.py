@@ -344,7 +344,7 @@ CLAIMS = (
         **study("mining", "temperatures"),
         equal=True,
         effects=((GROUPED, LIFTED),),
-        why="pairs of zero loss are left out, as in the experiments of the paper",
+        why="satisfied pairs have no gradient, and are left out of the weights, as in the experiments of the paper",
     ),
     Claim(
         "004",
@@ -354,7 +354,7 @@ CLAIMS = (
         "mining/zero_losses.csv mining/temperatures.csv",
         ((KEPT, LIFTED),),
         equal=True,
-        why="satisfied pairs take weight and have no gradient; the lifted loss goes on to pull and push them",
+        why="a satisfied pair has no gradient; the lifted structure loss goes on to pull or push it",
     ),
     Claim(
         "004",
