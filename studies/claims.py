@@ -24,7 +24,7 @@ class Claim:
     """A claim of a table or figure, and the differences that decide it.
 
     Attributes:
-        paper: number of the paper.
+        paper: short name of the paper.
         where: its table or figure.
         text: the claim.
         command: what makes the rows, after `python -m`.
@@ -84,7 +84,7 @@ ROBUST = named("mining", "top k", "top k balanced", "KL")
 PUBLIC = "needs the pictures of a public set"
 CLAIMS = (
     Claim(
-        "000",
+        "weighted contrastive",
         "Table 1",
         "weights help every group design",
         **study("importance_sampling", "batch_designs"),
@@ -92,7 +92,7 @@ CLAIMS = (
         why="lambda = 256 is beyond the plateau here, and (2, 32) without weights has a good one by itself",
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Table 1",
         "weights help p-random pairs, 126 in a batch",
         **study("importance_sampling", "batch_designs"),
@@ -100,7 +100,7 @@ CLAIMS = (
         why="weights of few pairs vary more",
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Table 1",
         "the same with 2,016 pairs",
         **study("importance_sampling", "all_pairs"),
@@ -108,21 +108,21 @@ CLAIMS = (
         why="sixteen times the images of a run with 126 pairs",
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 1",
         "the exact weight is better than none",
         **study("importance_sampling", "exponent"),
         effects=over(EXPONENTS, {"delta": 1.0}, {"delta": 0.0}),
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 1",
         "the exact weight is better than its square",
         **study("importance_sampling", "exponent"),
         effects=over(EXPONENTS, {"delta": 1.0}, {"delta": 2.0}),
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 2",
         "weights improve Recall@1 of the contrastive loss",
         **study("importance_sampling", "train_loss"),
@@ -130,7 +130,7 @@ CLAIMS = (
         why="the loss that is minimized has a lambda of 697, beyond the plateau",
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 2",
         "weights minimize the full loss further (its difference times 100)",
         **study("importance_sampling", "train_loss"),
@@ -138,14 +138,14 @@ CLAIMS = (
         effects=(({"delta": 0.0, "step": 2000}, {"delta": 1.0, "step": 2000}),),
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 3",
         "weights help at every imbalance of classes",
         **study("importance_sampling", "class_sizes"),
         effects=over([{"per_class": 32, "removed": gamma / 10} for gamma in range(11)], {"delta": 1.0}, {"delta": 0.0}),
     ),
     Claim(
-        "000",
+        "weighted contrastive",
         "Figure 4",
         "Recall@1 has a plateau in lambda: 64 is ahead of both ends",
         **study("importance_sampling", "negatives"),
@@ -153,23 +153,29 @@ CLAIMS = (
             {"loss": "balanced", "negatives": 64.0}, [{"loss": "balanced", "negatives": end} for end in (1.0, 8192.0)]
         ),
     ),
-    Claim("000", "Tables 2 to 4", "balanced contrastive beside other losses", "recipes.benchmarks", why=PUBLIC),
     Claim(
-        "001",
+        "weighted contrastive",
+        "Tables 2 to 4",
+        "balanced contrastive beside other losses",
+        "recipes.benchmarks",
+        why=PUBLIC,
+    ),
+    Claim(
+        "gradient analysis",
         "Figure 1",
         "weights over the similarity of a pair",
         "studies.pair_weights",
         why="a figure, without a training",
     ),
     Claim(
-        "001",
+        "gradient analysis",
         "Table 1",
         "RAW is better than binomial deviance",
         **study("mining", "weights"),
         effects=((WEIGHTS["RAW"], WEIGHTS["binomial deviance"]),),
     ),
     Claim(
-        "001",
+        "gradient analysis",
         "Table 1",
         "mining adds to weighting",
         **study("mining", "weights"),
@@ -180,57 +186,63 @@ CLAIMS = (
         why="from scratch, fewer pairs reduce the recall",
     ),
     Claim(
-        "001",
+        "gradient analysis",
         "Table 1",
         "weighting adds to mining",
         **study("mining", "weights"),
         effects=((WEIGHTS["RAW, valid triplets"], {"method": "valid triplets"}),),
     ),
     Claim(
-        "001",
+        "gradient analysis",
         "Table 1",
         "valid triplets are better than other samplings",
         **study("mining", "weights"),
         effects=each(WEIGHTS["RAW, valid triplets"], named("method", "RAW, distance weighted", "RAW, semi-hard")),
     ),
-    Claim("001", "Tables 2 and 3", "RAW with valid triplets beside other methods", "recipes.benchmarks", why=PUBLIC),
     Claim(
-        "002",
+        "gradient analysis",
+        "Tables 2 and 3",
+        "RAW with valid triplets beside other methods",
+        "recipes.benchmarks",
+        why=PUBLIC,
+    ),
+    Claim(
+        "sampling matters",
         "Figure 2, 3a",
         "distances concentrate; how noisy gradients are by distance",
         "studies.mining.theory",
         why="a figure, without a training",
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Figures 3b, 7",
         "which negatives each sampling draws",
         "studies mining distances",
         why="densities of one run: see the page of mining",
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Figure 4",
         "losses over the distance of a pair",
         "studies.loss_over_distance",
         why="a figure, without a training",
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 1",
         "distance-weighted sampling is better than random",
         **study("mining", "samplings"),
         effects=over(FOUR, DISTANCE, RANDOM),
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 1",
         "distance-weighted sampling is better than semi-hard",
         **study("mining", "samplings"),
         effects=over(FOUR, DISTANCE, SEMI),
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 1",
         "the margin loss is the best with distance-weighted sampling",
         **study("mining", "samplings"),
@@ -238,23 +250,23 @@ CLAIMS = (
         why="its boundary of 1.2 is too large here: see Table 3",
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 2",
         "distance-weighted is better than random at every batch size",
         **study("mining", "batch_sizes"),
         effects=over(BATCHES, DISTANCE, RANDOM),
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 3",
         "learned boundaries beat every fixed one",
         **study("mining", "boundaries"),
         effects=each({"boundary": "learned"}, named("boundary", 0.8, 1.0, 1.2, 1.4)),
         why="the best fixed one is the smallest of the four",
     ),
-    Claim("002", "Figure 5", "retrieval of random queries", "studies.visualize", why="pictures"),
+    Claim("sampling matters", "Figure 5", "retrieval of random queries", "studies.visualize", why="pictures"),
     Claim(
-        "002",
+        "sampling matters",
         "Figure 6",
         "the margin loss converges faster: accuracy after 120 steps",
         **study("verification", "curves"),
@@ -265,7 +277,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Figure 8",
         "the threshold of the margin loss is the same for 2 and 10 images of a class (distance times 100)",
         **study("verification", "curves"),
@@ -274,16 +286,16 @@ CLAIMS = (
         effects=(({"loss": "margin", "per_class": 2, "step": 300}, {"loss": "margin", "per_class": 10, "step": 300}),),
     ),
     Claim(
-        "002",
+        "sampling matters",
         "Table 7",
         "the margin loss verifies best",
         **study("verification", "losses"),
         key="accuracy",
         effects=each({"loss": "margin", "dim": 128}, named("loss", "softmax", "N-pairs", "triplet", "contrastive")),
     ),
-    Claim("002", "Tables 4 to 6, 8", "margin loss beside other methods", "recipes.benchmarks", why=PUBLIC),
+    Claim("sampling matters", "Tables 4 to 6, 8", "margin loss beside other methods", "recipes.benchmarks", why=PUBLIC),
     Claim(
-        "003",
+        "slides",
         "mining",
         "batch hard is better than all triplets",
         **study("reidentification", "triplets"),
@@ -295,7 +307,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "003",
+        "slides",
         "mining",
         "batch hard is better than given triplets",
         **study("reidentification", "triplets"),
@@ -307,14 +319,14 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "003",
+        "slides",
         "losses",
         "softmax losses with margins beside losses of pairs",
-        "studies references",
-        why="see the page of references",
+        "studies leaderboard",
+        why="see the leaderboard",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Table 1",
         "robust losses are better than multi-similarity",
         "studies mining robust_losses",
@@ -323,7 +335,7 @@ CLAIMS = (
         why="K and gamma are not tuned",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Table 1",
         "the same for TopK, and over binomial deviance",
         "studies mining robust_others",
@@ -331,14 +343,14 @@ CLAIMS = (
         tuple((one, SIMILARITY) for one in named("method", "TopK, margin", "TopK, binomial", "TopK-PN, binomial")),
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 4",
         "the same over five runs",
         **study("mining", "five_runs"),
         effects=tuple((one, SIMILARITY) for one in named("method", "TopK-PN, margin", "KL, margin", "TopK, binomial")),
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Tables 2, 4",
         "grouped KL at gamma = 1 equals the lifted structure loss",
         **study("mining", "temperatures"),
@@ -347,7 +359,7 @@ CLAIMS = (
         why="satisfied pairs have no gradient, and are left out of the weights, as in the experiments of the paper",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Tables 2, 4",
         "the same where pairs of zero loss keep their weight",
         "studies mining zero_losses",
@@ -357,7 +369,7 @@ CLAIMS = (
         why="a satisfied pair has no gradient; the lifted structure loss goes on to pull or push it",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Tables 2, 4",
         "the same where no pair has zero loss",
         "studies mining zero_losses",
@@ -367,14 +379,14 @@ CLAIMS = (
         why="the gradients are equal",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Tables 2, 4",
         "a smaller temperature is better than 1",
         **study("mining", "temperatures"),
         effects=tuple((one, GROUPED) for one in COLD),
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 1",
         "in batches of 640 robust losses are ahead of distance-weighted sampling",
         **study("mining", "imbalance"),
@@ -384,7 +396,7 @@ CLAIMS = (
         why="equal images, so 187 steps, from scratch",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 1",
         "with 187 steps each, robust losses gain from 80 to 640 images",
         "studies mining equal_steps",
@@ -393,7 +405,7 @@ CLAIMS = (
         why="with equal images, 80 images have 1,500 steps",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 1",
         "with 187 steps each, distance-weighted sampling gains less than they do: it loses",
         "studies mining equal_steps",
@@ -401,14 +413,14 @@ CLAIMS = (
         (({**DISTANCE, "batch": 80, "steps": 187}, {**DISTANCE, "batch": 640}),),
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 5",
         "the same with another dimension",
         **study("mining", "dimensions"),
         effects=tuple(({**one, "batch": 640}, {**DISTANCE, "batch": 640}) for one in ROBUST),
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 2",
         "K may be anything from 640 to 2,560",
         **study("mining", "top_k"),
@@ -417,7 +429,7 @@ CLAIMS = (
         why="from scratch a batch must train on many of its pairs",
     ),
     Claim(
-        "004",
+        "robust pairs",
         "Figure 3",
         "robust losses are fast",
         "benchmarks.robust",
