@@ -94,6 +94,22 @@ CLAIMS = (
     Claim(
         "weighted contrastive",
         "Table 1",
+        "weights help every group design, over features of a trained network",
+        **study("importance_sampling", "trained_start"),
+        effects=over(
+            [
+                {"negatives": x, "design": design}
+                for x in (64.0, 256.0)
+                for design in ("2x32", "4x16", "8x8", "16x4", "32x2")
+            ],
+            {"delta": 1.0},
+            {"delta": 0.0},
+        ),
+        why="no design collapses without weights where the network stays as it is",
+    ),
+    Claim(
+        "weighted contrastive",
+        "Table 1",
         "weights help p-random pairs, 126 in a batch",
         **study("importance_sampling", "batch_designs"),
         effects=over(PAIRS, {"delta": 1.0}, {"delta": 0.0}),

@@ -17,12 +17,12 @@ def filled(text, tables, source, rows):
         text: the page.
         tables: dict of name to Markdown table.
         source: what makes the tables, as in the marks.
-        rows: rows of the runs, of which the first says on what machine and versions they were trained.
+        rows: rows of the runs, which say on what machines and versions they were trained.
 
     Raises:
         ValueError: if the page has no mark for one of the tables.
     """
-    about = f"{rows[0]['hardware']}; {rows[0]['versions']}."
+    about = "\n".join(dict.fromkeys(f"{row['hardware']}; {row['versions']}." for row in rows))
     for name, table in tables.items():
         text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{about}")
     return text

@@ -87,15 +87,15 @@ def _rounded_interval(values):
 
 
 def tables(rows):
-    """The verdict as a Markdown list with the figure, and the board, in the order of the mean rank."""
-    ranks = _ranks(rows)
-    order = sorted(ranks, key=lambda loss: (np.mean(list(ranks[loss].values())), loss))
-    lines = [f"* {line}" for line in [*map(_verdict, _by_board(rows).items()), *_across(rows, ranks)]]
-    return {"verdict": "\n".join([FIGURE, "", *lines]), "board": board_table(rows, order, ranks)}
+    """The verdict as a Markdown list with the figure, and the board, in the order of the mean place."""
+    places = _places(rows)
+    order = sorted(places, key=lambda loss: (np.mean(list(places[loss].values())), loss))
+    lines = [f"* {line}" for line in [*map(_verdict, _by_board(rows).items()), *_across(rows, places)]]
+    return {"verdict": "\n".join([FIGURE, "", *lines]), "board": board_table(rows, order, places)}
 
 
-def board_table(rows, order, ranks):
-    """MAP@R of each method on each board, its mean rank, and what a step costs, as a Markdown table.
+def board_table(rows, order, places):
+    """MAP@R of each method on each board, its mean place in percent, and what a step costs, as a Markdown table.
 
     A star marks what cannot be told from the first of its board.
     """
@@ -107,12 +107,12 @@ def board_table(rows, order, ranks):
             loss,
             families[loss],
             *(cells.get((loss, *board), "") for board in setting.BOARDS),
-            f"{np.mean(list(ranks[loss].values())):.0f}",
+            f"{np.mean(list(places[loss].values())):.0f}",
             *(f"{costs[loss][key]:.2f}" if loss in costs else "" for key in ("ms", "mib")),
         ]
         for loss in order
     ]
-    head = ["", "family", *(f"{data}, {start}" for data, start in setting.BOARDS), "mean rank", "ms", "MiB"]
+    head = ["", "family", *(f"{data}, {start}" for data, start in setting.BOARDS), "mean place", "ms", "MiB"]
     return runner.markdown(head, body, rules=["---", "---", *["---:"] * (len(head) - 2)])
 
 
@@ -121,13 +121,13 @@ def _marked(row):
     return f"{_share(row)}{'*' * (row['p'] >= LEVEL)}"
 
 
-def _ranks(rows):
-    """The rank of each method on each board, 1 for the first, as a dict of method to a dict of board to rank."""
-    ranks = {}
+def _places(rows):
+    """The place of each method on each board, 0 for the first and 100 for the last: dict of method to dict of board."""
+    places = {}
     for board, ordered in _by_board(rows).items():
-        for place, row in enumerate(ordered, start=1):
-            ranks.setdefault(row["loss"], {})[board] = place
-    return ranks
+        for rank, row in enumerate(ordered):
+            places.setdefault(row["loss"], {})[board] = 100 * rank / max(len(ordered) - 1, 1)
+    return places
 
 
 def _by_board(rows):
@@ -146,7 +146,7 @@ def _verdict(entry):
     return (
         f"**{data.capitalize()}, {start} start.** {first['loss']} is first of {len(rows)} methods with a MAP@R of "
         f"{_share(first)}; the last one has {_share(rows[-1])}. {len(level)} cannot be told from it: "
-        f"{', '.join(level) or 'no other'}. Places of the baselines: {', '.join(places)}."
+        f"{'; '.join(level) or 'no other'}. Places of the baselines: {', '.join(places)}."
     )
 
 
@@ -154,14 +154,14 @@ def _share(row):
     return f"{100 * row['map@r']:.1f} ± {100 * row['map@r half']:.1f}"
 
 
-def _across(rows, ranks):
+def _across(rows, places):
     """How far the order of the methods is the same on two boards."""
     for one, other in zip(
         setting.BOARDS[::2] + setting.BOARDS[:2], setting.BOARDS[1::2] + setting.BOARDS[2:], strict=True
     ):
-        both = [places for places in ranks.values() if one in places and other in places]
+        both = [of_method for of_method in places.values() if one in of_method and other in of_method]
         if len(both) > 2:
-            correlation = stats.spearmanr([places[one] for places in both], [places[other] for places in both])[0]
+            correlation = stats.spearmanr(*([of_method[board] for of_method in both] for board in (one, other)))[0]
             yield (
                 f"**{', '.join(one)}, and {', '.join(other)}.** Spearman's rank correlation of {len(both)} methods is "
                 f"{correlation:.2f}."
@@ -169,9 +169,9 @@ def _across(rows, ranks):
 
 
 def draw(path, rows):
-    """MAP@R with 95% intervals: a panel per board, a line per method, in the order of the mean rank."""
-    ranks = _ranks(rows)
-    order = sorted(ranks, key=lambda loss: -np.mean(list(ranks[loss].values())))
+    """MAP@R with 95% intervals: a panel per board, a line per method, in the order of the mean place."""
+    places = _places(rows)
+    order = sorted(places, key=lambda loss: -np.mean(list(places[loss].values())))
     boards = list(_by_board(rows))
     figure, panels = plt.subplots(
         1, len(boards), figsize=(2 + 3 * len(boards), 1 + 0.19 * len(order)), sharey=True, squeeze=False
