@@ -8,7 +8,6 @@ import numpy as np
 
 from studies.leaderboard import outputs
 from tfdml import layers, losses, miners, pairs, samplers
-from tfdml.losses import uncertainty
 
 IN_BATCH = 128  # images
 PER_CLASS = 4
@@ -246,15 +245,17 @@ FAMILIES = {
         "centroid triplet": over_batch(losses.CentroidTripletLoss, {"margin": (0.3, 0.6)}),
     },
     "robust": {
-        "TopK": over_batch(functools.partial(robust, uncertainty.TopK), {**SIMILARITIES, **PAIRS}),
-        "TopK-PN": over_batch(functools.partial(robust, uncertainty.TopKBalanced), {**SIMILARITIES, **PAIRS}),
-        "KL": over_batch(functools.partial(robust, uncertainty.KL), {**SIMILARITIES, "gamma": (0.1, 1.0)}),
+        "TopK": over_batch(functools.partial(robust, losses.uncertainty.TopK), {**SIMILARITIES, **PAIRS}),
+        "TopK-PN": over_batch(functools.partial(robust, losses.uncertainty.TopKBalanced), {**SIMILARITIES, **PAIRS}),
+        "KL": over_batch(functools.partial(robust, losses.uncertainty.KL), {**SIMILARITIES, "gamma": (0.1, 1.0)}),
         "grouped KL": over_batch(
-            functools.partial(robust, uncertainty.GroupedKL), {**SIMILARITIES, "gamma": (0.01, 0.1)}
+            functools.partial(robust, losses.uncertainty.GroupedKL), {**SIMILARITIES, "gamma": (0.01, 0.1)}
         ),
-        "TopK of binomial": over_batch(functools.partial(robust_binomial, uncertainty.TopK), {**SIMILARITIES, **PAIRS}),
+        "TopK of binomial": over_batch(
+            functools.partial(robust_binomial, losses.uncertainty.TopK), {**SIMILARITIES, **PAIRS}
+        ),
         "TopK-PN of binomial": over_batch(
-            functools.partial(robust_binomial, uncertainty.TopKBalanced), {**SIMILARITIES, **PAIRS}
+            functools.partial(robust_binomial, losses.uncertainty.TopKBalanced), {**SIMILARITIES, **PAIRS}
         ),
     },
     "mining": {

@@ -7,13 +7,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
+import tfdml
 from studies import runner
 from studies.figures import COLORS
 from studies.leaderboard import setting
 from studies.leaderboard.costs import FILE
 from studies.leaderboard.family import Family
 from studies.leaderboard.methods import FAMILIES
-from tfdml.metrics import holm_correction
 
 ABOUT = ("protocol", "hardware", "versions")
 BASELINES = (
@@ -51,7 +51,11 @@ def compared(board, tested):
     first = max(scores, key=lambda key: scores[key].mean())
     others = [key for key in scores if key != first]
     p_values = dict(
-        zip(others, holm_correction([_p_value(scores[first] - scores[key]) for key in others]), strict=True)
+        zip(
+            others,
+            tfdml.metrics.holm_correction([_p_value(scores[first] - scores[key]) for key in others]),
+            strict=True,
+        )
     )
     for (family, loss), values in scores.items():
         mean, half = _rounded_interval(values)
