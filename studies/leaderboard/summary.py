@@ -189,8 +189,8 @@ def draw(path, rows):
         axis.grid(axis="both", color="0.92")
         axis.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_yticks(range(len(order)), order, fontsize=7)
-    panels[0][-1].legend(title="family", frameon=False, fontsize=7, loc="lower right")
-    figure.tight_layout()
+    figure.legend(*panels[0][-1].get_legend_handles_labels(), loc="lower center", ncol=7, frameon=False, fontsize=8)
+    figure.tight_layout(rect=(0, 0.03, 1, 1))
     figure.savefig(path, dpi=100)
     plt.close(figure)
 
