@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +196,9 @@ def _trained(lists, options):
 
 def _train_and_keep(options, runs):
     results = options.train_seeds(runs) if options.train_seeds else [options.train(run) for run in runs]
-    finished = datetime.now(UTC).isoformat(timespec="milliseconds")
     for run, result in zip(runs, results, strict=True):
         partial = options.folder / f".{name_of(run)}.{os.getpid()}"
-        partial.write_text(json.dumps({"finished": finished, **result}, indent=1))
+        partial.write_text(json.dumps(result, indent=1))
         partial.replace(_file(run, options))
     return runs
 

@@ -9,6 +9,7 @@ dense layer over the features of a network that stays as it is, and half of the 
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 
 import keras
 import numpy as np
@@ -107,6 +108,7 @@ def train_seeds(runs: Sequence[Run]):
             "scores": scores(model, measured, with_clusters=run.part == "test"),
             "core_seconds": seconds,
             "backend": keras.backend.backend(),
+            "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "protocol": measured.protocol,
             **tfdml.environment("pillow", "matplotlib", "scikit-image"),
         }
