@@ -106,7 +106,7 @@ def test_every_published_run_of_mining_has_a_loss():
     runs = {
         (row["loss"], row["mining"], row["boundary"]) for rows in standins.published("mining").values() for row in rows
     }
-    assert len(runs) == 32
+    assert len(runs) == 34
     for loss, mining_, boundary in runs:
         run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if boundary == "learned" else float(boundary))
         assert np.isfinite(
