@@ -500,7 +500,7 @@ def table():
 
 
 def filled(page):
-    """The text of the page with its table made anew."""
+    """The text of the page with its table filled from the rows."""
     return pages.replaced(page, "<!-- claims of studies/claims -->", table())
 
 

@@ -1,6 +1,6 @@
 """Train the runs of one start on the backend of Keras; `python -m studies leaderboard` makes the tables.
 
-    KERAS_BACKEND=jax python -m studies.leaderboard trained           # half an hour on two cores
+    KERAS_BACKEND=jax python -m studies.leaderboard trained           # an hour on two cores
     python -m studies.leaderboard random batch pairs                  # some of the families
     python -m studies.leaderboard rows                                # only draw the batches of all runs
     KERAS_BACKEND=jax python -m studies.leaderboard costs             # milliseconds and MiB of a step of each loss
