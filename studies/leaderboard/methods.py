@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import tfdml
 from studies.leaderboard import outputs
-from tfdml import layers, losses, miners, pairs, samplers
+from tfdml import layers, losses, miners, pairs
 
 IN_BATCH = 128  # images
 PER_CLASS = 4
@@ -55,8 +56,8 @@ class Method(NamedTuple):
         """The sampler of a run: its images in classes of `per_class` examples."""
         images = run.classes_per_batch * PER_CLASS
         if self.per_class is None:
-            return samplers.UniformSampler(batch_size=images, seed=run.seed)
-        return samplers.GroupSampler(
+            return tfdml.samplers.UniformSampler(batch_size=images, seed=run.seed)
+        return tfdml.samplers.GroupSampler(
             classes_per_batch=images // self.per_class, examples_per_class=self.per_class, seed=run.seed
         )
 
@@ -120,7 +121,7 @@ def learned_margin(make_miner, labels, *, boundary):
 
 def weighted(make, labels, **chosen):
     """A loss with importance weights, for the batches of four examples of each class."""
-    sampler = samplers.GroupSampler(classes_per_batch=IN_BATCH // PER_CLASS, examples_per_class=PER_CLASS)
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=IN_BATCH // PER_CLASS, examples_per_class=PER_CLASS)
     return make(labels, importance=sampler.importance(labels), **chosen)
 
 

@@ -1,7 +1,10 @@
 """The leaderboard: what is trained, what is chosen, and the tables and the verdict that are made of it."""
 
 import csv
+import os
 import re
+import subprocess
+import sys
 import zlib
 from dataclasses import asdict, replace
 
@@ -274,6 +277,29 @@ def test_kept_features_are_read_again(tmp_path, monkeypatch):
     np.testing.assert_array_equal(kept[1].images, kept[0].images)
     assert calls == [len(part)]
     assert [file.name for file in tmp_path.iterdir()] == ["glyphs.npy"]
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+sys.modules["tensorflow"] = None
+import numpy as np
+from studies import compiled
+from studies.leaderboard import methods, setting
+labels = np.repeat(np.arange(40), 4)
+for name, method in methods.METHODS.items():
+    try:
+        method.make(labels, **method.trials((1, 2))[0][1])
+    except ImportError:
+        print(name)
+"""
+
+
+@pytest.mark.slow
+def test_losses_without_importance_weights_are_made_where_tensorflow_is_not_installed():
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(pages.ROOT)}
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["balanced contrastive", "weighted contrastive"]
 
 
 def test_an_unknown_family_is_named_with_those_there_are(capsys):
