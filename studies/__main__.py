@@ -8,6 +8,7 @@
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick
     python -m studies mining --only-tables     # figures and tables from the kept rows
+    python -m studies leaderboard --restore    # trains what has no committed row
 
 Results of training runs are kept under `runs`; delete them to train again.
 """
@@ -15,7 +16,7 @@ Results of training runs are kept under `runs`; delete them to train again.
 import argparse
 from pathlib import Path
 
-from studies import importance_sampling, leaderboard, mining, pages, reidentification, runner, verification
+from studies import importance_sampling, leaderboard, mining, pages, reidentification, restored, runner, verification
 
 PAPERS = {
     "mining": mining,
@@ -33,6 +34,8 @@ def main(arguments=None):
     output = found.output or pages.ROOT / "runs" / ("quick" if found.quick else "") / found.paper
     rows, figures, page = places(found.paper, output, quick=found.quick)
     options = paper.options(output / "runs", quick=found.quick, workers=found.workers)
+    if found.restore:
+        print(f"{restored.restore_paper(paper, rows, options)} runs restored from {rows}", flush=True)
     if found.quick:
         output.mkdir(parents=True, exist_ok=True)
         page.write_text((pages.ROOT / paper.PAGE).read_text())
@@ -56,10 +59,13 @@ def parsed(arguments):
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--quick", action="store_true", help="few classes, few steps, one seed; pages stay as they are")
     mode.add_argument("--only-tables", action="store_true", help="train nothing")
+    mode.add_argument("--restore", action="store_true", help="take runs from their committed rows where there are some")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--output", type=Path, help="folder of the training runs; runs/PAPER by default")
     found = parser.parse_args(arguments)
     known = PAPERS[found.paper].STUDIES
+    if found.restore and not hasattr(PAPERS[found.paper], "result_of"):
+        parser.error(f"Received --restore, expected a paper whose rows hold all of a run, not {found.paper}.")
     if unknown := set(found.studies) - set(known):
         parser.error(f"Received the studies {sorted(unknown)}, expected some of {list(known)}.")
     found.studies = found.studies or list(known)

@@ -1,6 +1,7 @@
 """Data, network and evaluation of the studies: retrieval of characters, at a size that two cores train."""
 
 import functools
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -21,6 +22,13 @@ def parts(classes, per_class):
     if per_class is not None:
         rows = _first_of_each_class(np.random.default_rng(0).permutation(rows), train.labels, per_class)
     return [(train.images[rows], train.labels[rows]), *(_first_view(part, classes) for part in held_out)]
+
+
+def first_classes(part, classes):
+    """The first classes of a part, under another protocol if there are more."""
+    if len(part.class_names) <= classes:
+        return part
+    return replace(part.select_classes(np.arange(classes)), protocol=f"{part.protocol}/first-{classes}")
 
 
 def network(*, normalize, dim=64):

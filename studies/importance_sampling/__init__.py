@@ -1,5 +1,6 @@
 """Importance sampling: what Hong, Park and Kim claim. The page is docs/importance-sampling.md."""
 
+from studies import restored
 from studies.importance_sampling import (
     all_pairs,
     batch_designs,
@@ -8,7 +9,9 @@ from studies.importance_sampling import (
     negatives,
     setting,
     train_loss,
+    trained_pairs,
     trained_start,
+    whole_network,
 )
 
 PAGE = "docs/importance-sampling.md"
@@ -21,5 +24,7 @@ STUDIES = {
     "class_sizes": class_sizes,
     "train_loss": train_loss,
     "trained_start": trained_start,
+    "trained_pairs": trained_pairs,
+    "whole_network": whole_network,
 }
-options = setting.options
+options, result_of = setting.options, restored.result_of

@@ -101,7 +101,7 @@ def train(run):
 
 def _fitted(run, images, labels, callbacks):
     """The trained model of a run."""
-    sampler = _sampler(run)
+    sampler = sampler_of(run)
     batches, seen = _batches(run, sampler, images, labels)
     importance = sampler.importance(seen, delta=run.delta) if run.delta else None
     model = characters.network(normalize=False)
@@ -132,7 +132,8 @@ def _retrieval(model, images, labels):
     return characters.retrieval(model, images, labels, k=(1, 2, 8), metric="euclidean")
 
 
-def _sampler(run):
+def sampler_of(run):
+    """The sampler of the design of a run."""
     if "-" in run.design:
         fraction, _, *pairs = run.design.split("-")
         pairs_per_batch = int(pairs[0]) if pairs else PAIRS

@@ -16,7 +16,7 @@ import numpy as np
 import tfdml
 from studies import characters, compiled, pages, runner
 from studies.importance_sampling.batch_designs import title, yes
-from studies.importance_sampling.setting import PER_CLASS
+from studies.importance_sampling.setting import PER_CLASS, sampler_of
 from studies.leaderboard import setting, starts
 from studies.runner import share, where
 
@@ -31,7 +31,7 @@ class Run:
     """The settings of one training run.
 
     Attributes:
-        design: "4x16" for (4, 16)-group batches.
+        design: "4x16" for (4, 16)-group batches, "0.5-random-2016" for 2,016 p-random pairs.
         delta: exponent of the importance weights; 0 turns importance sampling off.
         negatives: lambda of the balanced contrastive loss.
         learning_rate: initial learning rate of Adam, which falls by a tenth every 100 steps.
@@ -51,13 +51,18 @@ class Run:
 
 def rows(options):
     """One row per run: each design and lambda, without and with weights."""
-    seeds, base = ((0,), Run(steps=20, classes=40)) if options.quick else ((0, 1, 2, 3, 4), Run())
-    options = replace(options, base=base, train=train, train_seeds=train_seeds, rates=RATES, seeds=seeds)
+    base = Run(steps=20, classes=40) if options.quick else Run()
+    return rows_of_designs(replace(options, base=base, train=train, train_seeds=train_seeds))
+
+
+def rows_of_designs(options, designs=GROUPS, lambdas=LAMBDAS):
+    """One row per run: the base run with each design and lambda, without and with weights, five seeds."""
+    options = replace(options, rates=RATES, seeds=(0,) if options.quick else (0, 1, 2, 3, 4))
     cells = [
-        replace(base, design=design, negatives=negatives, delta=delta)
-        for negatives in LAMBDAS
+        replace(options.base, design=design, negatives=negatives, delta=delta)
+        for negatives in lambdas
         for delta in (0.0, 1.0)
-        for design in runner.some(GROUPS, options)
+        for design in runner.some(designs, options)
     ]
     return runner.results(cells, options)
 
@@ -69,11 +74,20 @@ def train(run):
 
 def train_seeds(runs: Sequence[Run]):
     """Train runs that differ in their seeds alone, and return the results of each."""
-    begin = time.time()
     compiled.forget()
-    run = runs[0]
-    training, *held_out = _parts(None if run.classes == Run.classes else run.classes)
-    models = [_compiled(run, training) for run in runs]
+    return results_of(runs, parts(runs[0]), linear)
+
+
+def results_of(runs, parts, network):
+    """Train the networks of runs that differ in their seeds alone on the first of three parts, and measure the others.
+
+    Args:
+        runs: runs that differ in their seeds alone.
+        parts: training, validation and test part.
+        network: function of a run and the training part that returns a model.
+    """
+    begin, (training, *held_out) = time.time(), parts
+    models = [_compiled(run, training, network) for run in runs]
     batches = np.stack([_rows(run, training.labels) for run in runs])
     compiled.fit(models, training.images, training.labels, batches)
     return [
@@ -88,41 +102,42 @@ def train_seeds(runs: Sequence[Run]):
     ]
 
 
-def _parts(classes):
-    """Features of the training, validation and test characters: of the first ones, or of all if None."""
+def parts(run):
+    """Features of the training, validation and test characters: of the first ones in a quick run."""
+    classes = None if run.classes == Run.classes else run.classes
     held_out = starts.data_of("glyphs", "trained", classes)
     return starts.views_of_glyphs(PER_CLASS, classes), held_out["validation"], held_out["test"]
 
 
-def _compiled(run, training):
-    keras.utils.set_random_seed(run.seed)
+def linear(run, training):
+    """A linear layer of 64 outputs over features."""
     features = keras.Input(training.images.shape[1:])
     x = keras.layers.LayerNormalization(center=False, scale=False)(features)
-    model = tfdml.models.EmbeddingModel(features, keras.layers.Dense(64)(x))
-    counts = dict(enumerate(np.bincount(training.labels).tolist()))
+    return tfdml.models.EmbeddingModel(features, keras.layers.Dense(64)(x))
+
+
+def _compiled(run, training, network):
+    keras.utils.set_random_seed(run.seed)
+    model = network(run, training)
+    sampler = sampler_of(run)
     loss = tfdml.losses.BalancedContrastiveLoss(
-        class_counts=counts,
+        class_counts=dict(enumerate(np.bincount(training.labels).tolist())),
         negatives_per_positive=run.negatives,
-        importance=_sampler(run).importance(training.labels, delta=run.delta) if run.delta else None,
+        pairing=sampler.pairing,
+        importance=sampler.importance(training.labels, delta=run.delta) if run.delta else None,
     )
     rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, 100, 0.9, staircase=True)
     model.compile(keras.optimizers.Adam(rate), loss=loss, steps_per_execution=min(run.steps, 50), jit_compile=False)
     return model
 
 
-def _sampler(run):
-    m, n = map(int, run.design.split("x"))
-    return tfdml.samplers.GroupSampler(classes_per_batch=n, examples_per_class=m, seed=run.seed)
-
-
 def _rows(run, labels):
     path = ROWS / f"{run.design}-{run.classes}-{run.seed}-{run.steps}.npy"
-    return compiled.drawn_rows(path, lambda: _sampler(run), labels, run.steps)
+    return compiled.drawn_rows(path, lambda: sampler_of(run), labels, run.steps)
 
 
 def _retrieval(model, part):
-    embeddings = np.asarray(model(part.images))  # takes less time than the compilation of `predict`
-    return characters.scores(embeddings, part.labels, k=(1, 2, 8), metric="euclidean")
+    return characters.scores(setting.embedded(model, part), part.labels, k=(1, 2, 8), metric="euclidean")
 
 
 def tables(rows):
@@ -134,7 +149,7 @@ def trained(rows):
     """Recall@1 of the designs, a line per lambda, without and with weights."""
     body = [
         [f"{negatives:g}", yes(delta), *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows))]
-        for negatives in LAMBDAS
+        for negatives in _lambdas(rows)
         for delta in (0.0, 1.0)
     ]
     head = ["lambda", "weights", *map(title, _designs(rows))]
@@ -144,7 +159,7 @@ def trained(rows):
 def spreads(rows):
     """The spread of Recall@1 over designs and the ratio of the spreads, with 95% intervals over seeds."""
     body = []
-    for negatives in LAMBDAS:
+    for negatives in _lambdas(rows):
         without, weighted = (_spreads(rows, negatives, delta) for delta in (0.0, 1.0))
         ratios = [b / a if a else 0.0 for a, b in zip(without, weighted, strict=True)]
         cells = (_interval(without, 100, 1), _interval(weighted, 100, 1), _interval(ratios, 1, 2))
@@ -166,6 +181,10 @@ def _interval(values, factor, digits):
 
 def _cell(rows, negatives, delta, design):
     return where(rows, negatives=negatives, delta=delta, design=design)
+
+
+def _lambdas(rows):
+    return list(dict.fromkeys(row["negatives"] for row in rows))
 
 
 def _designs(rows):

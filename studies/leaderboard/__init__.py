@@ -12,4 +12,4 @@ STUDIES = {
     "summary": summary,
     "scaling": scaling,
 }
-options = setting.options
+options, result_of = setting.options, setting.result_of

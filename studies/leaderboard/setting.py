@@ -99,7 +99,7 @@ def train_seeds(runs: Sequence[Run]):
     """Train runs that differ in their seeds alone, and return the results of each on the part that it measures."""
     begin, run = time.process_time(), runs[0]
     compiled.forget()
-    training, measured = (first_classes(part(run, name), run.classes) for name in ("train", run.part))
+    training, measured = (characters.first_classes(part(run, name), run.classes) for name in ("train", run.part))
     models = fitted(runs, training)
     seconds = round((time.process_time() - begin) / len(runs), 1)
     return [
@@ -118,13 +118,18 @@ def train_seeds(runs: Sequence[Run]):
 
 def scores(model, measured, *, with_clusters):
     """Recall@1 and MAP@R, and the NMI of k-means if asked for."""
-    is_head = measured.images.ndim == 2  # whose outputs take less time than the compilation of `predict`
-    embeddings = np.asarray(model(measured.images)) if is_head else characters.embedded(model, measured.images)
+    embeddings = embedded(model, measured)
     found = characters.scores(embeddings, measured.labels, k=(1,), metric="cosine")
     if with_clusters:
         is_varied = found["map@r"] > 0
         found["nmi"] = tfdml.metrics.clustering(embeddings, measured.labels)["nmi"] if is_varied else 0.0
     return found
+
+
+def embedded(model, part):
+    """Embeddings of the images or features of a part."""
+    is_head = part.images.ndim == 2  # whose outputs take less time than the compilation of `predict`
+    return np.asarray(model(part.images)) if is_head else characters.embedded(model, part.images)
 
 
 def fitted(runs, training):
@@ -172,7 +177,7 @@ def draw_all(losses, options):
     """Draw and keep the row numbers of the batches of all runs of some losses."""
     for data, start in BOARDS:
         run = on_board(options.base, data, start)
-        labels = first_classes(part(run, "train"), run.classes).labels
+        labels = characters.first_classes(part(run, "train"), run.classes).labels
         for loss in losses:
             for seed in (0, *options.seeds):
                 _rows(replace(run, loss=loss, seed=seed), labels)
@@ -197,13 +202,6 @@ def part(run, name):
     return starts.data_of(run.data, run.start, None if run.classes == Run.classes else run.classes)[name]
 
 
-def first_classes(part, classes):
-    """The first classes of a part, under another protocol if there are more."""
-    if part.labels.max() < classes:
-        return part
-    return replace(part.select_classes(np.arange(classes)), protocol=f"{part.protocol}/first-{classes}")
-
-
 def rows_of(results):
     """One row per run: its settings, then its numbers; what a run of an earlier version did not keep is empty."""
     return [
@@ -215,6 +213,14 @@ def rows_of(results):
         }
         for result in results
     ]
+
+
+def result_of(row, run):
+    """The result of a run, from a row of `rows_of` as texts."""
+    scores = {key: float(row[key]) for key in ("recall@1", "map@r", "nmi") if row.get(key)}
+    times = {"core_seconds": float(row["core_seconds"])} if "core_seconds" in row else {}
+    texts = {key: row[key] for key in ("backend", "finished", "protocol", "hardware", "versions") if key in row}
+    return {"run": asdict(run), "scores": scores, **times, **texts}
 
 
 def interval(values):

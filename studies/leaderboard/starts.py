@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 import tfdml
-from studies import pages
+from studies import characters, pages
 
 PARTS = ("train", "validation", "test")
 FOLDER = pages.ROOT / "runs" / "leaderboard" / "starts"
@@ -72,20 +72,28 @@ def _features(data, folder):
 @functools.cache
 def views_of_glyphs(per_class, classes=None, folder=FOLDER):
     """Features of the other training characters in four views, at random `per_class` images of each class."""
+    part = images_of_glyphs(per_class, classes)
+    if classes is not None:
+        return _with_features(part, _quick_network("glyphs"))
+    return _kept_features(part, folder / f"glyphs-{per_class}-views.npy", "glyphs", folder)
+
+
+@functools.cache
+def images_of_glyphs(per_class, classes=None):
+    """The other training characters in four views, at random `per_class` images of each of the first classes."""
     train = _every_other(tfdml.datasets.glyphs(validation=True, views=4)[0], start=1)
     order = np.random.default_rng(0).permutation(len(train))
     order = order[np.argsort(train.labels[order], kind="stable")]
     first = np.unique(train.labels[order], return_index=True)[1]
     part = train.take(np.concatenate([rows[:per_class] for rows in np.split(order, first[1:])]))
     part = replace(part, protocol=train.protocol)
-    if classes is not None:
-        return _with_features(_first(part, classes), _quick_network("glyphs"))
-    return _kept_features(part, folder / f"glyphs-{per_class}-views.npy", "glyphs", folder)
+    return part if classes is None else characters.first_classes(part, classes)
 
 
 @functools.cache
 def _quick_features(data, classes):
-    return {name: _with_features(_first(part, classes), _quick_network(data)) for name, part in _sources(data).items()}
+    parts = {name: characters.first_classes(part, classes) for name, part in _sources(data).items()}
+    return {name: _with_features(part, _quick_network(data)) for name, part in parts.items()}
 
 
 def _kept_features(part, path, data, folder):
@@ -115,12 +123,6 @@ def _sources(data):
     return {**parts, "train": _every_other(parts["train"], start=1)}
 
 
-def _first(part, classes):
-    """The first classes of a part, under another protocol."""
-    few = part.select_classes(np.arange(min(classes, len(part.class_names))))
-    return replace(few, protocol=f"{part.protocol}/first-{classes}")
-
-
 def _every_other(part, start):
     """Every other class of a set, from the first or the second."""
     of_classes = part.select_classes(np.arange(start, len(part.class_names), 2))
@@ -132,11 +134,16 @@ def _network(data, folder):
     """The network whose last feature map is the features; the one of glyphs is kept as a file."""
     if data == "photo patches":
         return _imagenet()
-    path = folder / "glyphs.keras"
+    return _up_to_last_map(kept_on_glyphs("glyphs", WIDTHS, folder=folder))
+
+
+def kept_on_glyphs(name, widths, stem=(), folder=FOLDER):
+    """A residual network trained on every other training character, from its file, which is written if missing."""
+    path = folder / f"{name}.keras"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        trained_on_glyphs(WIDTHS, STEPS).save(path)
-    return _up_to_last_map(keras.saving.load_model(path, compile=False))
+        trained_on_glyphs(widths, STEPS, stem).save(path)
+    return keras.saving.load_model(path, compile=False)
 
 
 @functools.cache
@@ -150,12 +157,12 @@ def _up_to_last_map(model):
     return keras.Model(model.input, keras.layers.Flatten()(keras.layers.AveragePooling2D(2)(last_map)))
 
 
-def trained_on_glyphs(widths, steps):
+def trained_on_glyphs(widths, steps, stem=()):
     """A residual network, trained on every other character from the first by multi-similarity, 64 images a step."""
     keras.utils.set_random_seed(0)
     train = _every_other(tfdml.datasets.glyphs(validation=True, views=4)[0], start=0)
     images = keras.Input((32, 32, 1), dtype="uint8")
-    model = tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, dim=64, widths=widths))
+    model = tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, dim=64, widths=widths, stem=stem))
     warmup = max(1, steps // 10)
     rate = keras.optimizers.schedules.CosineDecay(0.0, steps - warmup, warmup_target=RATE, warmup_steps=warmup)
     model.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.MultiSimilarityLoss(), jit_compile=False)

@@ -1,5 +1,6 @@
 """Mining, sampling and robust weights: what three papers claim. The page is docs/mining.md."""
 
+from studies import restored
 from studies.mining import (
     batch_sizes,
     boundaries,
@@ -32,4 +33,4 @@ STUDIES = {
     "top_k": top_k,
     "distances": distances,
 }
-options = setting.options
+options, result_of = setting.options, restored.result_of

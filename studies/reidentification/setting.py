@@ -3,13 +3,13 @@
 import functools
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import keras
 
 import tfdml
 from recipes import reidentification as recipe
-from studies import runner
+from studies import characters, runner
 
 RATES = {"softmax": (1e-3, 3e-3, 1e-2), "batch hard": (3e-4, 1e-3, 3e-3)}  # batch hard collapses at 1e-2
 PARTS = ("train", "validation", "test")
@@ -63,7 +63,7 @@ def train(run):
 
     begin = time.process_time()
     keras.backend.clear_session()
-    training, measured = (first_classes(_glyphs()[name], run.classes) for name in ("train", run.part))
+    training, measured = (characters.first_classes(_glyphs()[name], run.classes) for name in ("train", run.part))
     loss = None if run.loss == "softmax" else loss_of(run)
     model = recipe.trained(run.loss, training, rate=run.learning_rate, steps=run.steps, seed=run.seed, loss=loss)
     sides = recipe.scene(measured)
@@ -93,13 +93,6 @@ def measurements(run):
 @functools.cache
 def _glyphs():
     return dict(zip(PARTS, tfdml.datasets.glyphs(validation=True), strict=True))
-
-
-def first_classes(part, classes):
-    """The first classes of a part, under another protocol if there are more."""
-    if len(part.class_names) <= classes:
-        return part
-    return replace(part.select_classes(range(classes)), protocol=f"{part.protocol}/first-{classes}")
 
 
 def rows_of(results):

@@ -6,28 +6,51 @@ from dataclasses import replace
 
 import pytest
 
-from studies import importance_sampling, mining, pages, restored, runner
+from studies import __main__ as command
+from studies import importance_sampling, leaderboard, mining, pages, restored, runner
 from studies.importance_sampling import setting as importance_setting
 
-PAPERS = {"mining": (mining, "boundaries"), "importance_sampling": (importance_sampling, "class_sizes")}
+PUBLISHED = pages.RESULTS
+PAPERS = {"mining": mining, "importance_sampling": importance_sampling, "leaderboard": leaderboard}
 
 
 def untrained(run):
     raise AssertionError(f"{run} would be trained")
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_a_run_with_a_row_is_not_trained_again(paper, tmp_path):
-    module, name = PAPERS[paper]
-    rows = list(csv.DictReader((pages.RESULTS / paper / f"{name}.csv").read_text().splitlines()))
-    options = replace(module.options(tmp_path, workers=1), train=untrained)
-    written = restored.restore(rows, options)
+@pytest.mark.parametrize(
+    ("paper", "name"), [("mining", "boundaries"), ("importance_sampling", "class_sizes"), ("leaderboard", "batch")]
+)
+def test_a_run_with_a_row_is_not_trained_again(paper, name, tmp_path):
+    module, texts = PAPERS[paper], (pages.RESULTS / paper / f"{name}.csv").read_text()
+    rows = list(csv.DictReader(texts.splitlines()))
+    options = replace(module.options(tmp_path, workers=1), train=untrained, train_seeds=None)
+    written = restored.restore(rows, options, type(options.base), module.result_of)
     assert written == len(list(tmp_path.glob("*.json"))) == len({tuple(row.values()) for row in rows})
-    runs = [restored.run_of(row, type(options.base)) for row in rows]
-    runner.write_rows(tmp_path / "again.csv", runner.rows_of(runner.finished(runs, options)))
-    again = csv.DictReader((tmp_path / "again.csv").read_text().splitlines())
-    assert list(again) == [{key: row[key] for key in row} for row in rows]
-    assert restored.restore(rows, options) == 0
+    runner.write_rows(tmp_path / "again.csv", module.STUDIES[name].rows(options))
+    assert (tmp_path / "again.csv").read_text() == texts
+    assert restored.restore(rows, options, type(options.base), module.result_of) == 0
+
+
+def test_a_paper_is_restored_by_its_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pages, "ROOT", tmp_path)  # pages, figures and rows of the test
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    (tmp_path / "docs" / "leaderboard.md").write_text("<!-- pairs of studies/leaderboard -->\n<!-- end of table -->\n")
+    published = (PUBLISHED / "leaderboard" / "pairs.csv").read_text()
+    (tmp_path / "leaderboard").mkdir()
+    (tmp_path / "leaderboard" / "pairs.csv").write_text(published)
+    monkeypatch.setattr(leaderboard.setting, "train_seeds", untrained)
+    command.main(["leaderboard", "pairs", "--restore", "--workers", "1"])
+    assert capsys.readouterr().out.startswith(f"{len(published.splitlines()) - 1} runs restored")
+    assert (tmp_path / "leaderboard" / "pairs.csv").read_text() == published
+    assert "| binomial deviance |" in (tmp_path / "docs" / "leaderboard.md").read_text()
+
+
+def test_rows_that_do_not_hold_all_of_a_run_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["reidentification", "--restore"])
+    assert "not reidentification" in capsys.readouterr().err
 
 
 def test_settings_have_the_types_of_their_fields(tmp_path):

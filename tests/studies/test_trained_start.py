@@ -1,21 +1,29 @@
-"""The batch designs from a trained start: what is trained, and the ratio of the spreads with and without weights."""
+"""The batch designs from a trained network: what is trained, and the ratio of the spreads with and without weights."""
 
 import csv
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
+import keras
 import numpy as np
 import pytest
 
-from studies import importance_sampling, pages, runner
-from studies.importance_sampling import trained_start
+from studies import importance_sampling, pages, restored, runner
+from studies.importance_sampling import trained_start, whole_network
 
-PUBLISHED = pages.RESULTS / "importance_sampling" / "trained_start.csv"
 KEYS = ("recall@1", "recall@2", "recall@8", "map@r")
+RUNS = {"trained_start": 2 * 2 * 5 * 5, "trained_pairs": 2 * 3 * 5, "whole_network": 2 * 2 * 5 * 5}
 
 
-def texts():
-    return list(csv.DictReader(PUBLISHED.read_text().splitlines()))
+def path_of(name):
+    return pages.RESULTS / "importance_sampling" / f"{name}.csv"
+
+
+def trained_by(name, monkeypatch, train):
+    """The study, whose runs are those of another function."""
+    monkeypatch.setattr(trained_start, "train_seeds", lambda runs: [train(run) for run in runs])
+    monkeypatch.setattr(whole_network, "train", train)
+    return importance_sampling.STUDIES[name]
 
 
 def result(run, score, **about):
@@ -42,40 +50,51 @@ def test_the_ratio_of_spreads_is_that_of_hand_arithmetic():
     assert f"| 0.35 ± {half:.2f} |" in text
 
 
-def test_the_published_rows_have_equal_trials_and_are_those_that_the_study_makes(tmp_path, monkeypatch):
-    names = list(asdict(trained_start.Run()))
-    kept = {tuple(row[name] for name in names): row for row in texts()}
+@pytest.mark.parametrize("name", [name for name in RUNS if path_of(name).exists()])
+def test_the_published_rows_have_equal_trials_and_are_those_that_the_study_makes(name, tmp_path, monkeypatch):
+    rows = list(csv.DictReader(path_of(name).read_text().splitlines()))
+    settings = [key for key in rows[0] if key in {field.name for field in fields(whole_network.Run)}]
+    kept = {tuple(row[key] for key in settings): row for row in rows}
 
     def recalled(run):
         """A published run, or one that is worse than any."""
         row = kept.get(tuple(str(value) for value in asdict(run).values()))
         if row is None:
             return result(run, -1.0, seconds=0.0, protocol="-", hardware="-", versions="-")
-        about = {name: row[name] for name in ("protocol", "hardware", "versions")}
-        numbers = {
-            part: {key: float(row[f"{mark}{key}"]) for key in KEYS}
-            for part, mark in (("validation", "validation "), ("test", ""))
-        }
-        return {"run": asdict(run), **numbers, "seconds": float(row["seconds"]), **about}
+        return restored.result_of(row, run)
 
-    monkeypatch.setattr(trained_start, "train_seeds", lambda runs: [recalled(run) for run in runs])
-    options = importance_sampling.options(tmp_path, workers=1)
-    runner.write_rows(tmp_path / "rows.csv", trained_start.rows(options))
-    assert (tmp_path / "rows.csv").read_text() == PUBLISHED.read_text()
-    assert len(kept) == 2 * 2 * 5 * 5
+    study = trained_by(name, monkeypatch, recalled)
+    runner.write_rows(tmp_path / "rows.csv", study.rows(importance_sampling.options(tmp_path, workers=1)))
+    assert (tmp_path / "rows.csv").read_text() == path_of(name).read_text()
+    assert len(kept) == RUNS[name]
 
 
-def test_a_quick_study_has_a_row_for_each_lambda_and_weighting(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", RUNS)
+def test_a_quick_study_has_a_row_for_each_lambda_and_weighting(name, tmp_path, monkeypatch):
     def invented(run):
         score = (1 + zlib.crc32(runner.name_of(run).encode()) % 999) / 1000
         return result(run, score, seconds=1.0, protocol="-", hardware="-", versions="-")
 
-    monkeypatch.setattr(trained_start, "train_seeds", lambda runs: [invented(run) for run in runs])
-    rows = trained_start.rows(importance_sampling.options(tmp_path, quick=True))
+    study = trained_by(name, monkeypatch, invented)
+    rows = study.rows(importance_sampling.options(tmp_path, quick=True))
+    lambdas, designs = (
+        ((256.0,), ("0.9-random-8", "0.1-random-8")) if name == "trained_pairs" else ((64.0, 256.0), ("2x32", "32x2"))
+    )
     assert {(row["negatives"], row["delta"], row["design"]) for row in rows} == {
-        (negatives, delta, design) for negatives in (64.0, 256.0) for delta in (0.0, 1.0) for design in ("2x32", "32x2")
+        (negatives, delta, design) for negatives in lambdas for delta in (0.0, 1.0) for design in designs
     }
-    assert len(trained_start.tables(rows)) == 2
+    assert len(study.tables(rows)) == 2
+
+
+def test_the_scale_and_the_averages_of_a_whole_network_stay_and_the_rest_is_trained():
+    run = whole_network.Run(channels="4-8", classes=40)
+    model = whole_network.network(run, None)
+    kinds = {type(layer).__name__: layer.trainable for layer in model._flatten_layers() if layer.weights}
+    normalized = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
+    assert normalized
+    assert not any(layer.trainable_variables for layer in normalized)
+    assert kinds["Conv2D"] is kinds["Dense"] is True
+    assert model.output_shape == (None, 64)
 
 
 @pytest.mark.slow
@@ -88,3 +107,11 @@ def test_two_seeds_of_a_quick_run_train(tmp_path, monkeypatch):
     assert "first-40" in one["protocol"]
     assert "euclidean" in one["protocol"]
     assert 0.05 < one["test"]["recall@1"] <= 1
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_a_whole_network_trains_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(trained_start, "ROWS", tmp_path)
+    result = whole_network.train(whole_network.Run(design="32x2", steps=8, classes=40, channels="4-8"))
+    assert result["protocol"] == "glyphs/class-disjoint/exact-euclidean/v1/first-40"
+    assert 0.05 < result["test"]["recall@1"] <= 1
