@@ -125,7 +125,7 @@ def test_every_base_has_a_robust_loss(base, uncertainty):
 
 def test_a_design_may_name_its_number_of_pairs():
     for design, pairs in (("0.5-random", 126), ("0.1-random-2016", 2016)):
-        sampler = importance_setting._sampler(importance_setting.Run(design=design))
+        sampler = importance_setting.sampler_of(importance_setting.Run(design=design))
         assert (sampler.pairs_per_batch, sampler.positive_fraction) == (pairs, float(design[:3]))
 
 

@@ -27,12 +27,14 @@ def test_a_run_with_a_row_is_not_trained_again(paper, name, tmp_path):
     options = replace(module.options(tmp_path, workers=1), train=untrained, train_seeds=None)
     written = restored.restore(rows, options, type(options.base), module.result_of)
     assert written == len(list(tmp_path.glob("*.json"))) == len({tuple(row.values()) for row in rows})
-    runner.write_rows(tmp_path / "again.csv", module.STUDIES[name].rows(options))
+    runs = [restored.run_of(row, type(options.base)) for row in rows]
+    rows_of = leaderboard.setting.rows_of if paper == "leaderboard" else runner.rows_of
+    runner.write_rows(tmp_path / "again.csv", rows_of(runner.finished(runs, options)))
     assert (tmp_path / "again.csv").read_text() == texts
     assert restored.restore(rows, options, type(options.base), module.result_of) == 0
 
 
-def test_a_paper_is_restored_by_its_command(tmp_path, monkeypatch, capsys):
+def test_a_board_is_restored_with_its_trials_by_its_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pages, "ROOT", tmp_path)  # pages, figures and rows of the test
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
     (tmp_path / "docs" / "images").mkdir(parents=True)
