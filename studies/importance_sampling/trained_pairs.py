@@ -14,7 +14,8 @@ def rows(options):
     """One row per run: each share of positives, without and with weights, with the lambda of the paper."""
     run = trained_start.Run
     base, pairs = (run(steps=20, classes=40), 8) if options.quick else (run(), PAIRS)
-    options = replace(options, base=base, train=trained_start.train, train_seeds=trained_start.train_seeds)
+    train, train_seeds, rates = trained_start.train, trained_start.train_seeds, trained_start.RATES
+    options = replace(options, base=base, train=train, train_seeds=train_seeds, rates=rates)
     return trained_start.rows_of_designs(options, [f"{design}-{pairs}" for design in DESIGNS], lambdas=(256.0,))
 
 

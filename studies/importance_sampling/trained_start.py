@@ -52,12 +52,12 @@ class Run:
 def rows(options):
     """One row per run: each design and lambda, without and with weights."""
     base = Run(steps=20, classes=40) if options.quick else Run()
-    return rows_of_designs(replace(options, base=base, train=train, train_seeds=train_seeds))
+    return rows_of_designs(replace(options, base=base, train=train, train_seeds=train_seeds, rates=RATES))
 
 
 def rows_of_designs(options, designs=GROUPS, lambdas=LAMBDAS):
     """One row per run: the base run with each design and lambda, without and with weights, five seeds."""
-    options = replace(options, rates=RATES, seeds=(0,) if options.quick else (0, 1, 2, 3, 4))
+    options = replace(options, seeds=(0,) if options.quick else (0, 1, 2, 3, 4))
     cells = [
         replace(options.base, design=design, negatives=negatives, delta=delta)
         for negatives in lambdas

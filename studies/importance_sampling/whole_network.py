@@ -15,6 +15,8 @@ from studies.importance_sampling import trained_start
 from studies.importance_sampling.setting import PER_CLASS
 from studies.leaderboard import starts
 
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
+
 
 @dataclass(frozen=True)
 class Run(trained_start.Run):
@@ -32,7 +34,8 @@ class Run(trained_start.Run):
 def rows(options):
     """One row per run: each design and lambda, without and with weights."""
     base = Run(steps=20, classes=40, channels="4-8") if options.quick else Run()
-    return trained_start.rows_of_designs(replace(options, base=base, train=train, train_seeds=None))
+    options = replace(options, base=base, train=train, train_seeds=None, rates=RATES)
+    return trained_start.rows_of_designs(options)
 
 
 def train(run):
