@@ -107,6 +107,7 @@ CLAIMS = (
         "the same where all layers of a trained network are trained",
         **study("importance_sampling", "whole_network"),
         effects=over(FROM_TRAINED, {"delta": 1.0}, {"delta": 0.0}),
+        why="the spread over designs shrinks to 0.34 and 0.39, in the paper to 0.36",
     ),
     Claim(
         "weighted contrastive",
