@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from studies import runner
 from studies.leaderboard import setting
-from studies.leaderboard.methods import FROM_TRAINED_ALONE, METHODS
+from studies.leaderboard.methods import METHODS
 from studies.leaderboard.starts import STARTS
 
 COLUMNS = {"recall@1": "Recall@1", "map@r": "MAP@R", "nmi": "NMI"}
@@ -16,12 +16,11 @@ class Family:
     Args:
         name: name of the family, which marks its tables.
         losses: keys of `METHODS`.
-        starts: the starts that are trained; None for those of the board.
+        starts: the starts that are trained.
     """
 
-    def __init__(self, name, losses, starts=None):
-        self.name, self.losses = name, losses
-        self.starts = starts or (("trained",) if name in FROM_TRAINED_ALONE else STARTS)
+    def __init__(self, name, losses, starts=STARTS):
+        self.name, self.losses, self.starts = name, losses, starts
 
     def rows(self, options):
         """One row per trial, of the validation classes, and one per seed of the best trials, of the test classes."""

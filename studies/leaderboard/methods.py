@@ -334,5 +334,4 @@ FAMILIES = {
         "attention (ABE)": over_batch(diverse, {**MARGINS, "weight": (0.1, 1.0)}, outputs=outputs.attention),
     },
 }
-FROM_TRAINED_ALONE = ("mining",)  # so far
 METHODS = {name: method for family in FAMILIES.values() for name, method in family.items()}
