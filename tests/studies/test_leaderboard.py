@@ -14,13 +14,13 @@ from scipy import stats
 
 import tfdml
 from studies import __main__ as command
-from studies import leaderboard, pages, runner
+from studies import leaderboard, pages, restored, runner
 from studies.leaderboard import __main__ as training
 from studies.leaderboard import family, methods, scaling, setting, starts, summary
 
 FOLDER = pages.RESULTS / "leaderboard"
 PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.csv") if path.stem != "costs")
-OF_RUNS = [name for name in PUBLISHED if name != "summary"]
+OF_BOARDS = [name for name in PUBLISHED if name != "scaling"]
 RUN = setting.Run()
 
 
@@ -170,10 +170,10 @@ def test_a_quick_run_leaves_rows_a_figure_and_a_page_of_tables(quick):
     assert f"| {row['settings']} | {score} | {score} | {score} |" in (quick / "leaderboard.md").read_text()
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", OF_BOARDS)
 def test_the_published_rows_are_those_that_the_study_makes_of_its_runs(name, tmp_path):
     names = list(asdict(RUN))
-    kept = {tuple(row[key] for key in names): row for stem in PUBLISHED for row in texts(stem) if "part" in row}
+    kept = {tuple(row[key] for key in names): row for stem in OF_BOARDS for row in texts(stem) if "part" in row}
 
     def recalled(run):
         row = kept[tuple(str(value) for value in asdict(run).values())]
@@ -186,13 +186,22 @@ def test_the_published_rows_are_those_that_the_study_makes_of_its_runs(name, tmp
     assert (tmp_path / "rows.csv").read_text() == (FOLDER / f"{name}.csv").read_text()
 
 
+def test_the_published_rows_of_scaling_are_those_of_its_five_axes(tmp_path, monkeypatch):
+    options = setting.options(tmp_path / "runs", workers=1)
+    restored.restore(texts("scaling"), options, scaling.Run, leaderboard.result_of)
+    monkeypatch.setattr(scaling, "train_seeds", None)  # every run has its row
+    runner.write_rows(tmp_path / "rows.csv", scaling.rows(options))
+    assert (tmp_path / "rows.csv").read_text() == (FOLDER / "scaling.csv").read_text()
+    assert len(texts("scaling")) == 8 * 5 * 5 * 3
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_page_has_the_tables_of_the_published_rows(name):
     page = (pages.ROOT / leaderboard.PAGE).read_text()
     assert command.filled(page, "leaderboard", [name], FOLDER) == page
 
 
-@pytest.mark.parametrize("name", OF_RUNS)
+@pytest.mark.parametrize("name", [name for name in OF_BOARDS if name != "summary"])
 def test_trials_saw_validation_classes_only(name):
     for row in texts(name):
         assert ("validation" in row["protocol"]) is (row["part"] == "validation")
@@ -230,9 +239,11 @@ def test_no_test_was_run_before_the_trials_of_its_row_were_finished(published):
         assert max(times["validation"]) < min(times["test"])
 
 
-@pytest.mark.parametrize("data", starts.SETS)
-def test_at_least_75_methods_are_on_a_board_of_each_set(published, data):
-    assert sum((data, "trained") == key[:2] for key in published) >= 75
+@pytest.mark.parametrize("board", setting.BOARDS)
+def test_all_methods_are_on_each_board_of_their_starts(published, board):
+    on_board = {method for *key, method in published if tuple(key) == board}
+    assert on_board == {name for name, method in methods.METHODS.items() if board[1] in method.starts()}
+    assert len(on_board) >= 75
 
 
 @pytest.mark.slow
