@@ -123,7 +123,7 @@ CLAIMS = (
         "the same with 2,016 pairs",
         **study("importance_sampling", "all_pairs"),
         effects=over([{**one, "design": f"{one['design']}-2016"} for one in PAIRS], {"delta": 1.0}, {"delta": 0.0}),
-        why="sixteen times the images of a run with 126 pairs",
+        why="sixteen times the images of a run with 126 pairs; over features, see below",
     ),
     Claim(
         "weighted contrastive",
