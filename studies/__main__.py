@@ -1,8 +1,8 @@
 """Reproduce the studies of a paper: train, keep the rows, draw the figures, write the tables of the page.
 
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
-    python -m studies importance_sampling      # four hours on two cores
-    python -m studies leaderboard              # seven hours on one core
+    python -m studies importance_sampling      # three hours on two cores, without all_pairs, which takes hours more
+    python -m studies leaderboard              # eight hours on one core
     python -m studies reidentification         # a quarter of an hour on one core
     python -m studies verification             # six minutes of processor time
     python -m studies mining weights top_k     # some of the studies

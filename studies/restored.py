@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import types
 from dataclasses import fields
 from typing import get_args, get_type_hints
@@ -45,7 +46,7 @@ def restore(rows, options, kind, result_of):
         path = options.folder / f"{runner.name_of(run)}.json"
         if "step" in row or path.exists():
             continue
-        partial = path.with_suffix(".partial")
+        partial = path.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(result_of(row, run), indent=1))
         partial.replace(path)
         written += 1

@@ -56,8 +56,12 @@ def rows(options):
 
 
 def rows_of_designs(options, designs=GROUPS, lambdas=LAMBDAS):
-    """One row per run: the base run with each design and lambda, without and with weights, five seeds."""
-    options = replace(options, seeds=(0,) if options.quick else (0, 1, 2, 3, 4))
+    """One row per run: the base run with each design and lambda, without and with weights, five seeds.
+
+    A quick study has one seed and one of the rates.
+    """
+    seeds, rates = ((0,), options.rates[:1]) if options.quick else ((0, 1, 2, 3, 4), options.rates)
+    options = replace(options, seeds=seeds, rates=rates)
     cells = [
         replace(options.base, design=design, negatives=negatives, delta=delta)
         for negatives in lambdas
