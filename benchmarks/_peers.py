@@ -3,6 +3,7 @@
 import argparse
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 from _report import RESULTS, require_peers
@@ -56,6 +57,39 @@ def ours():
         "addons: triplet, semi-hard": tfdml.addons.TripletSemiHardLoss(),
         "addons: triplet, hard": tfdml.addons.TripletHardLoss(),
         "addons: lifted structure": tfdml.addons.LiftedStructLoss(),
+    }
+
+
+def others(dim, classes):
+    """name -> function that makes a loss that `ours` leaves out, for so many dimensions and classes.
+
+    All settings are defaults, where there are any.
+    """
+    from tfdml import layers, losses
+
+    base = losses.MultiSimilarityLoss
+    over_pairs = (
+        "WeightedContrastiveLoss CosineContrastiveLoss CosineRegressionLoss DistanceLogisticLoss BinomialDevianceLoss "
+        "InstanceLoss IntraPairVarianceLoss ThresholdConsistencyLoss DynamicSoftMarginLoss LMNNLoss HAP2SLoss PNPLoss "
+        "GlobalLoss XingLoss CLIPLoss SigmoidLoss PrototypicalLoss CentroidTripletLoss CoupledClustersLoss "
+        "QuadrupletLoss PDDMLoss ClusteringLoss"
+    )
+    over_classes = (
+        "NormalizedSoftmaxLoss CosFaceLoss ArcFaceLoss SubCenterArcFaceLoss SphereFaceLoss MagFaceLoss P2SGradLoss "
+        "LargeMarginSoftmaxLoss ProxyNCALoss ProxyAnchorLoss SoftTripleLoss CenterLoss ManifoldLoss"
+    )
+    halves = (dim // 2, dim // 2)
+    return {
+        **{name: getattr(losses, name) for name in over_pairs.split()},
+        **{name: partial(getattr(losses, name), classes=classes) for name in over_classes.split()},
+        "BalancedContrastiveLoss": lambda: losses.BalancedContrastiveLoss(class_counts=[4] * classes),
+        "HierarchicalTripletLoss": lambda: losses.HierarchicalTripletLoss(layers.ClassTree(range(classes))),
+        "MatryoshkaLoss": lambda: losses.MatryoshkaLoss(base(), dims=(dim // 4, dim // 2, dim)),
+        "BoostedLoss": lambda: losses.BoostedLoss(dims=halves),
+        "CascadeLoss": lambda: losses.CascadeLoss(losses.ContrastiveLoss(), dims=halves, shares=(0.5,)),
+        "DivergenceLoss": lambda: losses.DivergenceLoss(base(), dims=halves),
+        "AdversarialLoss": lambda: losses.AdversarialLoss(base(), dims=halves),
+        "RobustLoss": lambda: losses.RobustLoss(losses.BinomialDevianceLoss(), uncertainty=losses.uncertainty.KL(0.1)),
     }
 
 

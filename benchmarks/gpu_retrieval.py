@@ -60,7 +60,7 @@ def ranks_of_relevant(x, relevant, n):
         above = [(s > own[:, i : i + 1]).sum(axis=1) for i in range(rows.shape[1])]
         return jnp.where(rows < 0, jnp.inf, 1.0 + jnp.stack(above, axis=1))
 
-    return jax.lax.map(of_block, jnp.arange(0, len(x), BLOCK)).reshape(len(x), -1)
+    return jax.lax.map(of_block, jnp.arange(0, len(relevant), BLOCK)).reshape(len(relevant), -1)
 
 
 @partial(jax.jit, static_argnames="ks")

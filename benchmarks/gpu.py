@@ -1,0 +1,377 @@
+"""Everything that is measured on a GPU, in minutes: losses, training steps and retrieval, JAX and PyTorch.
+
+Processes compile all programs at once; then one program runs at a time. Each part has a share of the time and skips
+what is left; rows are written as they come, and the same command goes on with the missing ones. It needs JAX and
+PyTorch, and no TensorFlow.
+
+    bash tools/gpu.sh --minutes 6 --out FOLDER    # on a machine with a GPU
+    bash tools/gpu.sh --quick --out FOLDER        # tiny sizes, on any machine
+
+It writes gpu_losses.csv (JAX), gpu_torch.csv (ours and the peer on PyTorch) and gpu_steps.csv (fit, a network in
+micro-batches, retrieval).
+"""
+
+import argparse
+import contextlib
+import csv
+import importlib.metadata
+import json
+import os
+import platform
+import select
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from _report import RESULTS, format_cell, hardware, today, write_csv
+
+import tfdml
+
+WORKER = Path(__file__).with_name("_gpu_worker.py")
+DIM = 512
+# Important sizes first: a cut leaves a useful table.
+SIZES = [4096, 16384, 65536, 1024, 32768]
+FIRST = ["multi-similarity", "NT-Xent", "contrastive", "triplet, all", "FastAP", "CLIPLoss", "SigmoidLoss"]
+PRECISE = ["contrastive", "multi-similarity", "NT-Xent", "triplet, all"]
+OF_TORCH = ["contrastive", "multi-similarity", "circle", "NT-Xent", "SupCon", "batch hard", "generalized lifted", "FastAP"]
+OVER_CLASSES = ("Softmax", "CosFace", "ArcFace", "SphereFace", "MagFace", "P2SGrad", "Proxy", "SoftTriple", "CenterLoss")
+# The latest end of each part, as a share of the time.
+ENDS = {"compile": 0.30, "losses": 0.57, "torch": 0.70, "fit": 0.77, "retrieval": 0.82, "network": 1.0}
+COLUMNS = {
+    "gpu_losses": "loss batch dim precision ours_ms three_products_ms ours_over_three_products peer_ms peer_over_ours "
+    "compiler_mib device_mib compile_s value value_error gradient_error",
+    "gpu_torch": "loss batch dim way ms mib value",
+    "gpu_steps": "part way batch precision value unit mib note",
+}
+ABOUT = ["device", "measured", "versions", "hardware"]
+
+
+class Worker:
+    """A process of `_gpu_worker.py`; one that takes too long is ended, and started again when it is asked again."""
+
+    def __init__(self, part, options, log):
+        self.command = [sys.executable, str(WORKER), part, *(["--quick"] if options.quick else [])]
+        self.log, self.process = log, None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
+
+    def ask(self, request, patience):
+        """The answer, or why there is none."""
+        if self.process.poll() is not None:
+            self.start()
+        try:
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            if not select.select([self.process.stdout], [], [], max(patience, 0.1))[0]:
+                self.close()
+                return {"failed": f"over {patience:.0f} s"}
+            return json.loads(self.process.stdout.readline() or '{"failed": "the process ended"}')
+        except BrokenPipeError:
+            return {"failed": "the process ended"}
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Table:
+    """Rows of a file, of this run and of those before, by their key; written after each row."""
+
+    def __init__(self, path, keys):
+        self.path, self.keys, self.columns = path, keys, [*COLUMNS[path.stem].split(), *ABOUT]
+        before = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
+        self.rows = {tuple(row[key] for key in keys): row for row in before}
+
+    def has(self, *key):
+        return tuple(map(str, key)) in self.rows
+
+    def add(self, row):
+        self.rows[tuple(str(row[key]) for key in self.keys)] = {key: row.get(key, "") for key in self.columns}
+        with contextlib.redirect_stdout(None):
+            write_csv(self.path, list(self.rows.values()))
+
+    def get(self, *key):
+        return self.rows.get(tuple(map(str, key)), {})
+
+
+class Run:
+    """The time, the tables and the words on the machine."""
+
+    def __init__(self, options):
+        self.options, self.begin, self.seconds = options, time.monotonic(), 60 * options.minutes
+        keys = {"gpu_losses": "loss batch precision", "gpu_torch": "loss batch way", "gpu_steps": "part way batch precision"}
+        self.tables = {name: Table(options.out / f"{name}.csv", of.split()) for name, of in keys.items()}
+        self.about = {"measured": today(), "versions": versions(), "hardware": hardware()}
+        self.device = ""
+
+    def left(self, part):
+        """Seconds until the end of a part."""
+        return self.begin + ENDS[part] * self.seconds - time.monotonic()
+
+    def add(self, name, row):
+        self.device = row.get("device", self.device)
+        self.tables[name].add({"device": self.device} | row | self.about)
+
+
+def versions():
+    """Versions of what may be there; `tfdml` need not be installed."""
+    words = [f"python {platform.python_version()}", f"tfdml {tfdml.__version__}"]
+    for name in ("keras", "numpy", "jax", "torch", "pytorch-metric-learning"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            words.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join(words)
+
+
+def names_of_losses(quick):
+    """Losses in order: those that a cut should leave, then all others."""
+    from _peers import OF_ADDONS, ours, others
+
+    if quick:
+        return ["multi-similarity", "CLIPLoss", "CosFaceLoss"]
+    names = [name for name in [*ours(), *others(DIM, 4)] if name not in OF_ADDONS]
+    return [*FIRST, *(name for name in names if name not in FIRST)]
+
+
+def products_of(name):
+    """The case of the products that a loss is compared with: with all rows of its batch, or with its proxies."""
+    proxies = {"SubCenterArcFaceLoss": 3 * 4096, "SoftTripleLoss": 10 * 4096}
+    over_classes = any(word in name for word in OVER_CLASSES)
+    return f"products {proxies.get(name, 4096)}" if over_classes else "products"
+
+
+def cases_of_losses(options, sizes):
+    """Cases (loss, rows, dim, precision), the important ones first; the products are those that rows need."""
+    dim = 16 if options.quick else DIM
+    names = names_of_losses(options.quick)
+    cases = []
+    for size in sizes:
+        cases += [[name, size, dim, "float32"] for name in names]
+        if size in (4096, 16384) or options.quick:
+            precise = names[:1] if options.quick else PRECISE
+            cases += [[name, size, dim, p] for p in ("high", "fast") for name in precise]
+    return cases
+
+
+def measure_losses(run, workers, of_products, cases):
+    """Rows of losses on JAX."""
+    table, limits = run.tables["gpu_losses"], {}
+    for name, size, dim, precision in cases:
+        if table.has(name, size, precision):
+            continue
+        if run.left("losses") < 1:
+            return
+        key = products_of(name), size, dim, precision
+        if key not in limits:
+            limits[key] = of_products.ask({"measure": key}, run.left("losses")).get("ms", "")
+        worker = workers[worker_of(name, len(workers))]
+        answer = worker.ask({"measure": [name, size, dim, precision]}, min(40, run.left("losses") + 5))
+        ms, limit = answer.get("ms", answer.get("failed")), limits[key]
+        ratios = {"three_products_ms": limit, "ours_over_three_products": ratio(ms, limit)}
+        row = {"loss": name, "batch": size, "dim": dim, "precision": precision, "ours_ms": ms, **ratios}
+        run.add("gpu_losses", row | {key: answer[key] for key in answer if key not in ("ms", "failed")})
+
+
+def worker_of(name, workers):
+    """The worker of a loss, the same in every run."""
+    return sum(map(ord, name)) % workers
+
+
+def ratio(one, other):
+    """one / other, or nothing where one of them was not measured."""
+    return one / other if isinstance(one, float) and isinstance(other, float) else ""
+
+
+def cases_of_torch(options):
+    """Cases of eager and tiles, with the peer, and those of `torch.compile`."""
+    dim = 16 if options.quick else DIM
+    names = OF_TORCH[:1] if options.quick else OF_TORCH
+    small, large = ([64], [128]) if options.quick else ([4096, 1024, 256, 64], [16384, 65536])
+    eager = [[name, size, dim, way] for size in small for name in names for way in ("eager", "peer")]
+    tiles = [[n, size, dim, way] for size in large for n in ("CLIPLoss", "SigmoidLoss") for way in ("tiles", "eager")]
+    peers = [[name, size, dim, "peer"] for size in large[:1] for name in names]
+    compiled = [[name, size, dim, "compiled"] for size in small for name in names]
+    return eager[: 2 * len(names)] + tiles + eager[2 * len(names) :] + peers, compiled
+
+
+def measure_torch(run, workers, cases):
+    """Rows of losses on PyTorch; a way that failed at a size is left out of larger ones."""
+    failed = {}
+    for name, size, dim, way in cases:
+        if run.tables["gpu_torch"].has(name, size, way) or size > failed.get((name, way), size):
+            continue
+        if run.left("torch") < 1:
+            return
+        worker = workers[worker_of(name, len(workers))]
+        answer = worker.ask({"measure": [name, size, dim, way]}, min(20, run.left("torch") + 3))
+        if "failed" in answer and way == "peer":
+            failed[name, way] = size
+        row = {"loss": name, "batch": size, "dim": dim, "way": way, "ms": answer.get("ms", answer.get("failed"))}
+        run.add("gpu_torch", row | {key: answer[key] for key in ("mib", "value", "device") if key in answer})
+
+
+def measure_steps(run, part, worker, cases, describe):
+    """Rows of the other parts: `describe` says way, rows and precision of a case."""
+    for case in cases:
+        way, size, precision = describe(case)
+        row = {"part": part, "way": way, "batch": size, "precision": precision}
+        if run.tables["gpu_steps"].has(*row.values()) or run.left(part) < 1:
+            continue
+        answer = worker.ask({"measure": case}, run.left(part))
+        run.add("gpu_steps", row | {"value": answer.get("failed", "")} | answer)
+
+
+def join_peers(run):
+    """Peers of the same size beside the rows of losses."""
+    table, torch = run.tables["gpu_losses"], run.tables["gpu_torch"]
+    for row in list(table.rows.values()):
+        peer = torch.get(row["loss"], row["batch"], "peer").get("ms", "")
+        if peer != "" and row["precision"] == "float32":
+            row["peer_ms"] = peer
+            with contextlib.suppress(ValueError):
+                row["peer_over_ours"] = float(peer) / float(row["ours_ms"])
+            table.add(row)
+
+
+def short_table(run):
+    """A line for each loss with its times over the products at each size, and the other rows; below 12,000 characters."""
+    rows = [row for row in run.tables["gpu_losses"].rows.values() if row["precision"] == "float32"]
+    sizes = sorted({int(row["batch"]) for row in rows})
+    lines = ["ours over the three products on JAX (MiB by the compiler)", "loss".ljust(26) + "".join(f"{s:>16}" for s in sizes)]
+    for name in dict.fromkeys(row["loss"] for row in rows):
+        cells = [run.tables["gpu_losses"].get(name, size, "float32") for size in sizes]
+        lines.append(name[:25].ljust(26) + "".join(f"{short(cell):>16}" for cell in cells))
+    for row in run.tables["gpu_losses"].rows.values():
+        if row["precision"] != "float32":
+            words = ("loss", "batch", "precision", "ours_ms", "value_error", "gradient_error")
+            lines.append("  ".join(cell_of(row[word]) for word in words))
+    lines.append("PyTorch, ms: eager, compiled, peer, tiles")
+    for name, size in dict.fromkeys((row["loss"], row["batch"]) for row in run.tables["gpu_torch"].rows.values()):
+        ways = [run.tables["gpu_torch"].get(name, size, way) for way in ("eager", "compiled", "peer", "tiles")]
+        lines.append(f"{name} {size}: " + "  ".join(cell_of(way.get("ms", "-"))[:24] for way in ways))
+    for row in run.tables["gpu_steps"].rows.values():
+        lines.append("  ".join(cell_of(value)[:60] for key, value in row.items() if key not in ABOUT))
+    return "\n".join(lines)[-11_000:]
+
+
+def short(row):
+    """ "1.23 (456)", or why there is no number."""
+    if not row:
+        return "-"
+    if row["ours_over_three_products"] == "":
+        return cell_of(row["ours_ms"])[:15]
+    return f"{float(row['ours_over_three_products']):.2f} ({float(row['compiler_mib']):.0f})"
+
+
+def cell_of(value):
+    """A number with four digits, also one that was read from a file."""
+    try:
+        return format_cell(float(value))
+    except ValueError:
+        return str(value)
+
+
+def prepare(run, requests):
+    """Send each worker its cases at once and wait for all; those that take too long stay and are asked later."""
+    seconds = run.left("compile")
+    threads = [
+        threading.Thread(target=worker.ask, args=({"prepare": cases, "seconds": seconds - 5}, seconds + 60))
+        for worker, cases in requests
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def measure(run, log):
+    """All parts, one after the other."""
+    options = run.options
+    many = 1 if options.quick else max(1, min(6, (os.cpu_count() or 2) // 2 - 1))
+    losses = cases_of_losses(options, [64] if options.quick else SIZES)
+    losses = [case for case in losses if not run.tables["gpu_losses"].has(case[0], case[1], case[3])]
+    eager, compiled = cases_of_torch(options)
+    fits = [[way, size, p] for size in ([16] if options.quick else [128, 4096]) for p in ("float32", "bfloat16")
+            for way in ("ours", "torch")]  # fmt: skip
+    fits = [case for case in fits if case[0] == "ours" or options.peers]
+    retrieval = [[256, 512, 16]] if options.quick else [[65_536, 1_000_000, 128]]
+    network = [[8, 4, 32]] if options.quick else [[32_768, 256, options.pixels]]
+    if not options.peers:
+        eager = [case for case in eager if case[3] != "peer"]
+
+    def workers(part, count=1):
+        return [Worker(part, options, log) for _ in range(count)]
+
+    def wanted(part):
+        return part in options.parts
+
+    of_losses, of_products = workers("losses", many * wanted("losses")), workers("losses", 1 * wanted("losses"))
+    of_torch = workers("torch", wanted("torch"))
+    of_compiled = workers("torch", wanted("torch") * (1 if options.quick else 4))
+    of_fit = workers("fit", 1 * wanted("fit"))
+    of_retrieval = workers("retrieval", 1 * wanted("retrieval"))
+    requests = []
+    for i, worker in enumerate(of_losses):
+        requests.append((worker, [case for case in losses if worker_of(case[0], many) == i]))
+    for worker in of_products:
+        keys = dict.fromkeys((products_of(case[0]), *case[1:]) for case in losses)
+        requests.append((worker, [list(key) for key in keys]))
+    for i, worker in enumerate(of_compiled):
+        requests.append((worker, [case for case in compiled if worker_of(case[0], len(of_compiled)) == i]))
+    requests += [(worker, fits) for worker in of_fit]
+    requests += [(worker, retrieval) for worker in of_retrieval]
+    prepare(run, requests)
+    print(f"compiled after {time.monotonic() - run.begin:.0f} s", flush=True)
+    if wanted("losses"):
+        measure_losses(run, of_losses, of_products[0], losses)
+    close(of_losses + of_products)
+    print(f"losses after {time.monotonic() - run.begin:.0f} s", flush=True)
+    if wanted("torch"):
+        measure_torch(run, of_compiled, compiled)
+        measure_torch(run, of_torch, eager)
+    close(of_torch + of_compiled)
+    join_peers(run)
+    print(f"PyTorch after {time.monotonic() - run.begin:.0f} s", flush=True)
+    of_network = workers("network", 1 * wanted("network"))  # it imports meanwhile
+    if wanted("fit"):
+        measure_steps(run, "fit", of_fit[0], fits, tuple)
+    close(of_fit)
+    if wanted("retrieval"):
+        measure_steps(run, "retrieval", of_retrieval[0], retrieval, lambda c: (f"{c[1]} x {c[2]}", c[0], "float32"))
+    close(of_retrieval)
+    if wanted("network"):
+        for way in ("first step", "step"):
+            measure_steps(run, "network", of_network[0], network, lambda c, way=way: (f"{way}, {c[2]} pixels", c[0], "bfloat16"))
+    close(of_network)
+    print(f"all after {time.monotonic() - run.begin:.0f} s", flush=True)
+
+
+def close(workers):
+    """End processes; their memory of the card is free then."""
+    for worker in workers:
+        worker.close()
+
+
+def main():
+    """Measure, and print a short table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, on any machine")
+    parser.add_argument("--minutes", type=float, default=6.0, help="the time of all parts together")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the tables")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave pytorch-metric-learning out")
+    parser.add_argument("--parts", nargs="+", default=["losses", "torch", "fit", "retrieval", "network"])
+    parser.add_argument("--pixels", type=int, default=224, help="of the images of the network")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    run = Run(options)
+    with Path(os.devnull if options.quick else options.out / "gpu.log").open("w") as log:
+        measure(run, log if not options.quick else None)
+    print(short_table(run))
+
+
+if __name__ == "__main__":
+    main()
