@@ -21,7 +21,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several proce
 
 import keras
 import numpy as np
-from _peers import OF_ADDONS, batch, ours, others, pytorch_metric_learning
+from _peers import OF_ADDONS, batch, others, ours, pytorch_metric_learning
 
 import tfdml
 

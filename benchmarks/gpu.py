@@ -25,9 +25,13 @@ import threading
 import time
 from pathlib import Path
 
-from _report import RESULTS, format_cell, hardware, today, write_csv
+WORKERS_ENVIRONMENT = dict(os.environ)
+os.environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # this process leaves the card to its workers
+
+from _report import RESULTS, format_cell, today, write_csv
 
 import tfdml
+from tfdml._core.environment import _hardware as hardware  # tfdml need not be installed
 
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
@@ -35,8 +39,27 @@ DIM = 512
 SIZES = [4096, 16384, 65536, 1024, 32768]
 FIRST = ["multi-similarity", "NT-Xent", "contrastive", "triplet, all", "FastAP", "CLIPLoss", "SigmoidLoss"]
 PRECISE = ["contrastive", "multi-similarity", "NT-Xent", "triplet, all"]
-OF_TORCH = ["contrastive", "multi-similarity", "circle", "NT-Xent", "SupCon", "batch hard", "generalized lifted", "FastAP"]
-OVER_CLASSES = ("Softmax", "CosFace", "ArcFace", "SphereFace", "MagFace", "P2SGrad", "Proxy", "SoftTriple", "CenterLoss")
+OF_TORCH = [
+    "contrastive",
+    "multi-similarity",
+    "circle",
+    "NT-Xent",
+    "SupCon",
+    "batch hard",
+    "generalized lifted",
+    "FastAP",
+]
+OVER_CLASSES = (
+    "Softmax",
+    "CosFace",
+    "ArcFace",
+    "SphereFace",
+    "MagFace",
+    "P2SGrad",
+    "Proxy",
+    "SoftTriple",
+    "CenterLoss",
+)
 # The latest end of each part, as a share of the time.
 ENDS = {"compile": 0.30, "losses": 0.57, "torch": 0.70, "fit": 0.77, "retrieval": 0.82, "network": 1.0}
 COLUMNS = {
@@ -58,7 +81,12 @@ class Worker:
 
     def start(self):
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=WORKERS_ENVIRONMENT,
         )
 
     def ask(self, request, patience):
@@ -104,7 +132,11 @@ class Run:
 
     def __init__(self, options):
         self.options, self.begin, self.seconds = options, time.monotonic(), 60 * options.minutes
-        keys = {"gpu_losses": "loss batch precision", "gpu_torch": "loss batch way", "gpu_steps": "part way batch precision"}
+        keys = {
+            "gpu_losses": "loss batch precision",
+            "gpu_torch": "loss batch way",
+            "gpu_steps": "part way batch precision",
+        }
         self.tables = {name: Table(options.out / f"{name}.csv", of.split()) for name, of in keys.items()}
         self.about = {"measured": today(), "versions": versions(), "hardware": hardware()}
         self.device = ""
@@ -129,7 +161,7 @@ def versions():
 
 def names_of_losses(quick):
     """Losses in order: those that a cut should leave, then all others."""
-    from _peers import OF_ADDONS, ours, others
+    from _peers import OF_ADDONS, others, ours
 
     if quick:
         return ["multi-similarity", "CLIPLoss", "CosFaceLoss"]
@@ -238,10 +270,13 @@ def join_peers(run):
 
 
 def short_table(run):
-    """A line for each loss with its times over the products at each size, and the other rows; below 12,000 characters."""
+    """A line for each loss with its times over the products at each size, and the other rows."""
     rows = [row for row in run.tables["gpu_losses"].rows.values() if row["precision"] == "float32"]
     sizes = sorted({int(row["batch"]) for row in rows})
-    lines = ["ours over the three products on JAX (MiB by the compiler)", "loss".ljust(26) + "".join(f"{s:>16}" for s in sizes)]
+    lines = [
+        "ours over the three products on JAX (MiB by the compiler)",
+        "loss".ljust(26) + "".join(f"{s:>16}" for s in sizes),
+    ]
     for name in dict.fromkeys(row["loss"] for row in rows):
         cells = [run.tables["gpu_losses"].get(name, size, "float32") for size in sizes]
         lines.append(name[:25].ljust(26) + "".join(f"{short(cell):>16}" for cell in cells))
@@ -279,7 +314,7 @@ def prepare(run, requests):
     """Send each worker its cases at once and wait for all; those that take too long stay and are asked later."""
     seconds = run.left("compile")
     threads = [
-        threading.Thread(target=worker.ask, args=({"prepare": cases, "seconds": seconds - 5}, seconds + 60))
+        threading.Thread(target=worker.ask, args=({"prepare": cases, "seconds": seconds - 5}, seconds + 20))
         for worker, cases in requests
     ]
     for thread in threads:
@@ -345,7 +380,9 @@ def measure(run, log):
     close(of_retrieval)
     if wanted("network"):
         for way in ("first step", "step"):
-            measure_steps(run, "network", of_network[0], network, lambda c, way=way: (f"{way}, {c[2]} pixels", c[0], "bfloat16"))
+            measure_steps(
+                run, "network", of_network[0], network, lambda c, way=way: (f"{way}, {c[2]} pixels", c[0], "bfloat16")
+            )
     close(of_network)
     print(f"all after {time.monotonic() - run.begin:.0f} s", flush=True)
 
