@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := docs/_build/html
 
-.PHONY: demo check row test test-more test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench studies lock
+.PHONY: demo check row test test-more test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench gpu studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -125,9 +125,13 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
-	if nvidia-smi >/dev/null 2>&1; then KERAS_BACKEND=jax $(BIN)/python benchmarks/gpu_losses.py; fi
+	if nvidia-smi >/dev/null 2>&1; then $(MAKE) gpu; fi
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/speed.py
+
+# Six minutes on a GPU, with a JAX and a PyTorch that see it; PYTHON is the one that has them.
+gpu:
+	PYTHON=$(PYTHON) bash tools/gpu.sh --minutes 6
 
 # Four hours on two cores; resumes where it was stopped.
 studies: .venv/installed

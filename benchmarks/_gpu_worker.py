@@ -2,7 +2,7 @@
 
     python benchmarks/_gpu_worker.py losses|torch|fit|retrieval|network [--quick]
 
-Reads lines of JSON from its input: {"prepare": cases, "seconds": 90} compiles cases, in order, while the time lasts, and
+Reads lines of JSON from its input: {"prepare": cases, "seconds": 90} compiles cases while the time lasts, and
 answers with their number. {"measure": case} answers with the numbers of a case, or with {"failed": why}.
 """
 
@@ -121,7 +121,7 @@ class Losses:
 
     def _errors(self, case, found):
         """Errors against the same in full float32, relative to the value and to the largest entry of the gradient."""
-        name, size, dim, precision = case
+        name, size, _, precision = case
         if name.startswith("products"):
             return {}
         value, gradient = float(found[0]), np.asarray(found[1][0]) if size <= 4096 else None

@@ -80,6 +80,7 @@ class Worker:
         self.start()
 
     def start(self):
+        """Start the process."""
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,
@@ -103,6 +104,7 @@ class Worker:
             return {"failed": "the process ended"}
 
     def close(self):
+        """End the process."""
         self.process.kill()
         self.process.wait()
 
@@ -116,14 +118,17 @@ class Table:
         self.rows = {tuple(row[key] for key in keys): row for row in before}
 
     def has(self, *key):
+        """Whether a row is there."""
         return tuple(map(str, key)) in self.rows
 
     def add(self, row):
+        """Add a row and write the file."""
         self.rows[tuple(str(row[key]) for key in self.keys)] = {key: row.get(key, "") for key in self.columns}
         with contextlib.redirect_stdout(None):
             write_csv(self.path, list(self.rows.values()))
 
     def get(self, *key):
+        """The row of a key; empty where there is none."""
         return self.rows.get(tuple(map(str, key)), {})
 
 
@@ -146,6 +151,7 @@ class Run:
         return self.begin + ENDS[part] * self.seconds - time.monotonic()
 
     def add(self, name, row):
+        """Add a row with the words on the machine."""
         self.device = row.get("device", self.device)
         self.tables[name].add({"device": self.device} | row | self.about)
 

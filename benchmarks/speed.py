@@ -30,7 +30,8 @@ STYLES = {"three_products": "k:", "graph": "C0o-", "xla": "C1s-", "peer": "C3^--
 def measured(path):
     """The rows of a file of results at 512 dimensions: (loss, batch) -> row; none where there is no file."""
     rows = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
-    return {(row["loss"], int(row["batch"])): row for row in rows if int(row["dim"]) == DIM}
+    rows = [row for row in rows if int(row["dim"]) == DIM and row.get("precision", "float32") == "float32"]
+    return {(row["loss"], int(row["batch"])): row for row in rows}
 
 
 def family(name):

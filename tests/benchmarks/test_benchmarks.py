@@ -167,55 +167,21 @@ def test_a_missing_peer_is_named_with_the_command_that_installs_it(monkeypatch):
         report.require_peers("numpy", "no_such_peer")
 
 
-WITHOUT_TENSORFLOW = """
-import sys
-
-sys.modules["tensorflow"] = sys.modules["tensorflow_addons"] = None
-import _peers
-import _report
-
-def peer(name, labels, x):
-    def run():
-        raise RuntimeError("CUDA out of memory. Tried to allocate 64.00 GiB")
-    return run
-
-_peers.require_peers = lambda *packages: None
-_peers.peer_value_and_gradient = peer
-_report.versions = lambda *packages: ", ".join(packages)
-import gpu_losses
-
-sizes = ["--sizes", "32x8", "64x16"]
-sys.argv = ["gpu_losses.py", "--quick", *sizes, "--output", sys.argv[1], "--losses", *sys.argv[2:]]
-gpu_losses.main()
-"""
-
-
-def on_a_gpu_machine(output, *names):
-    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, str(output), *names]
-    environment = {**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=BENCHMARKS, env=environment)
-
-
-def test_losses_are_timed_without_tensorflow_and_beside_a_peer_that_runs_out_of_memory(tmp_path):
-    done = on_a_gpu_machine(tmp_path / "table.csv", "contrastive", "addons: triplet, hard")
-    assert done.returncode == 0, done.stderr
-    rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
-    assert [row["batch"] for row in rows] == ["32", "64"] * 2
-    assert all(float(row["ours_ms"]) > 0 and float(row["ours_over_three_products"]) > 0 for row in rows)
-    assert [row["peer_ms"] for row in rows] == ["out of memory"] * 2 + [""] * 2
-    assert all(row["device"] and "cores" in row["hardware"] for row in rows)
-
-
-def test_a_failure_of_ours_fails_the_run_after_the_table_is_written(tmp_path, monkeypatch):
-    broken = WITHOUT_TENSORFLOW.replace(
-        "import gpu_losses\n", "_peers.ours = lambda: {'broken': None}\nimport gpu_losses\n"
-    )
-    monkeypatch.setattr(sys.modules[__name__], "WITHOUT_TENSORFLOW", broken)
-    done = on_a_gpu_machine(tmp_path / "table.csv", "broken")
-    assert done.returncode == 1
-    assert "Ours failed: broken at 32: TypeError" in done.stderr
-    rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
-    assert all(row["ours_ms"].startswith("TypeError") and float(row["three_products_ms"]) > 0 for row in rows)
+def test_everything_on_a_gpu_runs_small_on_a_cpu_and_resumes(tmp_path):
+    command = ["bash", str(BENCHMARKS.parent / "tools" / "gpu.sh"), "--quick", "--minutes", "10", "--no-peers"]
+    parts = ["--parts", "losses", "retrieval", "network", "--out", str(tmp_path)]
+    environment = {**os.environ, **FEW_OPTIMIZATIONS, "PYTHON": sys.executable}
+    tables = []
+    for _ in range(2):
+        done = subprocess.run([*command, *parts], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        tables.append([(tmp_path / f"gpu_{name}.csv").read_text() for name in ("losses", "steps")])
+    assert tables[0] == tables[1]
+    losses, steps = (list(csv.DictReader(text.splitlines())) for text in tables[0])
+    assert [row["precision"] for row in losses] == ["float32"] * 3 + ["high", "fast"]
+    assert all(float(row["ours_over_three_products"]) > 0 and float(row["compiler_mib"]) > 0 for row in losses)
+    assert [row["part"] for row in steps] == ["retrieval", "network", "network"]
+    assert all(float(row["value"]) > 0 and row["device"] and "cores" in row["hardware"] for row in steps)
 
 
 STEPS_WITHOUT_TENSORFLOW = """
