@@ -19,11 +19,11 @@ PART, QUICK = sys.argv[1], "--quick" in sys.argv
 os.environ["KERAS_BACKEND"] = "torch" if PART == "torch" else "jax"
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share the card
 
-import keras
-import numpy as np
-from _peers import OF_ADDONS, batch, others, ours, pytorch_metric_learning
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+from _peers import OF_ADDONS, batch, others, ours, pytorch_metric_learning  # noqa: E402
 
-import tfdml
+import tfdml  # noqa: E402
 
 TOWERS = ("CLIPLoss", "SigmoidLoss")
 CLASSES = 4096  # of losses over proxies

@@ -28,10 +28,10 @@ from pathlib import Path
 WORKERS_ENVIRONMENT = dict(os.environ)
 os.environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # this process leaves the card to its workers
 
-from _report import RESULTS, format_cell, today, write_csv
+from _report import RESULTS, format_cell, today, write_csv  # noqa: E402
 
-import tfdml
-from tfdml._core.environment import _hardware as hardware  # tfdml need not be installed
+import tfdml  # noqa: E402
+from tfdml._core.environment import _hardware as hardware  # noqa: E402
 
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
