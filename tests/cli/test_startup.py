@@ -62,7 +62,10 @@ def test_questions_are_answered_before_anything_heavy_is_imported(words, code, t
     [
         ("train nothing --out run", "SET='nothing': Received no such file or folder"),
         ("check set.csv --label-column klass", "SET='set.csv': Received a table without 'klass' (--label-column), "),
-        ("check set.csv --box-columns left upper x 2", "SET='set.csv': Received a table without 'left', 'upper', 'x', '2'"),
+        (
+            "check set.csv --box-columns left upper x 2",
+            "SET='set.csv': Received a table without 'left', 'upper', 'x', '2'",
+        ),
         ("train photos --out photos", "--out photos: Received what is not an empty folder, expected a new or an empty"),
         ("train photos --out run --config no.toml", "--config: Received no.toml: no such file or folder"),
         ("embed photos out --model nothing", "MODEL='nothing': Received no such file or folder, expected a SavedModel"),
