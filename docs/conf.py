@@ -40,7 +40,7 @@ python_trailing_comma_in_multi_line_signatures = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
-html_title = "tfdml"
+html_title = f"tfdml {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["sortable.js"]

@@ -12,6 +12,7 @@ from docs.extension import API, KINDS, pages, reference
 from docs.extension.accessibility import accessible
 from docs.extension.formulas import formula_block, is_code, is_formula
 from docs.extension.names import entries, meaning
+from docs.extension.outputs import Outputs
 
 
 class LinksFromNames(SphinxTransform):
@@ -98,4 +99,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("build-finished", finish)
     app.add_transform(LinksFromNames)
     app.add_transform(Formulas)
+    app.add_transform(Outputs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -60,6 +60,7 @@ def decode(path):
 @pytest.fixture
 def run(here, capsys, monkeypatch):
     """Function from a command to its exit code, and what it printed on stdout and stderr. The model is a fast one."""
+    (here / "model").mkdir()
     opened = inputs.open_model
     fast = lambda path, view: (Blocks(), decode) if (path, view) == ("model", None) else opened(path, view)  # noqa: E731
     monkeypatch.setattr(inputs, "open_model", fast)
@@ -309,8 +310,8 @@ def bad(here):
         ),
         ("embed empty out --model model", 2, "SET='empty': Received path='empty', which has no subfolder"),
         ("check no-images", 2, "these classes have no image"),
-        ("check nothing.csv", 2, "'nothing.csv', which is not a file"),
-        ("check wrong.csv", 2, "without 'path' (path=), 'label' (label=)"),
+        ("check nothing.csv", 2, "SET='nothing.csv': Received no such file or folder"),
+        ("check wrong.csv", 2, "Received a table without 'path' (--path-column)"),
         ("check text.parquet", 2, "SET='text.parquet'"),
         ("check tfds:no_such_set", 2, "no --split, expected --split"),
         ("check photos --split test", 2, "SET='photos': "),
@@ -321,9 +322,9 @@ def bad(here):
         ("evaluate model photos --preprocessing view.json", 2, "--preprocessing view.json: "),
         ("embed photos photos --model model", 1, "which is not a file of an earlier version"),
         ("embed photos out.npy --model model", 1, "expected a .parquet file, or a folder"),
-        ("search model nothing text.png", 2, "INDEX='nothing': Received path='nothing', expected embeddings"),
+        ("search model nothing text.png", 2, "INDEX: Received nothing: no such file or folder"),
         ("search model of-dim-3 text.png", 2, "IMAGE: Received text.png: 5 bytes that are not an image"),
-        ("search model of-dim-3 missing.png", 2, "missing.png: No such file or directory"),
+        ("search model of-dim-3 missing.png", 2, "IMAGE: Received missing.png: no such file or folder"),
         ("search model of-dim-3 photos/class-0/01.png", 1, "queries of dim 4, expected 3 as in the index"),
         ("search model of-dim-3 photos/class-0/01.png -k 4", 1, "expected"),
     ],

@@ -4,6 +4,9 @@ import argparse
 import dataclasses
 import importlib
 import importlib.metadata
+import os
+import shlex
+import socket
 import subprocess
 import sys
 from typing import get_args
@@ -28,10 +31,12 @@ print(code, [name for name in ("numpy", "keras", "tensorflow", "tfdml.losses") i
 """
 
 
-def run(*words):
+def run(*words, folder=ROOT):
     """What the command prints, with its exit code and the heavy modules in the last line."""
     command = [sys.executable, "-c", PROGRAM, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["PYTHONPATH"] = str(ROOT)
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize(
@@ -52,17 +57,58 @@ def test_questions_are_answered_before_anything_heavy_is_imported(words, code, t
     assert done.stdout.splitlines()[-1] == f"{code} []"
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("train nothing --out run", "SET='nothing': Received no such file or folder"),
+        ("check set.csv --label-column klass", "SET='set.csv': Received a table without 'klass' (--label-column), "),
+        (
+            "check set.csv --box-columns left upper x 2",
+            "SET='set.csv': Received a table without 'left', 'upper', 'x', '2'",
+        ),
+        ("train photos --out photos", "--out photos: Received what is not an empty folder, expected a new or an empty"),
+        ("train photos --out run --config no.toml", "--config: Received no.toml: no such file or folder"),
+        ("embed photos out --model nothing", "MODEL='nothing': Received no such file or folder, expected a SavedModel"),
+        ("embed photos out --model photos --preprocessing no.json", "--preprocessing: Received no.json: no such file"),
+        ("search photos nothing set.csv", "INDEX: Received nothing: no such file or folder, expected what"),
+        ("search photos photos set.csv 1.png 2.png", "IMAGE: Received 1.png, 2.png: no such file or folder"),
+        ("clean photos nothing --out findings", "FOLDER: Received nothing: no such file or folder"),
+        ("serve photos --host 256.0.0.1", "--host 256.0.0.1 --port 8501: Received an address that cannot be used"),
+    ],
+)
+def test_names_of_nothing_are_answered_before_anything_heavy_is_imported(words, text, tmp_path):
+    (tmp_path / "photos" / "class").mkdir(parents=True)
+    (tmp_path / "set.csv").write_text("path,label\n")
+    done = run(*words.split(), folder=tmp_path)
+    assert done.stderr.startswith(f"tfdml: error: {text}")
+    assert done.stdout == "2 []\n"
+
+
+def test_a_taken_port_is_told_before_anything_heavy_is_imported(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", str(tmp_path), "--port", str(port))
+    assert f"--port {port}: Received an address that cannot be used (" in done.stderr
+    assert done.stdout == "2 []\n"
+
+
 @pytest.mark.slow
 def test_a_command_runs_once_its_words_are_read():
     done = run("zoo", "list", "--root", "savedmodels")
     assert "glyphs-nt-xent" in done.stdout
     assert done.stdout.splitlines()[-1] == "0 ['numpy', 'keras', 'tensorflow', 'tfdml.losses']"
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_a_command_has_a_module_that_runs_it_and_a_sentence_of_help(name):
     assert callable(importlib.import_module(f"tfdml.cli.{name}").run)
     assert importlib.import_module(f"tfdml.cli.options.{name}").declare.__doc__.endswith(".")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_example_of_a_command_is_read_by_its_parser(name):
+    assert cli.parse(shlex.split(importlib.import_module(f"tfdml.cli.options.{name}").EXAMPLE)[1:]).command == name
 
 
 def form_of(setting_type):

@@ -144,6 +144,9 @@ def test_an_image_that_is_too_small_for_the_network_is_not_taken_for_a_failed_do
 def test_what_is_wrong_is_said_at_the_call():
     with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network"):
         from_backbone(5)
+    for name, right in {"resnet50": "ResNet50", "efficientnet_lite0": "EfficientNetLite0"}.items():
+        with pytest.raises(ValueError, match=f"Received backbone='{name}', expected '{right}', or the folder"):
+            from_backbone(name)
     with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', .*, 'gem', 'token'"):
         from_backbone(own_network(), pooling="mean")
     with pytest.raises(ValueError, match=r"features of shape \(None, 6, 6, 6\) and pooling='token', expected feature"):

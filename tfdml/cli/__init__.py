@@ -2,7 +2,7 @@
 
 A command is a function `declare` of its module in `tfdml.cli.options`, which adds its options to a parser, and a
 function `run` of its module in `tfdml.cli`, which prints its results and returns the exit code. The modules of `run`
-import Keras: they are imported after the words of the command line were read.
+import Keras: they are imported after the words of the command line were read, and once what they name is there.
 """
 
 import argparse
@@ -11,16 +11,18 @@ import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
-from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, UsageError, fail, say
+from tfdml.cli.options.names import require_names
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
 
-__all__ = ["main", "parse", "run"]
+__all__ = ["check_names", "main", "parse", "run"]
 
 COMMANDS = ("train", "embed", "evaluate", "search", "serve", "export", "check", "clean", "zoo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the words of a command, and run it: `run(parse(arguments))`."""
-    return run(parse(arguments))
+    """Read the words of a command, look for what they name, and run it."""
+    options = parse(arguments)
+    return check_names(options) or run(options)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -33,6 +35,19 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         SystemExit: after `--help`, `--version`, and for unknown options (with code 2).
     """
     return _parser().parse_args(arguments)
+
+
+def check_names(options: argparse.Namespace) -> int:
+    """Look for the files, folders, columns and the port that a command names.
+
+    Returns:
+        Exit code: 0, or 2 if one is not there, which a line says.
+    """
+    try:
+        require_names(options)
+    except UsageError as error:
+        return fail(error, EXIT_USAGE)
+    return EXIT_OK
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,8 +76,10 @@ def _parser():
     parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name in COMMANDS:
-        declare = importlib.import_module(f"tfdml.cli.options.{name}").declare
-        command = commands.add_parser(name, help=declare.__doc__, description=declare.__doc__)
-        declare(command)
+        module = importlib.import_module(f"tfdml.cli.options.{name}")
+        text = module.declare.__doc__
+        example = f"example: {module.EXAMPLE}"
+        command = commands.add_parser(name, help=text, description=text, epilog=example)
+        module.declare(command)
         command.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser

@@ -13,14 +13,12 @@ import numpy as np
 from tfdml import datasets, embedding, export, search, visualize
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
-from tfdml.cli.options.common import MODEL, SET
+from tfdml.cli.options.names import is_table
 from tfdml.cli.printing import UsageError, say
 from tfdml.export.serving_config import newest_version
 from tfdml.training.settings import FILE, FORMAT
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
-
-_TABLES = (".csv", ".tsv", ".parquet")
 
 
 @contextlib.contextmanager
@@ -51,7 +49,6 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
         if not (Path(path) / "saved_model.pb").is_file() and reference.exists():
             model, own_preprocessing = load_reference(reference)
             return model, preprocessing or own_preprocessing
-        require(Path(path).is_dir(), "no such file or folder", MODEL)
         exported = export.load(path)
         return exported, preprocessing or exported.preprocessing
 
@@ -132,7 +129,6 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
     if is_table(options.set):
         columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
         return datasets.table(options.set, splits=splits, load=load, on_error="skip", **columns)
-    require(Path(options.set).is_dir(), "no such file or folder", SET)
     return datasets.folder(options.set, splits=splits, load=load)
 
 
@@ -141,11 +137,6 @@ def _say_left_out(labeled_set):
     if left_out:
         name, reason = left_out[0]
         say(f"left out of the set: {len(left_out):,}, first {name}: {reason}")
-
-
-def is_table(name: str) -> bool:
-    """Whether SET is a table."""
-    return name.endswith(_TABLES)
 
 
 def is_of_another_split(reason: str) -> bool:

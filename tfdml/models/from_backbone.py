@@ -2,11 +2,13 @@
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
 from keras import layers
 
+from tfdml._core.checks import require
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.networks.efficientnet_lite import efficientnet_lite0
 from tfdml.networks.hub import from_preset
@@ -101,6 +103,7 @@ def _network(backbone, input_shape, weights):
         return efficientnet_lite0(input_shape=input_shape or _DEFAULT_SHAPE, weights=weights), lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
     if isinstance(backbone, str) and not callable(build):
+        _require_case(backbone)
         return from_preset(backbone, weights, input_shape)
     if not callable(build):
         raise ValueError(
@@ -109,6 +112,13 @@ def _network(backbone, input_shape, weights):
         )
     network = _application(build, input_shape or _DEFAULT_SHAPE, weights)
     return network, importlib.import_module(build.__module__).preprocess_input
+
+
+def _require_case(name):
+    """Raise a ValueError for the name of a network in other letters: "resnet50" for "ResNet50"."""
+    names = {known.lower(): known for known in ("EfficientNetLite0", *dir(keras.applications)) if known[0].isupper()}
+    right = names.get(name.lower().replace("-", "").replace("_", ""))
+    require(right is None or Path(name).is_dir(), f"backbone={name!r}", f"{right!r}, or the folder of a preset")
 
 
 def _application(build, input_shape, weights):

@@ -1,5 +1,6 @@
 """Outputs of a run: the model, its export with an index, the report, the card, and checksums of all files."""
 
+import datetime
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -59,7 +60,8 @@ def write_outputs(
         TRAINED: _evaluation(embeddings[splits.reported_rows], splits, embeddings[splits.train_rows]),
         FROZEN: _frozen_evaluation(settings, splits),
     }
-    evaluations[TRAINED].html(folder / "report.html", baselines={FROZEN: evaluations[FROZEN]})
+    title = f"{folder.resolve().name}, {datetime.date.today()}"
+    evaluations[TRAINED].html(folder / "report.html", baselines={FROZEN: evaluations[FROZEN]}, title=title)
     view = preprocessing_of(settings, images)
     index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, view))
     index.save(folder / "index")

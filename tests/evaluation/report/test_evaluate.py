@@ -57,6 +57,11 @@ def test_the_hardest_query_is_the_one_whose_first_relevant_item_ranks_last():
     assert all(each.rank > 1 for each in found.hardest)
 
 
+def test_the_hardest_query_of_right_ones_is_the_least_similar_to_its_first_neighbor():
+    found = tfdml.evaluate(at(0, 3, 90, 95, 180, 181), np.arange(6) // 2, k=1, shown=3)
+    assert [(each.query.row, each.rank) for each in found.hardest] == [(2, 1), (3, 1), (0, 1)]
+
+
 def test_label_suspects_are_those_whose_neighbors_agree_on_another_class():
     found = tfdml.evaluate(POINTS, ANIMALS, k=1)
     (suspect,) = found.label_suspects

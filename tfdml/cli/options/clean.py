@@ -6,6 +6,8 @@ from tfdml.cli.options.common import MODEL, declare_preprocessing, positive_numb
 
 IMAGENET = "imagenet"
 
+EXAMPLE = "tfdml clean photos --out findings"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """List near-duplicates, leaks, label suspects and outliers; nothing is deleted. OUT.unfinished has embeddings."""

@@ -4,6 +4,8 @@ import argparse
 
 from tfdml.cli.options.common import MODEL, declare_preprocessing, declare_set
 
+EXAMPLE = "tfdml embed photos embeddings.parquet --model run"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Embed a set to disk."""

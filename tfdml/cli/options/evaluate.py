@@ -4,6 +4,8 @@ import argparse
 
 from tfdml.cli.options.common import MODEL, declare_preprocessing, declare_set
 
+EXAMPLE = "tfdml evaluate run photos --html report.html"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Measure retrieval in a set."""

@@ -9,6 +9,8 @@ FORMATS = ("savedmodel", "onnx", "openvino", "litert", "web")
 SEARCHES = ("exact", "partitioned")
 DTYPES = ("float32", "bfloat16", "int8")
 
+EXAMPLE = "tfdml export run --to onnx,web"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Write a model and its index for other runtimes."""

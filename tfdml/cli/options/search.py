@@ -6,6 +6,8 @@ from tfdml.cli.options.common import INDEX, MODEL, declare_other_model, declare_
 
 MAX_NEIGHBORS = 10
 
+EXAMPLE = "tfdml search run run/index photo.jpg"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Find the neighbors of images in an index."""

@@ -13,6 +13,8 @@ LIMITS = {
     "seconds": "time for a request (default: 30)",
 }
 
+EXAMPLE = "tfdml serve run"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Answer requests over HTTP, with a page for neighbors."""

@@ -39,6 +39,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """How argparse reads each of `tfdml.training.TrainingSettings`, and the text of `--help`."""
 
+EXAMPLE = "tfdml train photos --out run"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Train a model on a set, and leave a folder to serve."""

@@ -2,6 +2,8 @@
 
 import argparse
 
+EXAMPLE = "tfdml zoo list"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""

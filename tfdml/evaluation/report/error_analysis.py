@@ -56,10 +56,15 @@ def _example(embedded, row):
 
 
 def hardest_queries(lists, ranks, shown):
-    """The queries whose first relevant item ranks last; `ranks` is `(queries,)`, NaN for a query without one."""
-    order = np.argsort(-ranks, kind="stable")[: min(shown, np.count_nonzero(~np.isnan(ranks)))]
-    order = order[ranks[order] > 1]
-    return tuple(HardQuery(lists.query(row), int(ranks[row]), lists.neighbors(row)) for row in order)
+    """The queries whose first relevant item ranks last; where it is always the first, those with the farthest one.
+
+    `ranks` is `(queries,)`, NaN for a query without a relevant item.
+    """
+    wrong, right = np.flatnonzero(ranks > 1), np.flatnonzero(ranks == 1)
+    order = wrong[np.argsort(-ranks[wrong], kind="stable")]
+    if not len(wrong):
+        order = right[np.argsort(lists.similarities[right, 0], kind="stable")]
+    return tuple(HardQuery(lists.query(row), int(ranks[row]), lists.neighbors(row)) for row in order[:shown])
 
 
 def confusions(lists, ranks, shown):

@@ -63,17 +63,23 @@ def draw_precision_recall(axes, evaluation, theme, baselines):
 
 
 def draw_similarities(axes, evaluation, theme, baselines):
-    """Densities of the similarities of positive and of negative pairs; each evaluation has its own figure."""
-    edges, *counts = evaluation.similarities
-    for kind, count, line in zip(("positive", "negative"), counts, ("-", "--"), strict=True):
-        density = count / max(1, count.sum()) / np.diff(edges)
+    """Densities of the similarities of positive and of negative pairs; the baselines only share its axes."""
+    edges = evaluation.similarities.edges
+    for kind, density, line in zip(("positive", "negative"), _densities(evaluation), ("-", "--"), strict=True):
         style = {"color": getattr(theme, kind), "linestyle": line, "linewidth": 1.5}
         axes.stairs(density, edges, label=f"{kind} pairs", **style)
         axes.stairs(density, edges, fill=True, color=getattr(theme, kind), alpha=0.15)
-    bins = np.flatnonzero(np.sum(counts, axis=0))
+    densities = np.concatenate([_densities(each) for each in (evaluation, *baselines.values())])
+    bins = np.flatnonzero(densities.any(axis=0))
     axes.set(xlabel="cosine similarity", ylabel="density", xlim=(edges[bins[0]], edges[bins[-1] + 1]))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * densities.max())
     axes.legend(frameon=False, labelcolor=theme.ink)
+
+
+def _densities(evaluation):
+    """`(2, bins)`: of the positive and of the negative pairs, over the edges that all evaluations have."""
+    edges, *counts = evaluation.similarities
+    return np.stack([count / max(1, count.sum()) / np.diff(edges) for count in counts])
 
 
 def _named(evaluation, baselines):

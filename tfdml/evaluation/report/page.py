@@ -1,6 +1,7 @@
 """The page of an evaluation: one HTML file that needs no other file, no script and no network."""
 
 import base64
+import functools
 from html import escape
 
 from tfdml._core.pages import style_sheet
@@ -31,7 +32,7 @@ _HEAD = """<!DOCTYPE html>
 """
 
 
-def page(evaluation, baselines):
+def page(evaluation, baselines, title):
     """The text of the page of an `Evaluation`, beside others of the same queries by name."""
     require_same_queries(evaluation, baselines)
     style = style_sheet("tfdml.evaluation.report", "page.css")
@@ -39,11 +40,17 @@ def page(evaluation, baselines):
     links = "".join(f'<li><a href="#{name}">{head}</a></li>' for name, (head, _) in sections.items())
     texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
     return (
-        _HEAD.format(title=f"Evaluation: {escape(evaluation.protocol)}", style=style)
-        + f"<body>\n<header>\n<h1>Evaluation</h1>\n{_terms(evaluation.summary)}"
+        _HEAD.format(title=f"{escape(title)}: {escape(evaluation.protocol)}", style=style)
+        + f"<body>\n<header>\n<h1>{escape(title)}</h1>\n<p>{_verdict(evaluation)}</p>\n{_terms(evaluation.summary)}"
         + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
         + "</body>\n</html>\n"
     )
+
+
+def _verdict(evaluation):
+    """The first metric as a sentence."""
+    value, interval = _measured(evaluation.metrics["precision@1"])
+    return f"The nearest item has the class of the query for {value}% of the queries ({_INTERVAL}: {interval})."
 
 
 def _sections(evaluation, baselines, pictures):
@@ -55,7 +62,7 @@ def _sections(evaluation, baselines, pictures):
         "curves": ("Curves", _curves(evaluation, baselines)),
         "hardest": ("Hardest queries", _hardest(evaluation, pictures)),
         "confusions": ("Classes most confused", _confusions(evaluation)),
-        "duplicates": ("Near-duplicates", _duplicates(evaluation, pictures)),
+        "duplicates": ("Nearest pairs", _duplicates(evaluation, pictures)),
         "suspects": ("Suspected label errors", _suspects(evaluation, pictures)),
         "conditions": ("Conditions", _terms({"seed": str(evaluation.seed), **evaluation.environment})),
     }
@@ -94,11 +101,17 @@ def _curves(evaluation, baselines):
     )
     caption = "Similarities of positive and negative pairs: less overlap is better."
     figures = [_figure(evaluation, baselines, *figure) for figure in shared]
-    figures.append(_figure(evaluation, {}, draw_similarities, caption, _pairs_text))
+    histogram = functools.partial(_shared_axes, {THIS: evaluation, **baselines})
+    figures.append(_figure(evaluation, {}, histogram, caption, _pairs_text))
     for name, baseline in baselines.items():
         caption = f"{name}: similarities of positive and negative pairs."
-        figures.append(_figure(baseline, {}, draw_similarities, caption, _pairs_text))
+        figures.append(_figure(baseline, {}, histogram, caption, _pairs_text))
     return f'<div class="figures">{"".join(figures)}</div>\n'
+
+
+def _shared_axes(evaluations, axes, evaluation, theme, _):
+    """The histograms of one evaluation, over the axes of all."""
+    draw_similarities(axes, evaluation, theme, evaluations)
 
 
 def _recall_text(evaluation):
@@ -137,7 +150,8 @@ def _hardest(evaluation, pictures):
         _row(f"first correct at rank {query.rank:,}", query.query, query.neighbors, pictures)
         for query in evaluation.hardest
     ]
-    return _rows("Queries whose first correct item ranks last, each with its nearest neighbors.", rows)
+    text = "Queries whose first correct item ranks last, or is the least similar, each with its nearest neighbors."
+    return _rows(text, rows)
 
 
 def _confusions(evaluation):

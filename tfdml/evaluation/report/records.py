@@ -124,7 +124,8 @@ class Evaluation:
         precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
         curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.
         similarities: `Similarities` of positive and negative pairs.
-        hardest: the queries whose first relevant item ranks last, hardest first.
+        hardest: the queries whose first relevant item ranks last, hardest first; if it ranks first for all queries,
+            those that are least similar to it.
         confusions: the pairs of classes with the largest numbers of wrong first neighbors.
         near_duplicates: the nearest pairs of a query and an item, nearest first.
         label_suspects: queries whose first neighbors agree on another class, most neighbors first.
@@ -192,7 +193,9 @@ class Evaluation:
         write_json(path, self.as_dict())
         return Path(path).expanduser()
 
-    def html(self, path: FilePath, baselines: "Mapping[str, Evaluation] | None" = None) -> Path:
+    def html(
+        self, path: FilePath, baselines: "Mapping[str, Evaluation] | None" = None, *, title: str = "Evaluation"
+    ) -> Path:
         """Write one page with tables, curves and pictures, in one step. It needs no other file and no network.
 
         Only the examples on the page are loaded, with the `load` of the set. Examples that are not images of 1, 3 or 4
@@ -202,6 +205,7 @@ class Evaluation:
             path: the file to write; an older file is replaced.
             baselines: other evaluations of the same queries and gallery by name, such as `{"frozen network": frozen}`:
                 the page shows their metrics and curves, and the paired differences with their intervals.
+            title: heading of the page.
 
         Returns:
             `pathlib.Path` of the file.
@@ -214,7 +218,7 @@ class Evaluation:
         """
         from tfdml.evaluation.report.page import page
 
-        text = page(self, baselines or {})
+        text = page(self, baselines or {}, title)
         with atomic_write(path) as new:
             new.write_text(text, encoding="utf-8")
         return Path(path).expanduser()

@@ -1,0 +1,113 @@
+"""Whether what arguments name is there, which a command answers before Keras is imported.
+
+What is inside a file is for the reader of the file to say.
+"""
+
+import argparse
+import contextlib
+import csv
+import importlib.metadata
+import socket
+from pathlib import Path
+
+from tfdml.cli.options.common import INDEX, MODEL, SET
+from tfdml.cli.printing import UsageError
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_TABLES = (*_DELIMITERS, ".parquet")
+_TOWERS = ("query", "gallery")
+
+
+def require_names(options: argparse.Namespace) -> None:
+    """Raise a `UsageError` for the first argument that names nothing, for a folder in use, and for a taken port."""
+    for name, check in _CHECKS.items():
+        if getattr(options, name, None) is not None:
+            check(options)
+
+
+def is_table(name: str) -> bool:
+    """Whether SET is a table."""
+    return name.endswith(_TABLES)
+
+
+def _require(condition, argument, received, expected):
+    if not condition:
+        raise UsageError(f"{argument}: Received {received}, expected {expected}.")
+
+
+def _require_files(argument, names, is_there=Path.is_file, expected="a file"):
+    missing = ", ".join(name for name in names if not is_there(Path(name).expanduser()))
+    _require(not missing, argument, f"{missing}: no such file or folder", expected)
+
+
+def _require_set(options):
+    name = options.set
+    if not name.startswith("tfds:"):
+        is_there = Path(name).is_file() if is_table(name) else Path(name).is_dir()
+        _require(is_there, f"SET={name!r}", "no such file or folder", SET)
+    if Path(name).suffix in _DELIMITERS:
+        _require_columns(options)
+
+
+def _require_columns(options):
+    with (
+        contextlib.suppress(UnicodeDecodeError, csv.Error),
+        open(options.set, encoding="utf-8-sig", newline="") as file,
+    ):
+        columns = next(csv.reader(file, delimiter=_DELIMITERS[Path(options.set).suffix]), [])
+        named = {
+            "--path-column": [options.path_column],
+            "--label-column": [options.label_column],
+            "--box-columns": options.box_columns or [],
+        }
+        for argument, names in named.items():
+            missing = ", ".join(repr(name) for name in names if name not in columns)
+            _require(
+                not missing, f"SET={options.set!r}", f"a table without {missing} ({argument})", f"some of {columns}"
+            )
+
+
+def _require_model(options):
+    """A file, a folder, a URL, a model in the folder of the zoo, or a name where a package with models is installed."""
+    name = options.model
+    entry, _, last = name.rstrip("/").rpartition("/")
+    names = [name, entry] if entry and last in _TOWERS else [name]
+    is_there = any(path.exists() for each in names for path in (Path(each).expanduser(), Path("savedmodels") / each))
+    is_elsewhere = "://" in name or (options.command == "clean" and name == "imagenet")
+    if (
+        not is_there
+        and not is_elsewhere
+        and ("/" in names[-1] or not importlib.metadata.entry_points(group="tfdml.zoo"))
+    ):
+        raise UsageError(f"MODEL={name!r}: Received no such file or folder, expected {MODEL}.")
+
+
+def _require_new_run(options):
+    """Only `tfdml train` begins with a new folder."""
+    folder = Path(options.out).expanduser()
+    if options.command == "train" and not options.resume and folder.exists():
+        is_empty = folder.is_dir() and not any(folder.iterdir())
+        expected = "a new or an empty folder, or --resume to go on with its run"
+        _require(is_empty, f"--out {options.out}", "what is not an empty folder", expected)
+
+
+def _require_free_port(options):
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        socket.create_server((options.host, options.port), family=family).close()
+    except OSError as error:
+        received = f"an address that cannot be used ({error.strerror})"
+        _require(False, f"--host {options.host} --port {options.port}", received, "a free port, or 0 for any")
+
+
+_CHECKS = {
+    "set": _require_set,
+    "folders": lambda options: _require_files("FOLDER", options.folders, Path.is_dir, "folders of images"),
+    "preprocessing": lambda options: _require_files("--preprocessing", [options.preprocessing]),
+    "config": lambda options: _require_files("--config", [options.config]),
+    "model": _require_model,
+    "index": lambda options: _require_files("INDEX", [options.index], Path.exists, INDEX),
+    "images": lambda options: _require_files("IMAGE", options.images, expected="image files"),
+    "out": _require_new_run,
+    "port": _require_free_port,
+}
