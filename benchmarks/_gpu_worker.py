@@ -1,11 +1,14 @@
-"""One part of `gpu.py` in its own process, which prepares many cases at once and then measures one at a time.
+"""One part of `gpu.py` in its own process.
 
     python benchmarks/_gpu_worker.py losses|torch|fit|retrieval|network [--quick]
 
-Reads lines of JSON from its input: {"prepare": cases, "seconds": 90} compiles cases while the time lasts, and
-answers with their number. {"measure": case} answers with the numbers of a case, or with {"failed": why}.
+Reads a list of cases in JSON from the first line of its input, and answers with a line of JSON for each in their order:
+its numbers, or why it failed. Losses are compiled ahead in threads; a lock on the file GPU_LOCK lets one process at a
+time measure.
 """
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -18,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 PART, QUICK = sys.argv[1], "--quick" in sys.argv
 os.environ["KERAS_BACKEND"] = "torch" if PART == "torch" else "jax"
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share the card
+# Autotuning of each product would take most of the time, and the card from who measures.
+os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
@@ -27,8 +32,9 @@ import tfdml  # noqa: E402
 
 TOWERS = ("CLIPLoss", "SigmoidLoss")
 CLASSES = 4096  # of losses over proxies
-MOST_MIB = 40_000  # a program that the compiler gives more is not run
-THREADS = 3
+MOST_MIB = 12_000  # a program that the compiler gives more is not run: a process keeps what it had
+THREADS = 4
+ROWS = 8192  # of the products at the same time
 QUICK_SECONDS, SECONDS, MOST_CALLS = 0.01, 0.25, 30
 
 
@@ -36,7 +42,7 @@ def median_ms(call):
     """Median milliseconds of a call that returns when its work is done; the first one does not count."""
     call()
     times = []
-    while len(times) < 2 or (sum(times) < (QUICK_SECONDS if QUICK else SECONDS) and len(times) < MOST_CALLS):
+    while not times or (sum(times) < (QUICK_SECONDS if QUICK else SECONDS) and len(times) < MOST_CALLS):
         begin = time.perf_counter()
         call()
         times.append(time.perf_counter() - begin)
@@ -144,8 +150,15 @@ def products(labels, x, arguments):
     from tfdml.pairs.precision import product
 
     (references,) = arguments
-    s = product(x, references.T)
-    return product(s, references), product(s.T, x)
+
+    def of_rows(total, rows):
+        s = product(rows, references.T)
+        return total + product(s.T, rows), product(s, references)
+
+    import jax
+
+    blocks = x.reshape(-1, min(ROWS, len(x)), x.shape[1])
+    return jax.lax.scan(of_rows, 0 * references, blocks)
 
 
 def value_of(loss, labels, x):
@@ -376,13 +389,13 @@ class Retrieval:
 
 
 class Network:
-    """A ViT-B/16 from random weights, trained in micro-batches. A case is (rows, micro-batch, pixels)."""
+    """A ViT-B/16 from random weights, trained in micro-batches. A case is (rows, micro-batch, pixels, step)."""
 
     def __init__(self):
-        self.model = self.first = None
+        self.model = None
 
     def prepare(self, case):
-        rows, size, pixels = case
+        rows, size, pixels, _ = case
         rng = np.random.default_rng(0)
         self.images = np.frombuffer(rng.bytes(rows * pixels * pixels * 3), "uint8").reshape(rows, pixels, pixels, 3)
         self.labels = np.arange(rows, dtype="int32") // 4
@@ -395,9 +408,7 @@ class Network:
         begin = time.perf_counter()
         loss = float(self.model.train_on_batch(self.images, self.labels))
         seconds = time.perf_counter() - begin
-        note, self.first = f"loss {loss:.3f}", self.first or seconds
-        unit = "s a step" if self.first != seconds else "s, the first step with compiling"
-        return {"value": seconds, "unit": unit, "mib": peak_mib(), "note": note}
+        return {"value": seconds, "unit": "s, with compiling in step 1", "mib": peak_mib(), "note": f"loss {loss:.3f}"}
 
 
 def vision_transformer(pixels, depth, width, heads, patch=16):
@@ -423,44 +434,36 @@ def vision_transformer(pixels, depth, width, heads, patch=16):
 PARTS = {"losses": Losses, "torch": Torch, "fit": Fit, "retrieval": Retrieval, "network": Network}
 
 
-def prepared(part, cases, seconds):
-    """Prepare cases in order until the time is over; one that fails says so when it is measured."""
-    end = time.monotonic() + seconds
-    done = []
-
-    def one(case):
-        try:
-            if time.monotonic() < end:
-                part.prepare(case)
-                done.append(case)
-        except Exception as error:
-            print(f"{case}: {reason(error)}", file=sys.stderr, flush=True)
-
-    with ThreadPoolExecutor(THREADS if PART == "losses" else 1) as threads:
-        list(threads.map(one, cases))
-    return {"prepared": len(done)}
-
-
-def measured(part, case):
+def measured(part, case, compiled):
     """The numbers of a case, or why there are none."""
     try:
-        return part.measure(case)
+        compiled.result()
+        with only_one():
+            return part.measure(case)
     except Exception as error:
         return {"failed": reason(error)}
 
 
+@contextlib.contextmanager
+def only_one():
+    """No other process measures at the same time."""
+    with open(os.environ["GPU_LOCK"], "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def main():
-    """Answer until the input ends."""
+    """Answer all cases."""
     answers = os.fdopen(os.dup(1), "w")  # libraries may print to the old one
     os.dup2(2, 1)
-    part = PARTS[PART]()
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "prepare" in request:
-            answer = prepared(part, request["prepare"], request["seconds"])
-        else:
-            answer = measured(part, request["measure"])
-        print(json.dumps(answer), file=answers, flush=True)
+    part, cases = PARTS[PART](), json.loads(sys.stdin.readline())
+    with ThreadPoolExecutor(THREADS if PART == "losses" else 1) as threads:
+        is_compiled = [PART == "losses" or case[-1] == "compiled" for case in cases]
+        compiled = [
+            threads.submit(part.prepare if ahead else str, case) for case, ahead in zip(cases, is_compiled, strict=True)
+        ]
+        for case, future in zip(cases, compiled, strict=True):
+            print(json.dumps({"case": case} | measured(part, case, future)), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Everything that is measured on a GPU, in minutes: losses, training steps and retrieval, JAX and PyTorch.
 
-Processes compile all programs at once; then one program runs at a time. Each part has a share of the time and skips
-what is left; rows are written as they come, and the same command goes on with the missing ones. It needs JAX and
+Losses are compiled by several processes at once, and one program runs at a time. Each part ends at its share of the
+time; rows are written as they come, and the same command goes on with the losses that are missing. It needs JAX and
 PyTorch, and no TensorFlow.
 
     bash tools/gpu.sh --minutes 6 --out FOLDER    # on a machine with a GPU
@@ -18,10 +18,9 @@ import importlib.metadata
 import json
 import os
 import platform
-import select
+import selectors
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -36,7 +35,7 @@ from tfdml._core.environment import _hardware as hardware  # noqa: E402
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
 # Important sizes first: a cut leaves a useful table.
-SIZES = [4096, 16384, 65536, 1024, 32768]
+SIZES = [4096, 16384, 1024, 65536, 32768]
 FIRST = ["multi-similarity", "NT-Xent", "contrastive", "triplet, all", "FastAP", "CLIPLoss", "SigmoidLoss"]
 PRECISE = ["contrastive", "multi-similarity", "NT-Xent", "triplet, all"]
 OF_TORCH = [
@@ -61,7 +60,7 @@ OVER_CLASSES = (
     "CenterLoss",
 )
 # The latest end of each part, as a share of the time.
-ENDS = {"compile": 0.30, "losses": 0.57, "torch": 0.70, "fit": 0.77, "retrieval": 0.82, "network": 1.0}
+ENDS = {"losses": 0.45, "torch": 0.58, "compiled": 0.70, "fit": 0.76, "retrieval": 0.80, "network": 1.0}
 COLUMNS = {
     "gpu_losses": "loss batch dim precision ours_ms three_products_ms ours_over_three_products peer_ms peer_over_ours "
     "compiler_mib device_mib compile_s value value_error gradient_error",
@@ -72,41 +71,34 @@ ABOUT = ["device", "measured", "versions", "hardware"]
 
 
 class Worker:
-    """A process of `_gpu_worker.py`; one that takes too long is ended, and started again when it is asked again."""
+    """A process of `_gpu_worker.py`, which imports at once and waits for its cases."""
 
     def __init__(self, part, options, log):
-        self.command = [sys.executable, str(WORKER), part, *(["--quick"] if options.quick else [])]
-        self.log, self.process = log, None
-        self.start()
-
-    def start(self):
-        """Start the process."""
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-            env=WORKERS_ENVIRONMENT,
-        )
-
-    def ask(self, request, patience):
-        """The answer, or why there is none."""
-        if self.process.poll() is not None:
-            self.start()
-        try:
-            print(json.dumps(request), file=self.process.stdin, flush=True)
-            if not select.select([self.process.stdout], [], [], max(patience, 0.1))[0]:
-                self.close()
-                return {"failed": f"over {patience:.0f} s"}
-            return json.loads(self.process.stdout.readline() or '{"failed": "the process ended"}')
-        except BrokenPipeError:
-            return {"failed": "the process ended"}
+        command = [sys.executable, str(WORKER), part, *(["--quick"] if options.quick else [])]
+        environment = {**WORKERS_ENVIRONMENT, "GPU_LOCK": str(options.out / "lock")}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        self.process = subprocess.Popen(command, text=True, env=environment, **pipes)
 
     def close(self):
-        """End the process."""
+        """End the process; its memory of the card is free then."""
         self.process.kill()
         self.process.wait()
+
+
+def answers(workers, cases, left):
+    """The answers of processes, each with its list of cases, as they come, until all are there or the time is over."""
+    with selectors.DefaultSelector() as selector:
+        for worker, own in zip(workers, cases, strict=True):
+            print(json.dumps(own), file=worker.process.stdin, flush=True)
+            selector.register(worker.process.stdout, selectors.EVENT_READ)
+        while selector.get_map() and left() > 0:
+            for key, _ in selector.select(left()):
+                if line := key.fileobj.readline():
+                    yield json.loads(line)
+                else:
+                    selector.unregister(key.fileobj)
+    for worker in workers:
+        worker.close()
 
 
 class Table:
@@ -115,7 +107,8 @@ class Table:
     def __init__(self, path, keys):
         self.path, self.keys, self.columns = path, keys, [*COLUMNS[path.stem].split(), *ABOUT]
         before = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
-        self.rows = {tuple(row[key] for key in keys): row for row in before}
+        value = self.columns[4]  # text, where it failed
+        self.rows = {tuple(row[key] for key in keys): row for row in before if row[value].replace(".", "").isdigit()}
 
     def has(self, *key):
         """Whether a row is there."""
@@ -195,23 +188,23 @@ def cases_of_losses(options, sizes):
     return cases
 
 
-def measure_losses(run, workers, of_products, cases):
-    """Rows of losses on JAX."""
-    table, limits = run.tables["gpu_losses"], {}
-    for name, size, dim, precision in cases:
-        if table.has(name, size, precision):
-            continue
-        if run.left("losses") < 1:
-            return
-        key = products_of(name), size, dim, precision
-        if key not in limits:
-            limits[key] = of_products.ask({"measure": key}, run.left("losses")).get("ms", "")
-        worker = workers[worker_of(name, len(workers))]
-        answer = worker.ask({"measure": [name, size, dim, precision]}, min(40, run.left("losses") + 5))
-        ms, limit = answer.get("ms", answer.get("failed")), limits[key]
-        ratios = {"three_products_ms": limit, "ours_over_three_products": ratio(ms, limit)}
-        row = {"loss": name, "batch": size, "dim": dim, "precision": precision, "ours_ms": ms, **ratios}
-        run.add("gpu_losses", row | {key: answer[key] for key in answer if key not in ("ms", "failed")})
+def measure_losses(run, workers, cases):
+    """Rows of losses on JAX, beside the products of their rows."""
+    keys = dict.fromkeys((products_of(case[0]), *case[1:]) for case in cases)
+    groups = [[case for case in cases if worker_of(case[0], len(workers) - 1) == i] for i in range(len(workers) - 1)]
+    limits, rows = {}, []
+    for answer in answers(workers, [*groups, list(keys)], lambda: run.left("losses")):
+        name, size, dim, precision = case = answer.pop("case")
+        ms = answer.pop("ms", answer.pop("failed", ""))
+        if name.startswith("products"):
+            limits[tuple(case)] = ms
+        else:
+            rows.append({"loss": name, "batch": size, "dim": dim, "precision": precision, "ours_ms": ms, **answer})
+            run.add("gpu_losses", rows[-1])
+    for row in rows:
+        limit = limits.get((products_of(row["loss"]), row["batch"], row["dim"], row["precision"]), "")
+        ratios = {"three_products_ms": limit, "ours_over_three_products": ratio(row["ours_ms"], limit)}
+        run.add("gpu_losses", row | ratios)
 
 
 def worker_of(name, workers):
@@ -236,31 +229,21 @@ def cases_of_torch(options):
     return eager[: 2 * len(names)] + tiles + eager[2 * len(names) :] + peers, compiled
 
 
-def measure_torch(run, workers, cases):
-    """Rows of losses on PyTorch; a way that failed at a size is left out of larger ones."""
-    failed = {}
-    for name, size, dim, way in cases:
-        if run.tables["gpu_torch"].has(name, size, way) or size > failed.get((name, way), size):
-            continue
-        if run.left("torch") < 1:
-            return
-        worker = workers[worker_of(name, len(workers))]
-        answer = worker.ask({"measure": [name, size, dim, way]}, min(20, run.left("torch") + 3))
-        if "failed" in answer and way == "peer":
-            failed[name, way] = size
-        row = {"loss": name, "batch": size, "dim": dim, "way": way, "ms": answer.get("ms", answer.get("failed"))}
-        run.add("gpu_torch", row | {key: answer[key] for key in ("mib", "value", "device") if key in answer})
+def measure_torch(run, part, workers, cases):
+    """Rows of losses on PyTorch."""
+    groups = [[case for case in cases if worker_of(case[0], len(workers)) == i] for i in range(len(workers))]
+    for answer in answers(workers, groups, lambda: run.left(part)):
+        name, size, dim, way = answer.pop("case")
+        ms = answer.pop("ms", answer.pop("failed", ""))
+        run.add("gpu_torch", {"loss": name, "batch": size, "dim": dim, "way": way, "ms": ms, **answer})
 
 
 def measure_steps(run, part, worker, cases, describe):
     """Rows of the other parts: `describe` says way, rows and precision of a case."""
-    for case in cases:
-        way, size, precision = describe(case)
+    for answer in answers([worker], [cases], lambda: run.left(part)):
+        way, size, precision = describe(answer.pop("case"))
         row = {"part": part, "way": way, "batch": size, "precision": precision}
-        if run.tables["gpu_steps"].has(*row.values()) or run.left(part) < 1:
-            continue
-        answer = worker.ask({"measure": case}, run.left(part))
-        run.add("gpu_steps", row | {"value": answer.get("failed", "")} | answer)
+        run.add("gpu_steps", row | {"value": answer.pop("failed", "")} | answer)
 
 
 def join_peers(run):
@@ -316,87 +299,44 @@ def cell_of(value):
         return str(value)
 
 
-def prepare(run, requests):
-    """Send each worker its cases at once and wait for all; those that take too long stay and are asked later."""
-    seconds = run.left("compile")
-    threads = [
-        threading.Thread(target=worker.ask, args=({"prepare": cases, "seconds": seconds - 5}, seconds + 20))
-        for worker, cases in requests
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def measure(run, log):
-    """All parts, one after the other."""
+    """All parts, one after the other; their processes import meanwhile."""
     options = run.options
     many = 1 if options.quick else max(1, min(6, (os.cpu_count() or 2) // 2 - 1))
-    losses = cases_of_losses(options, [64] if options.quick else SIZES)
-    losses = [case for case in losses if not run.tables["gpu_losses"].has(case[0], case[1], case[3])]
+    losses = [
+        case
+        for case in cases_of_losses(options, [64] if options.quick else SIZES)
+        if not run.tables["gpu_losses"].has(case[0], case[1], case[3])
+    ]
     eager, compiled = cases_of_torch(options)
-    fits = [[way, size, p] for size in ([16] if options.quick else [128, 4096]) for p in ("float32", "bfloat16")
-            for way in ("ours", "torch")]  # fmt: skip
-    fits = [case for case in fits if case[0] == "ours" or options.peers]
-    retrieval = [[256, 512, 16]] if options.quick else [[65_536, 1_000_000, 128]]
-    network = [[8, 4, 32]] if options.quick else [[32_768, 256, options.pixels]]
     if not options.peers:
         eager = [case for case in eager if case[3] != "peer"]
-
-    def workers(part, count=1):
-        return [Worker(part, options, log) for _ in range(count)]
-
-    def wanted(part):
-        return part in options.parts
-
-    of_losses, of_products = workers("losses", many * wanted("losses")), workers("losses", 1 * wanted("losses"))
-    of_torch = workers("torch", wanted("torch"))
-    of_compiled = workers("torch", wanted("torch") * (1 if options.quick else 4))
-    of_fit = workers("fit", 1 * wanted("fit"))
-    of_retrieval = workers("retrieval", 1 * wanted("retrieval"))
-    requests = []
-    for i, worker in enumerate(of_losses):
-        requests.append((worker, [case for case in losses if worker_of(case[0], many) == i]))
-    for worker in of_products:
-        keys = dict.fromkeys((products_of(case[0]), *case[1:]) for case in losses)
-        requests.append((worker, [list(key) for key in keys]))
-    for i, worker in enumerate(of_compiled):
-        requests.append((worker, [case for case in compiled if worker_of(case[0], len(of_compiled)) == i]))
-    requests += [(worker, fits) for worker in of_fit]
-    requests += [(worker, retrieval) for worker in of_retrieval]
-    prepare(run, requests)
-    print(f"compiled after {time.monotonic() - run.begin:.0f} s", flush=True)
-    if wanted("losses"):
-        measure_losses(run, of_losses, of_products[0], losses)
-    close(of_losses + of_products)
-    print(f"losses after {time.monotonic() - run.begin:.0f} s", flush=True)
-    if wanted("torch"):
-        measure_torch(run, of_compiled, compiled)
-        measure_torch(run, of_torch, eager)
-    close(of_torch + of_compiled)
+    fits = [[way, size, p] for size in ([16] if options.quick else [128, 4096]) for p in ("float32", "bfloat16")
+            for way in (("ours", "torch") if options.peers else ("ours",))]  # fmt: skip
+    retrieval = [[256, 512, 16]] if options.quick else [[65_536, 1_000_000, 128]]
+    rows, size, pixels = (8, 4, 32) if options.quick else (32_768, 256, options.pixels)
+    network = [[rows, size, pixels, step] for step in (1, 2, 3)]
+    counts = {"losses": ("losses", many + 1), "torch": ("torch", 1), "compiled": ("torch", 1 if options.quick else 4)}
+    started = {
+        part: [Worker(kind, options, log) for _ in range(count)]
+        for part, (kind, count) in (counts | {part: (part, 1) for part in ("fit", "retrieval", "network")}).items()
+        if part in options.parts
+    }
+    for part, workers in started.items():
+        if part == "losses":
+            measure_losses(run, workers, losses)
+        elif part == "torch":
+            measure_torch(run, part, workers, eager)
+        elif part == "compiled":
+            measure_torch(run, part, workers, compiled)
+        elif part == "fit":
+            measure_steps(run, part, workers[0], fits, tuple)
+        elif part == "retrieval":
+            measure_steps(run, part, workers[0], retrieval, lambda c: (f"{c[1]} x {c[2]}", c[0], "float32"))
+        else:
+            measure_steps(run, part, workers[0], network, lambda c: (f"{c[2]} pixels, step {c[3]}", c[0], "bfloat16"))
+        print(f"{part} after {time.monotonic() - run.begin:.0f} s", flush=True)
     join_peers(run)
-    print(f"PyTorch after {time.monotonic() - run.begin:.0f} s", flush=True)
-    of_network = workers("network", 1 * wanted("network"))  # it imports meanwhile
-    if wanted("fit"):
-        measure_steps(run, "fit", of_fit[0], fits, tuple)
-    close(of_fit)
-    if wanted("retrieval"):
-        measure_steps(run, "retrieval", of_retrieval[0], retrieval, lambda c: (f"{c[1]} x {c[2]}", c[0], "float32"))
-    close(of_retrieval)
-    if wanted("network"):
-        for way in ("first step", "step"):
-            measure_steps(
-                run, "network", of_network[0], network, lambda c, way=way: (f"{way}, {c[2]} pixels", c[0], "bfloat16")
-            )
-    close(of_network)
-    print(f"all after {time.monotonic() - run.begin:.0f} s", flush=True)
-
-
-def close(workers):
-    """End processes; their memory of the card is free then."""
-    for worker in workers:
-        worker.close()
 
 
 def main():
@@ -406,7 +346,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=6.0, help="the time of all parts together")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the tables")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave pytorch-metric-learning out")
-    parser.add_argument("--parts", nargs="+", default=["losses", "torch", "fit", "retrieval", "network"])
+    parser.add_argument("--parts", nargs="+", default=[*ENDS])
     parser.add_argument("--pixels", type=int, default=224, help="of the images of the network")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
