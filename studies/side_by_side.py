@@ -88,7 +88,7 @@ def start(models: Sequence[Sequence[np.ndarray]], model: keras.Model) -> Network
 
 
 def embed(model: keras.Model) -> Callable:
-    """Function of networks and images that returns the embeddings of the same images by each, `(networks, images, dim)`."""
+    """Function of networks and images: the embeddings of the same images by each, `(networks, images, dim)`."""
 
     def embedded(networks, images):
         def one(weights, others):

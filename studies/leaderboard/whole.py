@@ -25,7 +25,7 @@ import numpy as np
 import tfdml
 from studies import characters, compiled, pages, runner
 from studies.leaderboard import outputs, setting, starts
-from studies.leaderboard.methods import IN_BATCH, METHODS, PER_CLASS
+from studies.leaderboard.methods import IN_BATCH
 
 STEPS = (350, 250, 175, 125, 80)  # the first that fits into the minutes of a machine
 SEEDS = (0, 1, 2, 3, 4, 5)  # the first of the trials
@@ -459,7 +459,7 @@ def comparisons(rows):
     for one, other in COMPARISONS:
         pair = [runner.where(tested, loss=loss) for loss in (one, other)]
         if all(pair):
-            body.append([f"{one} − {other}", *(difference(*pair, key) for key in SCORES)])
+            body.append([f"{one}, minus {other}", *(difference(*pair, key) for key in SCORES)])
     return runner.markdown(["comparison", *SCORES.values()], body, rules=["---", *["---:"] * len(SCORES)])
 
 
