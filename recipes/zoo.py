@@ -268,10 +268,14 @@ def network(run):
     return tfdml.models.EmbeddingModel(images, keras.layers.Dense(run.dim, name="plane")(features))
 
 
-def pretrained(run):
+def pretrained(run, weights="imagenet"):
     """The first blocks of EfficientNet-Lite0 with the weights of ImageNet, and a dense layer of all positions.
 
     Each image is standardized, then brought to the mean and the deviation of the pixels of ImageNet.
+
+    Args:
+        run: its settings.
+        weights: None for random weights in the place of those of ImageNet.
     """
     images = keras.Input((64, 64, 3))
     x = images if run.color else keras.ops.mean(images, axis=-1, keepdims=True)
@@ -279,7 +283,7 @@ def pretrained(run):
     x = keras.layers.Rescaling(58.0, offset=117.0)(x)
     x = x if run.color else keras.ops.repeat(x, 3, axis=-1)
     x = x if run.side == 64 else keras.layers.Resizing(run.side, run.side)(x)
-    whole = tfdml.models.efficientnet_lite0(weights="imagenet", input_shape=(run.side, run.side, 3))
+    whole = tfdml.models.efficientnet_lite0(weights=weights, input_shape=(run.side, run.side, 3))
     x = keras.Model(whole.input, whole.get_layer(run.layer).output, name="efficientnet_lite0")(x)
     backbone = keras.Model(images, keras.layers.Flatten()(x))
     return tfdml.models.from_backbone(backbone, dim=run.dim, freeze_batch_norm=run.freeze_batch_norm)

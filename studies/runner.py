@@ -194,13 +194,23 @@ def _trained(lists, options):
         yield from pool.map(keep, lists)
 
 
+def is_kept(run, options):
+    """Whether a run has its file."""
+    return _file(run, options).exists()
+
+
 def _train_and_keep(options, runs):
-    results = options.train_seeds(runs) if options.train_seeds else [options.train(run) for run in runs]
+    keep(runs, options.train_seeds(runs) if options.train_seeds else [options.train(run) for run in runs], options)
+    return runs
+
+
+def keep(runs, results, options):
+    """Write the results of runs to their files."""
+    options.folder.mkdir(parents=True, exist_ok=True)
     for run, result in zip(runs, results, strict=True):
         partial = options.folder / f".{name_of(run)}.{os.getpid()}"
         partial.write_text(json.dumps(result, indent=1))
         partial.replace(_file(run, options))
-    return runs
 
 
 def _number(text):

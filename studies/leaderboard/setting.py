@@ -18,9 +18,9 @@ from keras import layers
 import tfdml
 from studies import characters, compiled, pages, runner
 from studies.leaderboard import outputs, starts
-from studies.leaderboard.methods import METHODS
+from studies.leaderboard.methods import METHODS, OF_WHOLE_NETWORKS
 
-RATES = {"random": (1e-2, 3e-2), "trained": (3e-3, 1e-2)}
+RATES = {"random": (1e-2, 3e-2), "trained": (3e-3, 1e-2), "whole": (2e-3, 5e-3)}
 STEPS = {"random": 1000, "trained": 500}
 BOARDS = tuple((data, start) for start in starts.STARTS for data in starts.SETS)
 ROWS = pages.ROOT / "runs" / "leaderboard" / "rows"
@@ -32,7 +32,7 @@ class Run:
 
     Attributes:
         data: "glyphs" or "photo patches".
-        start: "random" or "trained".
+        start: "random", "trained", or "whole", a trained network all of whose layers are trained.
         loss: a key of `METHODS`.
         settings: settings of the loss, as `text_of` writes them.
         learning_rate: highest learning rate of Adam.
@@ -79,13 +79,18 @@ def trials(run):
     """The four trials of the set, the start and the loss of a run."""
     return [
         replace(run, learning_rate=rate, settings=text_of(settings))
-        for rate, settings in METHODS[run.loss].trials(RATES[run.start])
+        for rate, settings in method_of(run).trials(RATES[run.start])
     ]
+
+
+def method_of(run):
+    """The method of a run."""
+    return METHODS.get(run.loss) or OF_WHOLE_NETWORKS[run.loss]
 
 
 def loss_of(run, labels):
     """The loss of a run on training examples of these labels."""
-    method = METHODS[run.loss]
+    method = method_of(run)
     known = {text_of(settings): settings for _, settings in method.trials(RATES[run.start])}
     return method.make(labels, **known[run.settings])
 
