@@ -30,7 +30,7 @@ os.environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # this process l
 from _report import RESULTS, format_cell, today, write_csv  # noqa: E402
 
 import tfdml  # noqa: E402
-from tfdml._core.environment import _hardware as hardware  # noqa: E402
+
 
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
@@ -136,7 +136,7 @@ class Run:
             "gpu_steps": "part way batch precision",
         }
         self.tables = {name: Table(options.out / f"{name}.csv", of.split()) for name, of in keys.items()}
-        self.about = {"measured": today(), "versions": versions(), "hardware": hardware()}
+        self.about = {"measured": today(), "versions": versions(), "hardware": tfdml.environment()["hardware"]}
         self.device = ""
 
     def left(self, part):
