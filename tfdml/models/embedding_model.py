@@ -16,6 +16,7 @@ from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.devices import (
     build_layer,
     in_one_process,
+    once_for_all_replicas,
     process,
     require_divisible,
     require_same_run,
@@ -41,8 +42,9 @@ class EmbeddingModel(keras.Model):
     other loss, the model behaves as a `keras.Model`.
 
     On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
-    all replicas, so that training equals training on one device. (In a `keras.Model`, each replica compares the rows
-    of its own part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
+    all replicas, so that training equals training on one device, whatever the reduction of the loss. (In a
+    `keras.Model`, each replica compares the rows of its own part of a batch.) Layers such as `BatchNormalization` take
+    their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
@@ -95,10 +97,9 @@ class EmbeddingModel(keras.Model):
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
             _require_no_activity_losses(self)
-        super().compile(*args, **kwargs)
-        self._jit_compile_option = (
-            inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
-        )
+        arguments = inspect.signature(super().compile).bind(*args, **kwargs).arguments
+        self._jit_compile_option = arguments.get("jit_compile", "auto")
+        self._compile_with(arguments.pop("loss", None), arguments)
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
@@ -114,6 +115,15 @@ class EmbeddingModel(keras.Model):
         factors = multipliers_of(self._flatten_layers(include_self=False), self._multipliers)
         if factors:
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
+
+    def _compile_with(self, loss, arguments):
+        """Compile with a loss of the rows of all replicas, as `compute_loss` gives them to each."""
+        super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
+        if loss is not None:
+            self.loss = loss
+
+    def _is_replicated(self):
+        return getattr(getattr(self, "distribute_strategy", None), "num_replicas_in_sync", 1) > 1
 
     def get_config(self) -> dict[str, Any]:
         """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
@@ -147,6 +157,8 @@ class EmbeddingModel(keras.Model):
             return config
         options = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
         options["micro_batch_size"] = self._micro_batch_size
+        if self._is_replicated() and config["loss"] is not None:
+            options["loss"] = keras.saving.serialize_keras_object(self.loss)  # not as replicas compute it
         return {**_with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
