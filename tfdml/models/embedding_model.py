@@ -23,8 +23,9 @@ from tfdml.models.devices import (
     variables_of,
     wait_for_all_processes,
 )
-from tfdml.models.learning_rates import multipliers_of, scale_updates
+from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
+from tfdml.models.own_losses import own_losses
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -78,6 +79,13 @@ class EmbeddingModel(keras.Model):
     ) -> None:
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
+        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
+        `model.loss`, whose proxies, memory, histogram and schedule begin as those of the first model began. To let two
+        models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
+
+        The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
+        boundaries. Proxies and other matrices of a loss have the decay of the network.
+
         Args:
             *args, **kwargs: as in `keras.Model.compile`.
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
@@ -106,6 +114,8 @@ class EmbeddingModel(keras.Model):
         for layer, output in _layers_by_output(self.loss, self):
             if not layer.built:  # before the optimizer is built
                 build_layer(layer, (None,), tuple(self.outputs[output].shape))
+        if numbers := _numbers_of(self.loss_layers):
+            exclude_from_decay(self.optimizer, numbers)
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -117,7 +127,8 @@ class EmbeddingModel(keras.Model):
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
 
     def _compile_with(self, loss, arguments):
-        """Compile with a loss of the rows of all replicas, as `compute_loss` gives them to each."""
+        """Compile with a loss of this model alone, and of the rows of all replicas, as `compute_loss` has them."""
+        loss = own_losses(loss, self)
         super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
         if loss is not None:
             self.loss = loss
@@ -306,6 +317,11 @@ def _layers_of(loss):
     """The layers of a loss, or of a list or dict of losses, each once."""
     losses = keras.tree.flatten(loss)
     return list({id(layer): layer for each_loss in losses for layer in getattr(each_loss, "layers", [])}.values())
+
+
+def _numbers_of(layers):
+    """The learned numbers of layers, such as temperatures, scales and boundaries: all but matrices."""
+    return [weight for layer in layers for weight in layer.trainable_variables if len(weight.shape) < 2]
 
 
 def _layers_by_output(loss, model):
