@@ -138,7 +138,7 @@ def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
     margin = layers.Scheduled(half)
     loss = losses.CosFaceLoss(classes=4, margin=margin)
     make(loss, **QUICK)
-    with pytest.raises(ValueError, match="another model is compiled with, and its layer scheduled.* cannot be copied"):
+    with pytest.raises(ValueError, match=r"another model is compiled with, and its layer scheduled.* cannot be copied"):
         make(loss, **QUICK)
 
 

@@ -184,7 +184,9 @@ def main():
     for name, model in cases.items():
         history = fit(model, epochs=2).history
         found[name] = {"weights": [weights.tolist() for weights in model.get_weights()], "loss": history["loss"][-1]}
-        found[name]["val_loss"] = 0.0 if name in ("keras.Model", "halves") else model.evaluate(X[:12], LABELS[:12], verbose=0)
+        found[name]["val_loss"] = (
+            0.0 if name in ("keras.Model", "halves") else model.evaluate(X[:12], LABELS[:12], verbose=0)
+        )
     with strategy.scope():
         pairs = pair_model()
     found |= {"pairs on replicas": fit_pairs(pairs), "pairs on one device": fit_pairs(pair_model())}

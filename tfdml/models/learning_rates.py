@@ -96,9 +96,9 @@ def exclude_from_decay(optimizer: Any, variables: Iterable[Any]) -> None:
     `exclude_from_weight_decay` of Keras would forget what a user has excluded.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    excluded = {id(variable) for variable in variables}
+    excluded = {*map(inner._var_key, variables)}
     has_decay = type(inner)._use_weight_decay
-    inner._use_weight_decay = lambda variable: id(variable) not in excluded and has_decay(inner, variable)
+    inner._use_weight_decay = lambda variable: inner._var_key(variable) not in excluded and has_decay(inner, variable)
 
 
 def _scaled_together(optimizer, multiplier):
