@@ -48,6 +48,9 @@ class AdaptiveNegatives(LossLayer):
     Attributes:
         share: the variable of the share.
 
+    Negatives at the same distance as the last one are kept as well. Where rounding tells them apart, as it may tell
+    copies apart in blocks of anchors on PyTorch, some are dropped.
+
     Raises:
         ValueError: a setting out of range.
 
