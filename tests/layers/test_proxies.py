@@ -206,6 +206,7 @@ def test_proxies_have_a_learning_rate_by_their_name():
     before = numbers(loss.proxies.vectors)
     np.testing.assert_array_equal(numbers(trained(model, 1).loss.proxies.vectors), before)
     model = embedding_model(loss, learning_rate_multipliers={"proxies": 10.0})
+    before = numbers(model.loss.proxies.vectors)
     step = np.abs(numbers(trained(model, 1).loss.proxies.vectors) - before)
     np.testing.assert_allclose(step.max(), 0.5, rtol=1e-3)  # the first step of Adam is the learning rate
 

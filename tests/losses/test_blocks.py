@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import keras
 import numpy as np
@@ -259,6 +260,33 @@ def test_double_precision_stays():
     in_blocks, whole = (losses.LiftedStructureLoss(anchors_per_block=n, dtype="float64") for n in (SIZE, None))
     with float64():
         np.testing.assert_allclose(in_blocks(LABELS, x), whole(LABELS, x), rtol=1e-13)
+
+
+LEARNED = {  # each has a layer with float32 weights that its function reads
+    "temperature": lambda **options: losses.CLIPLoss(pairing=pairs.even_against_odd, **options),
+    "boundaries": lambda **options: losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS), **options),
+    "regressors": lambda **options: losses.AdversarialLoss(
+        losses.ContrastiveLoss(anchors_per_block=options.pop("anchors_per_block")),
+        dims=(2, 3),
+        regressors=layers.Regressors((2, 3), units=4, seed=0),
+        **options,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reduction"), [("temperature", None), *((name, "sum_over_batch_size") for name in LEARNED)]
+)
+def test_embeddings_in_double_precision_may_meet_learned_numbers_in_single_precision(name, reduction):
+    def total(loss):
+        return lambda x: (keras.ops.sum(loss(LABELS, x)), loss.call(LABELS, x))
+
+    with float64():
+        x = keras.ops.convert_to_tensor(X.astype("float64"))
+        made = (LEARNED[name](anchors_per_block=n, dtype="float64", reduction=reduction) for n in (SIZE, None))
+        received, expected = ([*map(numbers, fast(partial(gradient_and_values, total(loss)))(x))] for loss in made)
+    require_equal(received, expected, rtol=1e-6)
 
 
 def test_a_batch_of_unknown_size_has_blocks():

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.backend import BACKEND, XLA, numbers
-from tfdml import losses, miners, models, samplers
+from tfdml import layers, losses, miners, models, samplers
 
 pytestmark = pytest.mark.backends
 
@@ -73,6 +73,73 @@ def test_compiling_again_lets_the_old_loss_go(batch):
     assert model.loss_layers == []
     assert len(model.trainable_variables) == 2
     model.fit(*batch, verbose=0)
+
+
+def remembering():
+    """A loss that learns, remembers, counts steps and draws."""
+    margin = layers.Scheduled(keras.optimizers.schedules.PolynomialDecay(0.0, 4, 0.5))
+    return losses.WeightedSumLoss(
+        [
+            losses.CosFaceLoss(classes=4, margin=margin),
+            losses.ContrastiveLoss(pairing=layers.Memory(12, warm_up=0), miner=miners.BalancedPairs(seed=0)),
+            losses.DynamicSoftMarginLoss(bins=8),
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_a_loss_begins_from_its_start_in_every_model(batch):
+    def trained(loss):
+        keras.utils.set_random_seed(0)
+        model = make(loss, **QUICK)
+        model.fit(*batch, epochs=2, batch_size=12, **SETTINGS)
+        return model
+
+    loss = remembering()
+    first, second = trained(loss), trained(loss)
+    expected = trained(remembering())
+    assert first.loss is loss
+    for model in (first, second):
+        for ours, theirs in zip(model.variables, expected.variables, strict=True):
+            np.testing.assert_array_equal(numbers(ours), numbers(theirs))
+    assert not {id(layer) for layer in first.loss_layers} & {id(layer) for layer in second.loss_layers}
+
+    layer, learned = second.loss_layers[0], [numbers(weight) for weight in second.weights]
+    second.compile("adam", loss=loss, **QUICK)  # the same model goes on with what it has learned
+    assert second.loss_layers[0] is layer
+    third = trained(second.loss)
+    for ours, theirs in zip(third.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(numbers(ours), numbers(theirs))
+    for weight, before in zip(second.weights, learned, strict=True):
+        np.testing.assert_array_equal(numbers(weight), before)
+
+
+def test_a_second_model_begins_with_the_values_that_were_assigned(batch):
+    start = np.arange(8.0).reshape(4, 2)
+    proxies = layers.Proxies(4)
+    proxies.build((None,), (None, 2))
+    proxies.vectors.assign(start)
+    loss = losses.ProxyNCALoss(pairing=proxies)
+    make(loss, **QUICK).fit(*batch, verbose=0)
+    assert np.abs(numbers(proxies.vectors) - start).max() > 0
+    np.testing.assert_array_equal(numbers(make(loss, **QUICK).loss.proxies.vectors), start)
+
+
+def test_two_losses_over_one_layer_share_it_across_models(batch):
+    proxies = layers.Proxies(4, seed=0)
+    one, other = (make(losses.ProxyNCALoss(pairing=proxies), **QUICK) for _ in range(2))
+    assert one.loss_layers == other.loss_layers == [proxies]
+
+
+def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
+    def half(step):  # not registered with Keras
+        return 0.5 + 0.0 * keras.ops.cast(step, "float32")
+
+    margin = layers.Scheduled(half)
+    loss = losses.CosFaceLoss(classes=4, margin=margin)
+    make(loss, **QUICK)
+    with pytest.raises(ValueError, match=r"another model is compiled with, and its layer scheduled.* cannot be copied"):
+        make(loss, **QUICK)
 
 
 def test_several_losses_may_share_a_layer(batch):

@@ -45,6 +45,29 @@ def test_a_layer_moves_by_its_multiplier_and_others_as_before(make, jit_compile)
         assert np.abs(step).max() > 1e-4
 
 
+@pytest.mark.parametrize("name", ["SGD", "AdamW", pytest.param("scaled", marks=pytest.mark.slow)])
+def test_weight_decay_leaves_out_the_numbers_that_a_loss_learns_and_what_a_user_excludes(name):
+    def steps(weight_decay):
+        kind = keras.optimizers.AdamW if name == "AdamW" else keras.optimizers.SGD
+        optimizer = kind(0.1, weight_decay=weight_decay)
+        optimizer.exclude_from_weight_decay(var_names=["bias"])
+        boundary = layers.Boundaries(class_ids=LABELS)
+        loss = losses.WeightedSumLoss([losses.MarginLoss(boundary=boundary), losses.ProxyNCALoss(classes=4)])
+        wrapped = keras.optimizers.LossScaleOptimizer(optimizer) if name == "scaled" else optimizer
+        model = made(wrapped, loss=loss, run_eagerly=BACKEND == "tensorflow")
+        model.loss_layers[1].vectors.assign(np.ones((4, 3)))
+        return steps_of(model)
+
+    def name_of(path):
+        return path.split("/")[-1]
+
+    plain, decayed = steps(0.0), steps(0.5)
+    pairs = zip(plain.items(), decayed.values(), strict=True)
+    changed = {name_of(path) for (path, step), other in pairs if np.abs(other - step).max() > 1e-3}
+    assert changed == {"kernel", "vectors"}
+    assert {*map(name_of, plain)} == {*changed, "bias", "base", "of_classes"}
+
+
 OPTIMIZERS = ["Adadelta", "Adafactor", "Adagrad", "AdamW", "Adamax", "Ftrl", "Lamb", "Lion", "Muon", "Nadam", "RMSprop"]
 
 

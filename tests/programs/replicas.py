@@ -15,6 +15,7 @@ X = np.random.default_rng(0).integers(0, 256, (47, 2, 3, 1), dtype="uint8")
 LABELS = np.arange(47) // 6
 TEST = np.random.default_rng(1).integers(0, 256, (23, 2, 3, 1), dtype="uint8")
 TEST_LABELS = np.arange(23) // 5
+SMALL = {"loss_weights": 0.05}  # for losses of the size of a sum
 SLOW = {"learning_rate_multipliers": {"embedding": 0.25}}
 SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=4, seed=0)
 
@@ -44,12 +45,23 @@ def over_proxies(**options):
     return losses.CosFaceLoss(pairing=layers.Proxies(8, initializer=keras.initializers.RandomNormal(seed=0), **options))
 
 
-def build(loss, kind=models.EmbeddingModel, lora=None, **options):
+def scalar(labels, x):
+    """A function of one number for a batch, which Keras does not divide by the replicas."""
+    return keras.ops.mean(keras.ops.square(x)) + 0.0 * keras.ops.sum(keras.ops.cast(labels, x.dtype))
+
+
+class OwnScalar(keras.losses.Loss):
+    """A loss of one number for a batch."""
+
+    call = staticmethod(scalar)
+
+
+def build(loss, kind=models.EmbeddingModel, lora=None, regularizer=None, **options):
     """A model of one linear layer, compiled with `options`, with LoRA of rank `lora`."""
     keras.utils.set_random_seed(0)
     images = keras.Input((2, 3, 1), dtype="uint8")
     x = keras.layers.Flatten()(keras.layers.Rescaling(1 / 64)(images))
-    model = kind(images, keras.layers.Dense(4, name="embedding")(x))
+    model = kind(images, keras.layers.Dense(8, kernel_regularizer=regularizer, name="embedding")(x))
     if lora:
         networks.add_lora(model, lora)
     model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
@@ -110,6 +122,14 @@ SAME = {
     "blocks of anchors": (in_blocks, {}),
     "micro-batches": (remembering, {"micro_batch_size": 4}),
     "LoRA": (plain, {"lora": 2}),
+    "a sum over anchors": (lambda: losses.ContrastiveLoss(negative_margin=4.0, reduction="sum"), SMALL),
+    "values of anchors": (lambda: losses.ContrastiveLoss(negative_margin=4.0, reduction=None), SMALL),
+    "a weighted sum": (lambda: losses.WeightedSumLoss([plain(), plain()], reduction="sum"), SMALL),
+    "a sum of Keras": (lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"), SMALL),
+    "a name of Keras": (lambda: "sparse_categorical_crossentropy", SMALL),
+    "a function of a scalar": (lambda: scalar, SMALL),
+    "a loss of a scalar": (OwnScalar, SMALL),
+    "regularized weights": (plain, {"regularizer": "l2"}),
 }
 
 
@@ -164,6 +184,9 @@ def main():
     for name, model in cases.items():
         history = fit(model, epochs=2).history
         found[name] = {"weights": [weights.tolist() for weights in model.get_weights()], "loss": history["loss"][-1]}
+        found[name]["val_loss"] = (
+            0.0 if name in ("keras.Model", "halves") else model.evaluate(X[:12], LABELS[:12], verbose=0)
+        )
     with strategy.scope():
         pairs = pair_model()
     found |= {"pairs on replicas": fit_pairs(pairs), "pairs on one device": fit_pairs(pair_model())}

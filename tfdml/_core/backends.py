@@ -396,6 +396,15 @@ def of_all_replicas(rows: Any) -> Any:
     return keras.tree.map_structure(from_all, rows)
 
 
+def num_replicas() -> int:
+    """The number of replicas of `tf.distribute` that compute together; 1 on other backends."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
 def set_float32_products(precision: str) -> None:
     """Switch TensorFlow or PyTorch, for the whole program, to products in full float32, or in TF32 if "fast".
 

@@ -1,5 +1,7 @@
 """A histogram that follows the batches of a training."""
 
+from typing import Any
+
 from tfdml._core.backends import ops
 from tfdml.layers.base import LossLayer
 from tfdml.pairs.base import Tensor
@@ -21,6 +23,10 @@ class RunningHistogram(LossLayer):
         self.momentum = momentum
         options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
         self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments."""
+        return {"bins": self.shares.shape[0] - 1, "momentum": self.momentum}
 
     def add(self, histogram: Tensor, *, if_true: Tensor) -> None:
         """Mix the histogram of a batch, `(bins + 1,)`, into the average where the scalar `if_true` holds."""

@@ -139,6 +139,9 @@ class PairLoss(FunctionLoss):
     * `reweight(pairs)`: the miner and then the importance weights change the weights of the pairs;
     * `on_pairs(pairs)`: the function is evaluated on the reweighted pairs.
 
+    A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
+    positive or negative of other rows. Every label is a class, also -1.
+
     Also called: generic pair loss.
 
     See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
@@ -158,17 +161,19 @@ class PairLoss(FunctionLoss):
         function: `function(pairs, **settings)` that returns `(anchors,)`. Register it with Keras to save the loss.
         pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or your own function
             `(labels, embeddings)`, with a third argument `match` if that option is used.
-        miner: a function `Pairs -> Pairs` that selects or reweights pairs; None for all pairs.
+        miner: a function `Pairs -> Pairs` that selects or reweights pairs; None for all pairs. It has its own
+            `distance`, which does not follow the distance of the loss.
         importance: a function `Pairs -> Pairs` that corrects for how the batch was drawn, applied after the miner:
             `sampler.importance(labels)`; None for no correction.
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
-            those of the whole batch, in memory that grows with its rows and not with its pairs. None for the whole
-            batch, or for blocks of at most 32 MiB per matrix of pairs, and of 512 anchors on a CPU, if that of the
-            batch takes more than 64 MiB and more than the embeddings of the references, and if the function, the
-            pairing and the miners are those of tfdml. A function of your own may be compared in blocks if each of its
-            values depends on the pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
+            those of the whole batch, in memory that grows with its rows and not with its pairs. (Where distances are
+            equal up to rounding, as of copies, a miner may select another of them.) None for the whole batch, or for
+            blocks of at most 32 MiB per matrix of pairs, and of 512 anchors on a CPU, if that of the batch takes more
+            than 64 MiB and more than the embeddings of the references, and if the function, the pairing and the miners
+            are those of tfdml. A function of your own may be compared in blocks if each of its values depends on the
+            pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
         name: name of the loss; None for the name of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.

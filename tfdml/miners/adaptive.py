@@ -20,6 +20,9 @@ class AdaptiveNegatives(LossLayer):
     part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss. Once most
     negatives are easy, only the nearest ones are left; while most of them are hard, easier ones are added.
 
+    Negatives at the same distance as the last one are kept as well. Where rounding tells them apart, as it may tell
+    copies apart in blocks of anchors on PyTorch, some are dropped.
+
     A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
     its files. `evaluate` and calls of the loss by itself leave it as it is.
 

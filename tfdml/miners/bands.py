@@ -156,7 +156,8 @@ class SemiHard(Settings):
         [[0, 0, 1, 0]]
 
     Args:
-        min_distance: a distance of 0 or more, or "positive".
+        min_distance: a distance of 0 or more, or "positive". A negative at the distance of the positive, such as a copy
+            of it with another label, is not farther; in blocks of anchors on PyTorch, it may be by rounding.
         margin: None for the nearest negative beyond `min_distance`, once per positive; or the width of a band, above 0.
         distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
     """

@@ -1,12 +1,16 @@
 """Runs over several devices and processes: batches that can be divided, and the same run in every process."""
 
 import contextlib
+import functools
 import importlib.metadata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
+
+from tfdml._core.backends import num_replicas
+from tfdml.pairs.base import Tensor
 
 _PACKAGES = ("tfdml", "tensorflow", "keras", "jax", "jaxlib")
 _KERAS_BATCH_SIZE = 32  # of arrays
@@ -51,6 +55,53 @@ def require_equal(texts: list[str], expected: str) -> None:
     if other is not None:
         received = f"{texts[0]} in process 0 and {texts[other]} in process {other}"
         raise ValueError(f"Received {received} of {len(texts)}, expected {expected}.")
+
+
+def once_for_all_replicas(loss: Any) -> Any:
+    """Losses, as `compile` takes them, of rows that every replica of `tf.distribute` has: divided by the replicas.
+
+    Keras adds up the replicas and divides means of vectors alone: not sums, not values that are not reduced, and not a
+    scalar that a loss returns.
+    """
+    return keras.tree.map_structure(_once_for_all_replicas, loss)
+
+
+def _once_for_all_replicas(loss):
+    if isinstance(loss, keras.losses.Loss):
+        return _OnceForAllReplicas(loss)
+    if loss is None or str(loss).lower() in ("crossentropy", "ce"):  # of which Keras selects one by the labels
+        return loss
+    return _of_vectors(keras.losses.get(loss))
+
+
+class _OnceForAllReplicas(keras.losses.Loss):
+    """A loss whose sum over the replicas is its value on the rows that all of them have."""
+
+    def __init__(self, loss: keras.losses.Loss) -> None:
+        super().__init__(name=loss.name, reduction=loss.reduction, dtype=loss.dtype)
+        self.loss, self.is_mean = loss, loss.reduction not in (None, "none", "sum")
+        self.values = _of_vectors(loss.call)
+
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        if type(self.loss).__call__ is keras.losses.Loss.__call__:
+            loss = super().__call__(y_true, y_pred, sample_weight)
+        else:  # it reduces its own values, as the losses of tfdml do
+            loss = self.loss(y_true, y_pred, sample_weight)
+        return loss if self.is_mean else loss / num_replicas()
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return self.values(y_true, y_pred) if self.is_mean else self.loss.call(y_true, y_pred)
+
+
+def _of_vectors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of labels and predictions with a vector of one value in place of a scalar."""
+
+    @functools.wraps(function)
+    def values(y_true, y_pred):
+        result = keras.ops.convert_to_tensor(function(y_true, y_pred))
+        return result if len(result.shape) else keras.ops.reshape(result, (1,))
+
+    return values
 
 
 def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:

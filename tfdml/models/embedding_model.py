@@ -16,14 +16,16 @@ from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.devices import (
     build_layer,
     in_one_process,
+    once_for_all_replicas,
     process,
     require_divisible,
     require_same_run,
     variables_of,
     wait_for_all_processes,
 )
-from tfdml.models.learning_rates import multipliers_of, scale_updates
+from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
+from tfdml.models.own_losses import own_losses
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -41,8 +43,9 @@ class EmbeddingModel(keras.Model):
     other loss, the model behaves as a `keras.Model`.
 
     On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
-    all replicas, so that training equals training on one device. (In a `keras.Model`, each replica compares the rows
-    of its own part of a batch.) Layers such as `BatchNormalization` take their statistics from the part of a replica.
+    all replicas, so that training equals training on one device, whatever the reduction of the loss. (In a
+    `keras.Model`, each replica compares the rows of its own part of a batch.) Layers such as `BatchNormalization` take
+    their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
@@ -76,6 +79,13 @@ class EmbeddingModel(keras.Model):
     ) -> None:
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
+        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
+        `model.loss`, whose proxies, memory, histogram and schedule begin as those of the first model began. To let two
+        models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
+
+        The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
+        boundaries. Proxies and other matrices of a loss have the decay of the network.
+
         Args:
             *args, **kwargs: as in `keras.Model.compile`.
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
@@ -95,16 +105,17 @@ class EmbeddingModel(keras.Model):
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
             _require_no_activity_losses(self)
-        super().compile(*args, **kwargs)
-        self._jit_compile_option = (
-            inspect.signature(super().compile).bind(*args, **kwargs).arguments.get("jit_compile", "auto")
-        )
+        arguments = inspect.signature(super().compile).bind(*args, **kwargs).arguments
+        self._jit_compile_option = arguments.get("jit_compile", "auto")
+        self._compile_with(arguments.pop("loss", None), arguments)
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
         for layer, output in _layers_by_output(self.loss, self):
             if not layer.built:  # before the optimizer is built
                 build_layer(layer, (None,), tuple(self.outputs[output].shape))
+        if numbers := _numbers_of(self.loss_layers):
+            exclude_from_decay(self.optimizer, numbers)
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -114,6 +125,16 @@ class EmbeddingModel(keras.Model):
         factors = multipliers_of(self._flatten_layers(include_self=False), self._multipliers)
         if factors:
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
+
+    def _compile_with(self, loss, arguments):
+        """Compile with a loss of this model alone, and of the rows of all replicas, as `compute_loss` has them."""
+        loss = own_losses(loss, self)
+        super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
+        if loss is not None:
+            self.loss = loss
+
+    def _is_replicated(self):
+        return getattr(getattr(self, "distribute_strategy", None), "num_replicas_in_sync", 1) > 1
 
     def get_config(self) -> dict[str, Any]:
         """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
@@ -147,6 +168,8 @@ class EmbeddingModel(keras.Model):
             return config
         options = {"steps": self.steps, "learning_rate_multipliers": self._multipliers}
         options["micro_batch_size"] = self._micro_batch_size
+        if self._is_replicated() and config["loss"] is not None:
+            options["loss"] = keras.saving.serialize_keras_object(self.loss)  # not as replicas compute it
         return {**_with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -294,6 +317,11 @@ def _layers_of(loss):
     """The layers of a loss, or of a list or dict of losses, each once."""
     losses = keras.tree.flatten(loss)
     return list({id(layer): layer for each_loss in losses for layer in getattr(each_loss, "layers", [])}.values())
+
+
+def _numbers_of(layers):
+    """The learned numbers of layers, such as temperatures, scales and boundaries: all but matrices."""
+    return [weight for layer in layers for weight in layer.trainable_variables if len(weight.shape) < 2]
 
 
 def _layers_by_output(loss, model):

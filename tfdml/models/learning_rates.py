@@ -1,4 +1,4 @@
-"""Learning rates of their own for some layers of a model; a Keras optimizer has one for all variables."""
+"""Learning rates, and weight decay, for some variables of a model; a Keras optimizer has one for all variables."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -88,6 +88,17 @@ def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
             update_step(inner, gradient, variable, factor * learning_rate)
 
     inner.update_step = scaled
+
+
+def exclude_from_decay(optimizer: Any, variables: Iterable[Any]) -> None:
+    """Leave variables out of the weight decay of an optimizer, beside those that it leaves out already.
+
+    `exclude_from_weight_decay` of Keras would forget what a user has excluded.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    excluded = {*map(inner._var_key, variables)}
+    has_decay = type(inner)._use_weight_decay
+    inner._use_weight_decay = lambda variable: inner._var_key(variable) not in excluded and has_decay(inner, variable)
 
 
 def _scaled_together(optimizer, multiplier):

@@ -75,7 +75,11 @@ def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
     def weighted_sum(*arguments):
         weights, *arguments = _fixed(arguments)
         values, gradients = run.values_and_gradients(arguments, run.totals(arguments), weights)
-        return ops.sum(weights * values), lambda upstream: [upstream * x for x in (values, *gradients)]
+
+        def gradient(upstream):
+            return [ops.cast(upstream, x.dtype) * x for x in (values, *gradients)]
+
+        return ops.sum(weights * values), gradient
 
     return run.ended(weighted_sum(ops.cast(weights, run.arguments[0].dtype), *run.arguments))
 

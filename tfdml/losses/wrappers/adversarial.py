@@ -21,8 +21,9 @@ def adversarial(
 
     base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2
 
-    u_m is the embedding of the anchor by learner m, and g_km a small network. The gradient of the term is reversed at
-    the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease it.
+    u_m is the embedding of the anchor by learner m, scaled to norm 1, and g_km a small network. The gradient of the
+    term is reversed at the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease
+    it. In training, the loss may therefore rise while all is well, also at the default weight: watch another metric.
 
     See also: `AdversarialLoss`, the Keras loss of this function.
 
