@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, XLA, fast, gradient, numbers
-from tests.losses.rows import DEFAULTS, SYMMETRIC, WITHIN
+from tests.losses.rows import DEFAULTS, SYMMETRIC, WITHIN, lacking, law
 from tfdml import analysis, layers, losses, miners, models
 
 pytestmark = pytest.mark.backends
@@ -63,10 +63,10 @@ def test_no_gradient_reaches_remembered_rows_and_all_of_it_the_batch():
     np.testing.assert_allclose(slopes, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name, row in DEFAULTS.items() if not row.traits & {SYMMETRIC, WITHIN}])
-def test_every_loss_runs_on_a_memory(name):
+@law(lacking(DEFAULTS, SYMMETRIC, WITHIN))
+def test_every_loss_runs_on_a_memory(row):
     memory = filled()
-    loss = DEFAULTS[name].with_options(pairing=memory)
+    loss = row.with_options(pairing=memory)
     values = fast(lambda x: loss.call(LABELS[NEW], x))(keras.ops.convert_to_tensor(X[NEW]))
     assert values.shape == (8,)
     assert np.isfinite(numbers(values)).all()
