@@ -16,7 +16,7 @@ import pytest
 # What TensorFlow and XLA have compiled stays in the memory of a process, so that one for all tests would be too large.
 GROUPS = {
     "losses": {"losses"},
-    "core": {"importance", "layers", "miners", "pairs"},
+    "core": {"_core", "importance", "layers", "miners", "pairs"},
     "fitting": {"addons", "analysis", "callbacks", "embedding", "models", "networks", "samplers", "training"},
     "products": {"cli", "export", "serving", "zoo"},
     "distributed": {"distributed"},

@@ -92,6 +92,7 @@ def test_every_takes_the_start_and_every_nth_epoch(tmp_path):
     assert len(history["active_negatives"]) == 2
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_the_same_graphs(tmp_path):
     model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path)
     fit(model, diagnostics, epochs=2)

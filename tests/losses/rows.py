@@ -486,7 +486,7 @@ CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
 LOSSES = {name: row.loss for name, row in CHECKED.items()}
 
 
-def each(rows, *, test=DEFAULTS if BACKEND == "jax" else ROWS, ci=ROWS, slow=()):
+def each(rows, *, test=ROWS if BACKEND == "tensorflow" else DEFAULTS, ci=ROWS, slow=()):
     """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class.
 
     `make test` runs the rows that are in `test` and not in `slow`, CI those in `ci` as well, `make test-all` all.

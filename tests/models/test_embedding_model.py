@@ -45,6 +45,7 @@ def batch():
     return rng.standard_normal((12, 3)).astype("float32"), np.arange(12) // 3
 
 
+@pytest.mark.slow
 def test_fit_trains_what_the_loss_owns(batch):
     model = make()
     (layer,) = model.loss_layers
@@ -53,6 +54,7 @@ def test_fit_trains_what_the_loss_owns(batch):
     assert numbers(layer.factor) != 1.0
 
 
+@pytest.mark.slow
 def test_a_file_keeps_it_and_training_goes_on_as_if_nothing_had_been(batch, tmp_path):
     model = make()
     model.fit(*batch, epochs=2, batch_size=12, shuffle=False, verbose=0)
@@ -75,6 +77,7 @@ def test_compiling_again_lets_the_old_loss_go(batch):
     model.fit(*batch, verbose=0)
 
 
+@pytest.mark.slow
 def test_several_losses_may_share_a_layer(batch):
     inputs = keras.Input((3,))
     outputs = [keras.layers.Dense(2, name=name)(inputs) for name in "ab"]
@@ -244,6 +247,7 @@ def test_a_file_keeps_which_layers_losses_share(batch, tmp_path, make_losses, ke
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [*EAGER, {"jit_compile": XLA}])
 def test_evaluation_leaves_random_miners_as_they_are(batch, options):
     inputs = keras.Input((3,))
@@ -260,6 +264,7 @@ def test_evaluation_leaves_random_miners_as_they_are(batch, options):
     assert not np.array_equal(before, [numbers(v) for layer in model.loss_layers for v in layer.variables])
 
 
+@pytest.mark.slow
 def test_an_endless_dataset_needs_a_number_of_steps(batch):
     model, endless = make(), tf.data.Dataset.from_tensor_slices(batch).batch(4, drop_remainder=True).repeat()
     with pytest.raises(ValueError, match=r"endless dataset without steps_per_epoch.*len\(labels\) // 4"):

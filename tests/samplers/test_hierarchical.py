@@ -60,12 +60,12 @@ def test_probabilities_are_those_worked_by_hand():
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        ({}, KEPT),
-        (dict(super_classes_per_batch=3), KEPT),
-        (dict(classes_per_super_class=3), KEPT & ~np.isin(LABELS, [1, 4])),
-        (dict(super_classes_per_batch=1), KEPT),
+        pytest.param({}, KEPT, marks=pytest.mark.slow),
+        pytest.param(dict(super_classes_per_batch=3), KEPT, marks=pytest.mark.slow),
+        pytest.param(dict(classes_per_super_class=3), KEPT & ~np.isin(LABELS, [1, 4]), marks=pytest.mark.slow),
+        pytest.param(dict(super_classes_per_batch=1), KEPT, marks=pytest.mark.slow),
         (dict(classes_per_super_class=1), LABELS != 9),
-        (dict(examples_per_class=1), LABELS != 10),
+        pytest.param(dict(examples_per_class=1), LABELS != 10, marks=pytest.mark.slow),
         (dict(examples_per_class=3, short_classes="repeat"), LABELS != 10),
     ],
     ids=["smallest super-classes", "all super-classes", "larger ones", "one", "of one class", "one example", "repeat"],

@@ -29,6 +29,7 @@ def test_each_batch_is_that_of_one_of_the_samplers_at_its_step_as_often_as_the_w
     assert ((is_part.sum(axis=1) - expected) ** 2 / expected).sum() < 18.4  # Two degrees of freedom, p = 1e-4.
 
 
+@pytest.mark.slow
 def test_pairs_are_as_frequent_as_the_weighted_sum_also_where_all_seeds_are_one():
     sampler = make(GROUP, UNIFORM, weights=(3, 1), seed=GROUP.seed)
     q = sampler.pair_probabilities(LABELS).of(LABELS)
