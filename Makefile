@@ -36,7 +36,7 @@ row: .venv/installed
 test: .venv/installed
 	$(PARTS) test
 
-# What .ci/run tests beyond it: tests that take more than 1.5 seconds of a core, whole pages, examples of docstrings.
+# What .ci/run tests beyond it: tests that take more than a second of a core, whole pages, examples of docstrings.
 test-ci: .venv/installed
 	$(PARTS) ci
 

@@ -126,6 +126,7 @@ def test_another_seed_embeds_other_examples():
     assert set(rows[0]) != set(rows[2])
 
 
+@pytest.mark.slow
 def test_the_first_batch_is_drawn_after_the_first_refresh():
     centers, seen = Centers(), []
 

@@ -69,6 +69,7 @@ def test_the_loss_is_the_triplet_loss_with_the_margins_of_the_tree():
     np.testing.assert_allclose(numbers(found), loops.normalized_costs(costs, "all"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_callback_builds_the_tree_and_files_keep_it(tmp_path):
     keras.utils.set_random_seed(0)
     tree = layers.ClassTree(LABELS, levels=4)

@@ -142,6 +142,7 @@ def test_fit_writes_every_batch_once_and_evaluation_writes_nothing(jit_compile):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_embeddings_are_remembered_as_the_network_made_them():
     memory = layers.Memory(16)
     model = embedding_model(losses.ContrastiveLoss(pairing=memory))

@@ -291,6 +291,7 @@ def test_a_sampled_loss_is_the_loss_over_the_proxies_of_the_sample():
     np.testing.assert_allclose(numbers(sampled.on_pairs(pairs)), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_repeats_the_sample():
     loss = losses.CosFaceLoss(pairing=layers.Proxies(1000, num_sampled_classes=20, seed=0), scale=8.0)
     model = embedding_model(loss)
@@ -303,6 +304,7 @@ def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_rep
     assert changed.sum() <= 20 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [-1, 30])
 def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
     loss, labels = (

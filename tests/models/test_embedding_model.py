@@ -105,6 +105,7 @@ def test_an_uncompiled_model_saves_and_loads(batch, tmp_path):
     np.testing.assert_array_equal(again.predict(batch[0], verbose=0), model.predict(batch[0], verbose=0))
 
 
+@pytest.mark.slow
 def test_random_layers_go_on_where_a_file_left_them(batch, tmp_path):
     def fresh():
         keras.utils.set_random_seed(0)
@@ -161,6 +162,7 @@ def test_a_run_that_skipped_steps_resumes_to_the_weights_of_an_uninterrupted_one
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [*EAGER, {"steps_per_execution": 1 if BACKEND == "torch" else 3}])
 def test_steps_are_training_batches_and_nothing_else(batch, options):
     inputs = keras.Input((3,))

@@ -53,6 +53,7 @@ def test_an_anchor_without_a_signal_has_distance_zero_and_gradient_zero(x):
     assert np.isfinite(slope).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [fast, compiled], ids=["eager", "xla"])
 def test_hardest_in_batch_compares_with_the_nearest_negative_of_either_example(x, way):
     y = x.astype("float64")

@@ -78,6 +78,7 @@ def test_pairs_are_as_frequent_as_promised(changes, kept):
     assert largest_z(take(sampler, LABELS, 15_000), LABELS, q) < 4.5
 
 
+@pytest.mark.slow
 def test_importance_weights_give_back_the_mean_over_all_pairs():
     rows = take(HIERARCHY, LABELS, 20_000)
     weights = HIERARCHY.importance(LABELS)

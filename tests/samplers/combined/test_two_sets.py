@@ -45,6 +45,7 @@ def test_examples_are_drawn_without_replacement_and_repeated_where_there_are_too
                 assert len(set(rows[k : k + 2])) == 1 + enough
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_two_sets_are_independent():
     """Of two sets with the same rows, a query meets every example of its class equally often."""
     labels = np.repeat(np.arange(3), 4)
