@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := docs/_build/html
 
-.PHONY: demo check row test test-more test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench gpu studies lock
+.PHONY: demo check row test test-ci test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench gpu studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -32,18 +32,19 @@ check: lint
 row: .venv/installed
 	$(PYTEST) -k "$(ROW)"
 
-# Every room on TensorFlow, its core on JAX and PyTorch, the first example of every page: ten minutes on two cores.
+# Every room on TensorFlow, its core on JAX and PyTorch, the first example of every page: five minutes on two cores.
 test: .venv/installed
 	$(PARTS) test
 
-# What make test leaves out: tests that take more than 1.5 seconds of a core, all of the pages, recipes and benchmarks.
-test-more: .venv/installed
-	$(PARTS) more
+# What .ci/run tests beyond it: tests that take more than a second of a core, whole pages, examples of docstrings.
+test-ci: .venv/installed
+	$(PARTS) ci
 
+# All tests: also recipes, benchmarks, notebooks, and the rest on JAX and PyTorch.
 test-all: .venv/installed
-	$(PARTS) test more
+	$(PARTS) test ci all
 
-# Any group of tests/budgets.toml, such as make part PART=smoke.
+# Any group of tests/budgets.toml, such as make part PART=smoke, or one part of it.
 part: .venv/installed
 	$(PARTS) $(PART)
 

@@ -124,26 +124,48 @@ def test_the_first_example_of_a_page_runs(prepared):
     run_blocks(prepared, 1 if prepared.name != "server.md" else None)  # there, the last block stops the server
 
 
+# Pages that train, export or start programs several times.
+NIGHTLY = {
+    "distributed",
+    "ensembles",
+    "keras-examples",
+    "mining",
+    "networks",
+    "pair-models",
+    "photos",
+    "reidentification",
+    "runtimes",
+    "serving",
+    "training",
+    "tuning",
+    "two-towers",
+    "verification",
+    "visualize",
+    "zoo",
+}
+
+
 def whole(first, last):
     """Pages between two letters that run from top to bottom; tests/test_notebooks.py runs the tutorials."""
     pages = [page for page in PAGES if blocks(page) and page.parent.name != "tutorials"]
     pages = [page for page in pages if first <= page.stem[0].lower() <= last]
-    return pytest.mark.parametrize("page", pages, ids=lambda page: page.stem)
+    marks = [pytest.mark.nightly if page.stem in NIGHTLY else pytest.mark.slow for page in pages]
+    return pytest.mark.parametrize(
+        "page", [pytest.param(page, id=page.stem, marks=mark) for page, mark in zip(pages, marks, strict=True)]
+    )
 
 
-@pytest.mark.slow
 @whole("a", "m")
 def test_the_examples_of_pages_a_to_m_run_from_top_to_bottom(prepared):
     run_blocks(prepared)
 
 
-@pytest.mark.slow
 @whole("n", "z")
 def test_the_examples_of_pages_n_to_z_run_from_top_to_bottom(prepared):
     run_blocks(prepared)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=lambda page: page.stem)
 def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
     for name, content in programs(page):

@@ -1,16 +1,17 @@
 """Runs parts of the checks one after another, and prints the time and memory of each beside its budget.
 
     python tools/run_parts.py test          # the parts of `make test`
-    python tools/run_parts.py test more     # and what `make test-all` has beyond it
+    python tools/run_parts.py test ci all   # and what `.ci/run` and `make test-all` have beyond it
     python tools/run_parts.py jax           # one part
-    python tools/run_parts.py --hold test   # also fails where a part takes more than its budget allows
-    python tools/run_parts.py --minutes 45 more   # leaves out, and names, parts that would end later
+    python tools/run_parts.py --hold test   # also fails where a part takes three times its budget, or 6 GiB
+    python tools/run_parts.py --minutes 45 ci   # leaves out, and names, parts that would end later
 
 `tests/budgets.toml` lists the parts: the group, the pytest arguments or another command, and the processor seconds that
 the part takes on the machine of the budgets. Processor seconds are those of all processes of a part, so other work on
 the machine changes them little. Other processors take longer: a loop of Python is timed before and after each part, and
-a part may take its budget times the seconds of this loop over those on the machine of the budgets. Memory is that of
-the largest process.
+the seconds of this loop over those on the machine of the budgets are the slowness, by which a budget is multiplied.
+Memory is that of the largest process. `tests/test_budgets.py` compares the sums of the budgets with what the commands
+promise; here, a part fails only where something is wrong, not where it is a little slower than its budget.
 """
 
 import argparse
@@ -27,10 +28,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = ROOT / "tests" / "budgets.toml"
-TOLERANCE = 1.7  # times the budget on this machine: what it does beside the part changes caches and clocks
+TOLERANCE = 3  # times the budget on this machine: a limit that holds up right work costs more than it saves
 LOOP = "import time; sum(number * number % 7 for number in range(4_000_000)); print(time.process_time())"
 LOOP_SECONDS = 0.17  # of LOOP on the machine of the budgets
-MEMORY = 3 * 2**30  # bytes of a process
+MEMORY = 6 * 2**30  # bytes of a process
 
 
 class Measured(NamedTuple):
@@ -46,7 +47,7 @@ class Measured(NamedTuple):
 
     @property
     def is_over(self):
-        """Whether it took more than its budget allows."""
+        """Whether it took far more time than its budget, or more memory than CI has."""
         return self.processor > TOLERANCE * self.slowness * self.budget or self.memory > MEMORY
 
 
@@ -93,7 +94,7 @@ def table(measured):
     """A line for each part, and their sum."""
     lines = [f"{'part':<24}{'wall s':>8}{'processor s':>13}{'budget s':>10}{'slowness':>10}{'peak MiB':>10}"]
     for part in measured:
-        remarks = [" failed"] * bool(part.status) + [" over its budget"] * part.is_over
+        remarks = [" failed"] * bool(part.status) + [" far over its budget"] * part.is_over
         numbers = f"{part.wall:>8.0f}{part.processor:>13.0f}{part.budget:>10.0f}{part.slowness:>10.2f}"
         numbers += f"{part.memory / 2**20:>10.0f}"
         lines.append(f"{part.name:<24}{numbers}{','.join(remarks)}")
@@ -105,7 +106,7 @@ def main():
     """Run the parts that are named, or are in a group that is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("selected", nargs="+", metavar="GROUP or PART")
-    parser.add_argument("--hold", action="store_true", help="fail above the budgets")
+    parser.add_argument("--hold", action="store_true", help="fail far above the budgets")
     parser.add_argument("--minutes", type=float, default=math.inf, help="leave out parts that would end later")
     parser.add_argument("--workers", default="2", help="processes of pytest")
     options = parser.parse_args()

@@ -4,6 +4,7 @@ import copy
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
@@ -47,6 +48,7 @@ def test_every_callback_is_here(tmp_path):
     assert set(every(tmp_path)) == set(callbacks.__all__)
 
 
+@pytest.mark.slow
 def test_copies_work_before_and_after_a_run(tmp_path):
     originals, model = list(every(tmp_path).values()), make()
     history = fit(model, copy.deepcopy(originals))

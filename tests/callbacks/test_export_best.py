@@ -249,6 +249,7 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
         callbacks.TrainingCheckpoint(tmp_path / "file" / "model.keras")
 
 
+@pytest.mark.slow
 def test_a_run_resumed_from_a_checkpoint_ends_with_the_weights_of_an_uninterrupted_run(tmp_path):
     def make():
         keras.utils.set_random_seed(0)

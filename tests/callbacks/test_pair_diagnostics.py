@@ -55,6 +55,7 @@ def by_loops(model, loss):
     }
 
 
+@pytest.mark.slow
 def test_scalars_of_every_epoch_are_in_the_event_file_and_in_the_logs(tmp_path):
     model = make(last=keras.layers.Identity)
     before = by_loops(model, losses.MarginLoss())
@@ -92,6 +93,7 @@ def test_every_takes_the_start_and_every_nth_epoch(tmp_path):
     assert len(history["active_negatives"]) == 2
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_the_same_graphs(tmp_path):
     model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path)
     fit(model, diagnostics, epochs=2)
@@ -99,6 +101,7 @@ def test_a_resumed_run_continues_the_same_graphs(tmp_path):
     assert sorted(written(tmp_path, "positive_distance")) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
     seen = []
     read = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append([*written(tmp_path, "active_negatives")]))

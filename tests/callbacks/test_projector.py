@@ -109,6 +109,7 @@ def test_images_of_other_ranges_are_stretched_to_gray_levels(tmp_path):
     assert levels == [0, 51, 255]
 
 
+@pytest.mark.slow
 def test_every_takes_the_last_epoch_too_and_a_resumed_run_adds_its_epochs(tmp_path):
     def written():
         return sorted(int(path.stem[-4:]) for path in tmp_path.glob("embeddings_*"))

@@ -85,6 +85,7 @@ def fit(model, refreshed, refresh, **options):
     return model.fit(batches, steps_per_epoch=2, shuffle=False, verbose=0, callbacks=callbacks, **options).history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_every_epoch_begins_with_the_state_of_the_model_also_in_a_run_that_resumes(kind):
     first, second, model = kind(), kind(), make(kind.loss)
@@ -125,6 +126,7 @@ def test_another_seed_embeds_other_examples():
     assert set(rows[0]) != set(rows[2])
 
 
+@pytest.mark.slow
 def test_the_first_batch_is_drawn_after_the_first_refresh():
     centers, seen = Centers(), []
 

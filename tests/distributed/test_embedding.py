@@ -178,6 +178,7 @@ def killed_node(folder, shard_count):
     return results, finished
 
 
+@pytest.mark.nightly
 def test_each_example_is_there_once_although_a_node_is_killed(tmp_path):
     import ray
 

@@ -309,7 +309,7 @@ def killed(process, unfinished, home):
     assert not (home / unfinished.stem).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_as_one_without_interruption(tmp_path):
     names = ["out", "out.parquet"]
     child = [sys.executable, "-c", CHILD, *(str(tmp_path / name) for name in names)]
@@ -384,6 +384,7 @@ def columns_of(path):
     return read.embeddings.tolist(), read.rows.tolist()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_in_a_column_of_a_parquet_file_changes_an_embedding_or_its_row(tmp_path):
     path = tmp_path / "out.parquet"
     models.write_embeddings(Flat(), PIXELS, path)

@@ -141,6 +141,7 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_the_old_or_the_new_model_is_whole_before_every_file_operation_of_an_export(model, index, folder, tmp_path):
     path = tmp_path / "home" / "model"
     shutil.copytree(folder, path)
@@ -171,6 +172,7 @@ def test_a_flipped_bit_in_any_file_of_a_model_is_found(folder, tmp_path):
     assert export.load(path).class_names == ("class 0", "class 1", "class 2")
 
 
+@pytest.mark.nightly
 def test_every_flipped_bit_of_the_list_of_checksums_is_found(tmp_path):
     for name in ("a", "b.b"):
         (tmp_path / name).write_text(name)
@@ -231,7 +233,7 @@ def test_a_fresh_process_searches_with_tensorflow_alone_in_both_loaders(served, 
         np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_line_of_tensorflow_runs_it(served, folder, images, tmp_path):
     np.save(tmp_path / "images.npy", images[:3])
     tool = [sys.executable, "-m", "tensorflow.python.tools.saved_model_cli"]  # the program saved_model_cli

@@ -53,6 +53,7 @@ def test_a_boundary_is_the_sum_of_its_parts():
     np.testing.assert_allclose(numbers(boundaries(made)), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_values_with_learned_boundaries_are_those_of_the_equation():
     boundaries = layers.Boundaries(1.2, class_ids=LABELS)
     boundaries.of_classes.assign([-0.3, 0.1, 0.2])
@@ -112,6 +113,7 @@ def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
         assert {tuple(variable.shape) for variable in served.variables} == {(4, 4), (4,)}
 
 
+@pytest.mark.slow
 def test_a_boundary_of_its_own_for_every_example():
     boundaries = layers.Boundaries(examples=len(LABELS))
     loss = losses.MarginLoss(boundary=boundaries, nu=0.5, miner=miners.BalancedPairs(seed=0))
@@ -143,6 +145,7 @@ def test_a_loss_with_boundaries_comes_back_from_its_config():
     assert again.settings["boundary"].class_ids.tolist() == [3, 5]
 
 
+@pytest.mark.slow
 def test_robust_losses_train_the_boundaries_of_their_base():
     boundaries = layers.Boundaries(class_ids=LABELS)
     loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.uncertainty.TopK(10))

@@ -69,6 +69,7 @@ def test_the_loss_is_the_triplet_loss_with_the_margins_of_the_tree():
     np.testing.assert_allclose(numbers(found), loops.normalized_costs(costs, "all"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_callback_builds_the_tree_and_files_keep_it(tmp_path):
     keras.utils.set_random_seed(0)
     tree = layers.ClassTree(LABELS, levels=4)
@@ -84,6 +85,7 @@ def test_the_callback_builds_the_tree_and_files_keep_it(tmp_path):
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
+@pytest.mark.slow
 def test_classes_that_the_tree_does_not_have_are_refused_and_nan_where_they_cannot_be_read():
     tree = layers.ClassTree([5, 7])
     with pytest.raises(ValueError, match="Received labels of 5 classes, expected exactly the 2 classes of this tree"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, XLA, fast, gradient, numbers
-from tests.losses.rows import DEFAULTS, SYMMETRIC, WITHIN
+from tests.losses.rows import DEFAULTS, SYMMETRIC, WITHIN, lacking, law
 from tfdml import analysis, layers, losses, miners, models
 
 pytestmark = pytest.mark.backends
@@ -52,6 +52,7 @@ def test_anchors_see_the_memory_as_they_see_rows_of_their_batch(make):
     np.testing.assert_allclose(numbers(values), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.everywhere
 def test_no_gradient_reaches_remembered_rows_and_all_of_it_the_batch():
     def loss_beside(fixed, x):
         together = keras.ops.concatenate([fixed, x])
@@ -63,10 +64,10 @@ def test_no_gradient_reaches_remembered_rows_and_all_of_it_the_batch():
     np.testing.assert_allclose(slopes, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name, row in DEFAULTS.items() if not row.traits & {SYMMETRIC, WITHIN}])
-def test_every_loss_runs_on_a_memory(name):
+@law(lacking(DEFAULTS, SYMMETRIC, WITHIN))
+def test_every_loss_runs_on_a_memory(row):
     memory = filled()
-    loss = DEFAULTS[name].with_options(pairing=memory)
+    loss = row.with_options(pairing=memory)
     values = fast(lambda x: loss.call(LABELS[NEW], x))(keras.ops.convert_to_tensor(X[NEW]))
     assert values.shape == (8,)
     assert np.isfinite(numbers(values)).all()
@@ -124,6 +125,7 @@ def test_rows_that_are_not_finite_are_not_remembered():
     assert np.isfinite(numbers(losses.ContrastiveLoss(pairing=memory)(LABELS[:8], X[:8])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False] + [True] * XLA)
 def test_fit_writes_every_batch_once_and_evaluation_writes_nothing(jit_compile):
     memory = layers.Memory(32, warm_up=1)
@@ -140,6 +142,7 @@ def test_fit_writes_every_batch_once_and_evaluation_writes_nothing(jit_compile):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_embeddings_are_remembered_as_the_network_made_them():
     memory = layers.Memory(16)
     model = embedding_model(losses.ContrastiveLoss(pairing=memory))
@@ -148,6 +151,7 @@ def test_embeddings_are_remembered_as_the_network_made_them():
     np.testing.assert_allclose(numbers(memory.vectors)[:8], model.predict(X[NEW], verbose=0), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     model = embedding_model(losses.MultiSimilarityLoss(pairing=layers.Memory(20, warm_up=2)))
     trained(model).save(tmp_path / "model.keras")
@@ -158,6 +162,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     assert any((one != other).any() for one, other in zip(state(trained(fresh)), state(model), strict=True))
 
 
+@pytest.mark.slow
 def test_each_output_has_its_memory():
     inputs = keras.Input((5,))
     outputs = {"small": keras.layers.Dense(2)(inputs), "large": keras.layers.Dense(3)(inputs)}

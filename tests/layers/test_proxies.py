@@ -69,6 +69,7 @@ def test_every_row_is_compared_with_every_proxy_and_its_own_are_positive():
     np.testing.assert_array_equal(numbers(pairs.references), numbers(proxies.vectors))
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("make", OVER_PROXIES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("per_class", [1, 2])
 def test_values_over_proxies_are_those_of_the_equation(make, per_class):
@@ -191,6 +192,7 @@ def test_fit_trains_proxies_files_keep_them_and_exports_leave_them_out(make, tmp
         assert {tuple(variable.shape) for variable in served.variables} == {(4, 3), (3,)}
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
     keras.utils.set_random_seed(0)
     model = embedding_model(losses.CosFaceLoss(classes=4, scale=8.0))
@@ -200,6 +202,7 @@ def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
     np.testing.assert_array_equal(numbers(model.loss.proxies.vectors), vectors)
 
 
+@pytest.mark.slow
 def test_proxies_have_a_learning_rate_by_their_name():
     loss = losses.CosFaceLoss(pairing=layers.Proxies(4, name="proxies"))
     model = embedding_model(loss, learning_rate_multipliers={"proxies": 0.0})
@@ -220,6 +223,7 @@ def test_each_output_has_proxies_of_its_dimension():
         assert [loss.proxies.vectors.shape[1] for loss in both] == [3, 5]
 
 
+@pytest.mark.everywhere
 def test_half_precision_embeddings_are_scored_in_float32():
     loss = losses.ArcFaceLoss(classes=4)
     half = keras.ops.cast(X, "bfloat16")
@@ -266,6 +270,7 @@ def test_a_sample_has_the_classes_of_the_batch_and_others_each_once():
         np.testing.assert_array_equal(numbers(pairs.references)[own[2]], vectors[40])
 
 
+@pytest.mark.slow
 def test_every_class_is_sampled_equally_often_and_never_twice():
     proxies = layers.Proxies(11, num_sampled_classes=4, seed=0)
     draw = compiled(proxies._sample) if BACKEND == "tensorflow" else proxies._sample
@@ -287,6 +292,7 @@ def test_a_sampled_loss_is_the_loss_over_the_proxies_of_the_sample():
     np.testing.assert_allclose(numbers(sampled.on_pairs(pairs)), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_repeats_the_sample():
     loss = losses.CosFaceLoss(pairing=layers.Proxies(1000, num_sampled_classes=20, seed=0), scale=8.0)
     model = embedding_model(loss)
@@ -299,6 +305,7 @@ def test_a_sampled_loss_trains_only_the_proxies_of_its_sample_and_evaluation_rep
     assert changed.sum() <= 20 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [-1, 30])
 def test_a_sampled_label_outside_the_classes_is_refused_and_nan_where_it_cannot_be_read(label):
     loss, labels = (

@@ -46,6 +46,7 @@ def test_a_margin_may_be_a_function_that_returns_one_per_anchor():
             np.testing.assert_allclose(values[row], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_counts_steps_evaluation_does_not_and_files_keep_them(tmp_path):
     model = model_with(layers.Scheduled(GROWING))
     model.evaluate(X, LABELS, verbose=0)

@@ -457,23 +457,52 @@ ROWS = {
 CLASSES = {type(row.loss): name for name, row in reversed(ROWS.items())}
 DEFAULTS = {name: ROWS[name] for name in CLASSES.values()}
 BRANCHES = {name: row for name, row in ROWS.items() if BRANCH in row.traits or row in DEFAULTS.values()}
+# One row for each reduction and family: what a base class promises does not depend on the equation.
+FAMILIES = {
+    name: ROWS[name]
+    for name in (
+        "contrastive",
+        "contrastive on consecutive pairs",
+        "margin",
+        "robust, KL",
+        "matryoshka",
+        "adversarial",
+        "triplet, semi-hard negatives",
+        "batch hard",
+        "lifted structure",
+        "NT-Xent",
+        "CLIP",
+        "quadruplet",
+        "histogram",
+        "SmoothAP",
+        "ArcFace",
+        "proxy anchor",
+        "clustering",
+        "prototypical",
+    )
+}
 # JAX compiles each row: there, rows that only change a number are left out.
 CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
 LOSSES = {name: row.loss for name, row in CHECKED.items()}
 
 
-def each(rows, is_compiled=BACKEND == "jax", slow=()):
+def each(rows, *, test=ROWS if BACKEND == "tensorflow" else DEFAULTS, ci=ROWS, slow=()):
     """Run a test for each row. Its id names the class and the row: `pytest -k NTXentLoss` runs all of a class.
 
-    Compiled rows are slow, but for the defaults of each class, and so are the rows named in `slow`.
+    `make test` runs the rows that are in `test` and not in `slow`, CI those in `ci` as well, `make test-all` all.
     """
-    fast_rows = (DEFAULTS if is_compiled else rows).keys() - set(slow)
-    return pytest.mark.parametrize("row", [parameter(name, row, name in fast_rows) for name, row in rows.items()])
+    quick = set(test).difference(slow)
+    return pytest.mark.parametrize("row", [parameter(name, row, quick, ci) for name, row in rows.items()])
 
 
-def parameter(name, row, is_fast):
+def law(rows, test=FAMILIES):
+    """Run a test of what a base class or a reduction promises: each row in `make test-all`, classes of `test` first."""
+    return each(rows, test=test, ci=DEFAULTS if BACKEND == "tensorflow" else {})
+
+
+def parameter(name, row, quick, ci):
     """A row as a parameter of pytest."""
-    marks = [] if is_fast else [pytest.mark.slow]
+    marks = [] if name in quick else [pytest.mark.slow if name in ci else pytest.mark.nightly]
     return pytest.param(row, id=f"{type(row.loss).__name__}-{name.replace(' ', '-')}", marks=marks)
 
 

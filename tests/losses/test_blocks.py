@@ -12,6 +12,7 @@ from tests.backend import XLA, compiled, fast, float64, gradient, gradient_and_v
 from tests.losses.rows import (
     BRANCHES,
     DEFAULTS,
+    FAMILIES,
     LARGE,
     LISTED,
     ROWS,
@@ -57,20 +58,19 @@ def require_equal(in_blocks, whole, rtol=1e-5):
 SLOW = ["dynamic soft margin", "dynamic soft margin of all triplets", "triplet, semi-hard negatives"]
 
 
-@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), is_compiled=False, slow=SLOW)
+@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), test=FAMILIES, ci=DEFAULTS, slow=SLOW)
 def test_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
     require_equal(evaluated(row.with_options(anchors_per_block=SIZE)), evaluated(row.with_options()), rtol=3e-5)
 
 
-@each(having(BRANCHES, WHOLE), is_compiled=False)
+@each(having(BRANCHES, WHOLE))
 def test_losses_that_need_the_whole_batch_refuse_blocks_with_the_reason(row):
     with pytest.raises(ValueError, match=r"anchors_per_block for .*: "):
         row.with_options(anchors_per_block=SIZE)(LABELS, X)
 
 
 @pytest.mark.backends
-@pytest.mark.slow
-@each({name: ROWS[name] for name in WAYS}, is_compiled=False)
+@each({name: ROWS[name] for name in WAYS}, test={})
 def test_compiled_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
     in_blocks, whole = (evaluated(row.with_options(**way), compiled) for way in ({"anchors_per_block": SIZE}, {}))
     require_equal(in_blocks, whole, rtol=3e-5)

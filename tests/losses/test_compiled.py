@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, XLA, compiled
-from tests.losses.rows import BRANCHES, DEFAULTS, UNEVEN, batch, each, evaluated
+from tests.losses.rows import BRANCHES, DEFAULTS, FAMILIES, UNEVEN, batch, each, evaluated
 from tfdml import models
 
+# Sums over pairs, triplets that are chosen, weights of the batch, logarithms of sums, histograms, and proxies.
+SOME = ["contrastive", "triplet, semi-hard negatives", "robust, KL", "NT-Xent", "histogram", "ArcFace"]
 
-@each(BRANCHES, is_compiled=True)
+
+@each(BRANCHES, test=SOME, ci=DEFAULTS)
 def test_compiled_by_xla_it_gives_the_same_values_and_gradients(row):
     labels, x = batch(UNEVEN["three classes"])
     for ours, expected in zip(evaluated(row, labels, x, way=compiled), evaluated(row, labels, x), strict=True):
@@ -20,7 +23,7 @@ def test_compiled_by_xla_it_gives_the_same_values_and_gradients(row):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=2e-6 * max(1.0, largest))
 
 
-@each(DEFAULTS)
+@each(DEFAULTS, test=SOME)
 def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(row):
     labels, x = batch(UNEVEN["three classes"])
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -30,9 +33,8 @@ def test_compiled_by_xla_loss_and_gradient_are_finite_together_or_both_are_not(r
         assert np.isfinite(value) == (norm < 1e16), norm  # beyond 4e18 squares of distances overflow
 
 
-@pytest.mark.slow
 @pytest.mark.backends
-@each(DEFAULTS)
+@each(DEFAULTS, test={}, ci=FAMILIES)
 def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     rows = 12 if BACKEND == "tensorflow" else 8  # JAX would compile the last 4 as it compiles any batch
     labels, x = batch(np.arange(rows) // 2)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.backend import BACKEND, fast, numbers
 from tests.losses.rows import (
+    BRANCHES,
     CHECKED,
     COARSE,
     COLUMNS,
@@ -24,6 +25,7 @@ from tests.losses.rows import (
     evaluated,
     having,
     lacking,
+    law,
     values_of,
 )
 from tfdml import pairs
@@ -52,6 +54,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.everywhere
 @each(CHECKED)
 @pytest.mark.parametrize("labels", BATCHES.values(), ids=BATCHES)
 def test_values_agree_with_loops_over_the_equation(row, labels):
@@ -59,7 +62,7 @@ def test_values_agree_with_loops_over_the_equation(row, labels):
     np.testing.assert_allclose(values_of(row, labels, x), row.by_loops(labels, x.astype(float)), rtol=1e-5, atol=2e-6)
 
 
-@each(CHECKED)
+@each(CHECKED, test=DEFAULTS)
 def test_values_agree_with_loops_for_random_batches(row):
     rng = np.random.default_rng(7)
     rtol = 2e-4 if COARSE in row.traits else 2e-5
@@ -80,6 +83,7 @@ def jacobian(function, x, step=1e-6):
     return np.stack(columns, axis=-1).reshape(-1, *x.shape)
 
 
+@pytest.mark.everywhere
 @each(CHECKED, slow=["PDDM", "clustering", "clustering, greedy"])
 def test_gradients_agree_with_finite_differences_of_the_loops_for_any_sample_weight(row):
     labels, x = batch(UNEVEN["three classes"], seed=3)
@@ -94,7 +98,7 @@ def test_gradients_agree_with_finite_differences_of_the_loops_for_any_sample_wei
         np.testing.assert_allclose(row.anchors * ours, expected, rtol=1e-4, atol=1e-4 * scale)
 
 
-@each(lacking(CHECKED, LISTED, SUPPORT_FIRST))
+@law(lacking(CHECKED, LISTED, SUPPORT_FIRST), test=DEFAULTS)
 def test_values_follow_a_permutation_of_the_rows(row):
     labels, x = batch(UNEVEN["three classes"])
     order = np.random.default_rng(1).permutation(8)
@@ -117,7 +121,7 @@ def test_values_follow_a_permutation_that_keeps_the_support_of_a_class_before_it
     np.testing.assert_allclose(moved, values_of(row, labels, x)[order], rtol=1e-5, atol=2e-6)
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_renaming_the_classes_changes_nothing(row):
     labels, x = batch(UNEVEN["one of its own"])
     names = np.array([100, -5, 7, 2**31 - 1, 0, 13, 12, 11, 10, 9])
@@ -125,7 +129,7 @@ def test_renaming_the_classes_changes_nothing(row):
     np.testing.assert_array_equal(values_of(renamed, names[labels], x), values_of(row, labels, x))
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_a_large_class_id_is_never_merged_with_its_neighbor_or_is_refused(row):
     labels, x = batch(UNEVEN["three classes"])
     moved = row._replace(loss=row.with_ids(lambda label: label + 2**24))
@@ -138,8 +142,8 @@ def test_a_large_class_id_is_never_merged_with_its_neighbor_or_is_refused(row):
         np.testing.assert_array_equal(values_of(moved, labels + 2**62, x), values_of(row, labels, x))
 
 
-@each(DEFAULTS)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"] if BACKEND == "tensorflow" else ["bfloat16"])
+@law(DEFAULTS)
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.nightly)])
 def test_half_precision_embeddings_are_scored_in_float32(row, dtype):
     labels, x = batch(UNEVEN["three classes"])
     half = keras.ops.cast(x, dtype)
@@ -150,7 +154,7 @@ def test_half_precision_embeddings_are_scored_in_float32(row, dtype):
     np.testing.assert_allclose(numbers(values).mean(), values_of(row, labels, x).mean(), rtol=1e-2, atol=1e-2)
 
 
-@each(CHECKED)
+@each(CHECKED, test=DEFAULTS, ci=BRANCHES)
 def test_degenerate_batches_have_finite_values_and_gradients(row):
     for name, (labels, x) in DEGENERATE.items():
         _, slope, values = evaluated(row, np.array(labels), x.astype("float32"))
@@ -158,7 +162,7 @@ def test_degenerate_batches_have_finite_values_and_gradients(row):
         assert np.isfinite(slope).all(), name
 
 
-@each(CHECKED)
+@law(CHECKED, test=DEFAULTS)
 def test_an_embedding_that_is_not_finite_is_not_hidden(row):
     labels, x = batch(UNEVEN["three classes"])
     for bad in (np.nan, np.inf):
@@ -167,7 +171,7 @@ def test_an_embedding_that_is_not_finite_is_not_hidden(row):
         assert not np.isfinite(value)
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_loss_and_gradient_are_finite_together_or_both_are_not(row):
     labels, _ = batch(UNEVEN["three classes"])
     for norm in (1e15, 1e19, 1e25, 1e38, np.inf, np.nan):
@@ -183,7 +187,7 @@ def against_itself_as_other_references(labels, x):
     return against.scale(positive=others)  # a row compared with itself is not a pair
 
 
-@each(lacking(ROWS if BACKEND == "tensorflow" else DEFAULTS, LISTED, WITHIN))
+@law(lacking(ROWS if BACKEND == "tensorflow" else DEFAULTS, LISTED, WITHIN), test=DEFAULTS)
 def test_anchors_against_other_references_follow_the_same_equation(row):
     labels, x = batch(UNEVEN["three classes"])
     values = fast(lambda v: row.loss.on_pairs(against_itself_as_other_references(labels, v)))(x)

@@ -22,13 +22,14 @@ from tests.losses.rows import (
     each,
     evaluated,
     lacking,
+    law,
 )
 
 X = batch(range(8))[1]
 UNIT = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype("float32")
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_float64_arrays_are_as_good_as_float32_under_a_float32_policy(row):
     labels, x = batch(UNEVEN["three classes"], dtype="float64")
     losses_ = [row.loss]
@@ -45,7 +46,7 @@ def has_a_distance(row):
     return "distance" in settings and "fixed" not in inspect.signature(row.by_loops).parameters
 
 
-@each({name: row for name, row in lacking(BRANCHES, LISTED).items() if has_a_distance(row)})
+@law({name: row for name, row in lacking(BRANCHES, LISTED).items() if has_a_distance(row)})
 def test_gradients_under_a_distance_that_is_not_symmetric_are_those_of_finite_differences(row):
     loss = row.with_options(distance="snr")
     labels, x = batch(LARGE[:12], seed=4, dtype="float64")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.backend import numbers
 from tests.losses.rows import (
+    BRANCHES,
     BY_CLASS_ID,
     DEFAULTS,
     LISTED,
@@ -22,6 +23,7 @@ from tests.losses.rows import (
     evaluated,
     having,
     lacking,
+    law,
     softplus,
     values_of,
 )
@@ -35,7 +37,7 @@ def saved_and_loaded(loss):
     return keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(loss))))
 
 
-@each(ROWS)
+@each(ROWS, test=DEFAULTS, ci=BRANCHES)
 def test_a_loss_comes_back_from_its_config(row):
     again = saved_and_loaded(row.loss)
     assert type(again) is type(row.loss)
@@ -97,7 +99,7 @@ def test_configs_with_earlier_names_of_options_load(config, expected):
     assert found.get_config() == expected.get_config()
 
 
-@each(ROWS)
+@law(ROWS)
 def test_keras_reduces_one_value_per_anchor(row):
     values = numbers(row.loss.call(LABELS, X))
     weights = np.arange(row.anchors, dtype="float32")
@@ -115,12 +117,12 @@ def test_a_batch_without_pairs_has_zero_loss_and_gradient(row):
     np.testing.assert_array_equal(slope, np.zeros((1, 5)))
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_labels_may_stand_in_a_column(row):
     np.testing.assert_array_equal(numbers(row.loss.call(LABELS[:, None], X)), numbers(row.loss.call(LABELS, X)))
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_float_labels_and_other_lengths_are_refused(row):
     with pytest.raises(ValueError, match="labels of dtype float32, expected integer class ids"):
         row.loss(LABELS.astype("float32"), X)
@@ -145,7 +147,7 @@ def same_family(a, b):
     return a[:, None] // 10 == b // 10
 
 
-@each(lacking(DEFAULTS, BY_CLASS_ID))
+@law(lacking(DEFAULTS, BY_CLASS_ID))
 def test_match_says_which_labels_belong_together(row):
     expected, ids = values_of(row, LABELS, X), 10 * LABELS + np.arange(8)
     by_tags, by_family = row.with_options(match=share_a_tag), row.with_options(match=same_family)
@@ -157,7 +159,7 @@ def test_match_says_which_labels_belong_together(row):
         row.with_options(match=lambda a, b: a == b).call(ids, X)
 
 
-@each(DEFAULTS)
+@law(DEFAULTS)
 def test_a_miner_that_returns_another_shape_is_refused(row):
     wrong = {
         r"positive weights of shape \(4, 8\)": lambda pairs: pairs._replace(positive=pairs.positive[:4]),
@@ -174,7 +176,7 @@ def lightly(pairs):
     return pairs._replace(positive=0.25 * pairs.positive, negative=0.5 * pairs.negative)
 
 
-@each(ROWS)
+@law(ROWS)
 def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
     loss = row.loss
     config = {**loss.get_config(), "importance": keras.saving.serialize_keras_object(lightly)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.backend import numbers
-from tests.losses.rows import BY_CLASS_ID, DEFAULTS, OVER_A_BASE, WITHIN, each, having, lacking
+from tests.losses.rows import BY_CLASS_ID, DEFAULTS, OVER_A_BASE, WITHIN, each, having, lacking, law
 from tfdml import layers, losses, pairs
 
 LABELS = np.array([0, 1, 0, 2, 1, 1])
@@ -13,7 +13,7 @@ ANCHORS, REFERENCES = TOWERS[:, 0], TOWERS[:, 1]
 FREE = lacking(DEFAULTS, WITHIN, OVER_A_BASE)
 
 
-@each(FREE)
+@law(FREE)
 def test_a_loss_of_two_towers_is_that_of_anchors_against_the_references_of_the_other_tower(row):
     found = row.with_options(pairing=pairs.two_towers).call(LABELS, TOWERS)
     expected = row.loss.on_pairs(pairs.pairs_with(LABELS, ANCHORS, LABELS, REFERENCES))
@@ -54,7 +54,7 @@ def test_the_triplet_loss_of_rows_is_that_of_their_distances():
     assert (expected > 0).all()
 
 
-@each(lacking(FREE, BY_CLASS_ID))
+@law(lacking(FREE, BY_CLASS_ID))
 def test_a_loss_of_triplet_rows_has_one_finite_value_per_triplet_or_needs_references_in_common(row):
     loss = row.with_options(pairing=pairs.triplet_rows)
     try:

@@ -25,7 +25,7 @@ def on_replicas():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_two_replicas_sum_to_the_mean_of_their_losses_and_gradients(on_replicas, name):
     found = on_replicas[name]

@@ -12,7 +12,11 @@ from tests.backend import BACKEND, numbers
 from tfdml import layers, losses, samplers
 from tfdml.pairs import all_pairs, euclidean
 
-pytestmark = [pytest.mark.backends, pytest.mark.skipif(BACKEND != "torch", reason="a loop of PyTorch")]
+pytestmark = [
+    pytest.mark.backends,
+    pytest.mark.everywhere,
+    pytest.mark.skipif(BACKEND != "torch", reason="a loop of PyTorch"),
+]
 
 LABELS = np.repeat(np.arange(6), 4)
 X = np.random.default_rng(0).standard_normal((24, 5)).astype("float32")

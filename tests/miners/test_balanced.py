@@ -23,6 +23,7 @@ def test_every_anchor_gets_as_many_different_negatives_as_it_has_positives():
         assert set(np.unique(negative)) == {0, 1}
 
 
+@pytest.mark.slow
 def test_every_negative_is_as_likely():
     made = pairs.all_pairs(LABELS, batch())
     miner = miners.BalancedPairs(seed=0)

@@ -143,6 +143,7 @@ def test_a_sphere_of_fewer_than_three_dimensions_is_refused(dim):
             call(made)
 
 
+@pytest.mark.slow
 @backends
 def test_a_model_saves_the_state_of_the_draws_and_a_copy_continues_them(tmp_path):
     x = on_sphere(len(LABELS), 4)

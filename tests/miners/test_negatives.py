@@ -66,6 +66,7 @@ def test_random_negatives_with_one_seed_are_the_same_and_differ_from_batch_to_ba
     assert (draws[0] != draws[2]).any()
 
 
+@pytest.mark.slow
 def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
     loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
     assert loss.layers == [loss.settings["negatives"]]
@@ -80,6 +81,7 @@ def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
     np.testing.assert_array_equal(state, numbers(loss.settings["negatives"].seed_generator.state))
 
 
+@pytest.mark.slow
 def test_the_triplet_loss_of_random_negatives_is_finite_compiled():
     loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
     value = numbers(compiled(lambda v: losses.triplet(pairs.all_pairs(LABELS, v), negatives=_seeded))(X))

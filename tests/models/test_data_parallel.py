@@ -10,7 +10,7 @@ import pytest
 
 from tests import FEW_OPTIMIZATIONS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def batch():
     return rng.standard_normal((12, 3)).astype("float32"), np.arange(12) // 3
 
 
+@pytest.mark.slow
 def test_fit_trains_what_the_loss_owns(batch):
     model = make()
     (layer,) = model.loss_layers
@@ -53,6 +54,7 @@ def test_fit_trains_what_the_loss_owns(batch):
     assert numbers(layer.factor) != 1.0
 
 
+@pytest.mark.slow
 def test_a_file_keeps_it_and_training_goes_on_as_if_nothing_had_been(batch, tmp_path):
     model = make()
     model.fit(*batch, epochs=2, batch_size=12, shuffle=False, verbose=0)
@@ -142,6 +144,7 @@ def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
         make(loss, **QUICK)
 
 
+@pytest.mark.slow
 def test_several_losses_may_share_a_layer(batch):
     inputs = keras.Input((3,))
     outputs = [keras.layers.Dense(2, name=name)(inputs) for name in "ab"]
@@ -169,6 +172,7 @@ def test_an_uncompiled_model_saves_and_loads(batch, tmp_path):
     np.testing.assert_array_equal(again.predict(batch[0], verbose=0), model.predict(batch[0], verbose=0))
 
 
+@pytest.mark.slow
 def test_random_layers_go_on_where_a_file_left_them(batch, tmp_path):
     def fresh():
         keras.utils.set_random_seed(0)
@@ -225,6 +229,7 @@ def test_a_run_that_skipped_steps_resumes_to_the_weights_of_an_uninterrupted_one
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [*EAGER, {"steps_per_execution": 1 if BACKEND == "torch" else 3}])
 def test_steps_are_training_batches_and_nothing_else(batch, options):
     inputs = keras.Input((3,))
@@ -311,6 +316,7 @@ def test_a_file_keeps_which_layers_losses_share(batch, tmp_path, make_losses, ke
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [*EAGER, {"jit_compile": XLA}])
 def test_evaluation_leaves_random_miners_as_they_are(batch, options):
     inputs = keras.Input((3,))
@@ -327,6 +333,7 @@ def test_evaluation_leaves_random_miners_as_they_are(batch, options):
     assert not np.array_equal(before, [numbers(v) for layer in model.loss_layers for v in layer.variables])
 
 
+@pytest.mark.slow
 def test_an_endless_dataset_needs_a_number_of_steps(batch):
     model, endless = make(), tf.data.Dataset.from_tensor_slices(batch).batch(4, drop_remainder=True).repeat()
     with pytest.raises(ValueError, match=r"endless dataset without steps_per_epoch.*len\(labels\) // 4"):

@@ -61,6 +61,7 @@ def test_generalized_mean_pooling_with_one_is_the_average_and_learns_its_exponen
         GeM(p=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freeze", [True, False])
 def test_frozen_batch_normalization_stays_as_it_is(freeze):
     model = from_backbone(own_network(), dim=8, freeze_batch_norm=freeze)
@@ -71,6 +72,7 @@ def test_frozen_batch_normalization_stays_as_it_is(freeze):
     assert all((weight.numpy() == old).all() for weight, old in zip(norm.weights, before, strict=True)) == freeze
 
 
+@pytest.mark.slow
 def test_it_trains_has_unit_vectors_and_comes_back_from_its_file(tmp_path):
     model = from_backbone(own_network(), dim=8, pooling="gem")
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())

@@ -34,6 +34,7 @@ def steps_of(model):
     return {variable.path: numbers(variable) - before[variable.path] for variable in model.trainable_variables}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda: keras.optimizers.SGD(0.1), lambda: keras.optimizers.Adam(0.1)])
 @pytest.mark.parametrize("jit_compile", [False] + [True] * XLA)
 def test_a_layer_moves_by_its_multiplier_and_others_as_before(make, jit_compile):
@@ -85,6 +86,7 @@ def test_a_layer_moves_as_with_an_optimizer_of_its_learning_rate(name):
         np.testing.assert_allclose(step, expected, rtol=1e-3, atol=1e-7, err_msg=path)
 
 
+@pytest.mark.slow
 def test_layers_of_the_loss_have_names_too():
     boundaries = layers.Boundaries(class_ids=LABELS, name="boundaries")
     model = made(keras.optimizers.SGD(0.1), {"boundaries": 10.0}, losses.MarginLoss(boundary=boundaries))
@@ -95,6 +97,7 @@ def test_layers_of_the_loss_have_names_too():
     assert expected[6] > 0
 
 
+@pytest.mark.slow
 def test_a_file_keeps_them(tmp_path):
     model = made(keras.optimizers.Adam(0.1), {"backbone": 0.25})
     model.train_on_batch(X, LABELS)

@@ -103,6 +103,7 @@ def test_frozen_layers_stay_and_the_others_train_as_in_one_pass():
     assert_same_training(frozen(**REFERENCE), frozen(micro_batch_size=SIZE))
 
 
+@pytest.mark.slow
 def test_several_inputs_and_outputs_are_divided_together():
     def model(**options):
         keras.utils.set_random_seed(0)

@@ -75,6 +75,7 @@ def test_its_score_is_the_decision_over_its_branches(kind):
     assert (kind == "siamese") == (len(set(map(id, model.branches))) == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.backends
 @KINDS
 def test_training_moves_every_weight_and_a_loaded_file_resumes_to_the_same_weights(kind, tmp_path):

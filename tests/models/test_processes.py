@@ -13,7 +13,7 @@ import pytest
 
 from tests import FEW_OPTIMIZATIONS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 SECONDS = 300  # for one start of both processes, on a machine with much other work
 
 

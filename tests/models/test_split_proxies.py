@@ -10,7 +10,7 @@ import pytest
 
 from tests import FEW_OPTIMIZATIONS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 MILLION, DIM, BATCH, DEVICES, FLOAT = 1_000_000, 128, 64, 8, 4
 
 

@@ -62,6 +62,7 @@ def test_its_output_is_both_embeddings_and_its_weights_are_those_of_the_towers(k
     assert len(model.trainable_variables) == weights
 
 
+@pytest.mark.slow
 @pytest.mark.backends
 @KINDS
 def test_training_moves_every_weight_and_a_loaded_file_resumes_to_the_same_weights(kind, tmp_path):

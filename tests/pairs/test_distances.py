@@ -19,6 +19,7 @@ def x():
     return np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
 
 
+@pytest.mark.everywhere
 def test_distances_agree_with_numpy(x):
     made = pairs.all_pairs(LABELS, x)
     y = x.astype("float64")
@@ -52,6 +53,7 @@ def test_an_anchor_without_a_signal_has_distance_zero_and_gradient_zero(x):
     assert np.isfinite(slope).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [fast, compiled], ids=["eager", "xla"])
 def test_hardest_in_batch_compares_with_the_nearest_negative_of_either_example(x, way):
     y = x.astype("float64")
@@ -75,6 +77,7 @@ def test_other_numbers_of_references_than_anchors_have_no_second_way(x):
         pairs.two_way_euclidean(pairs.pairs_with(LABELS[:2], x[:2], LABELS, x))
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("dim", [2, 300, 5000])
 def test_duplicates_are_at_distance_zero_with_gradient_zero(dim):
     row = np.random.default_rng(0).standard_normal((1, dim)).astype("float32")
@@ -90,6 +93,7 @@ def test_duplicates_are_at_distance_zero_with_gradient_zero(dim):
             np.testing.assert_array_equal(numbers(slope), np.zeros_like(x))
 
 
+@pytest.mark.everywhere
 def test_a_zero_vector_has_similarity_zero_and_gradient_zero(x):
     x[1] = 0
     np.testing.assert_array_equal(numbers(pairs.cosine(pairs.all_pairs(LABELS, x)))[1], np.zeros(6))
@@ -131,6 +135,7 @@ def test_normalized_pairs_have_norm_one_and_stay_a_batch_with_itself(x):
     np.testing.assert_allclose(numbers(against.references), numbers(made.anchors), rtol=1e-6)
 
 
+@pytest.mark.everywhere
 def test_distances_far_from_the_origin_are_those_near_it(x):
     far = x + np.float32(300)  # rounds x itself to steps of 3e-5
     exact = np.sqrt(((far.astype("float64")[:, None] - far) ** 2).sum(axis=2))
@@ -231,6 +236,7 @@ def test_small_distances_to_other_references_are_right_in_value_and_gradient(way
         assert_within(as_references[power][1], by_references, 0.005)
 
 
+@pytest.mark.everywhere
 def test_small_distances_of_consecutive_rows_are_exact():
     x = near_rows(64)
     labels = np.arange(len(x))

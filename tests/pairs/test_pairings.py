@@ -17,6 +17,7 @@ def x():
     return np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
 
 
+@pytest.mark.everywhere
 def test_all_pairs_compares_every_row_with_every_other(x):
     made = pairs.all_pairs(LABELS, x)
     same = LABELS[:, None] == LABELS

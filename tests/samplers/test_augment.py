@@ -95,6 +95,7 @@ def test_pixels_are_not_part_of_an_error():
         next(iter(GROUP.batches(IMAGES, LABELS, augment=fail)))
 
 
+@pytest.mark.slow
 def test_crops_of_images_in_memory_are_those_of_their_seeds():
     crop = RandomCrop(6)
     batches = GROUP.batches(IMAGES, LABELS, augment=crop)

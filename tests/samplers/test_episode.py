@@ -28,6 +28,7 @@ def test_support_comes_first_class_by_class_and_queries_follow_in_the_same_order
         assert (asked == classes[:, None]).all()
 
 
+@pytest.mark.slow
 def test_pairs_are_as_frequent_as_in_a_group_of_shots_and_queries_together():
     kept = COUNTS[LABELS] >= 3
     probabilities = EPISODES.pair_probabilities(LABELS)

@@ -60,12 +60,12 @@ def test_probabilities_are_those_worked_by_hand():
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        ({}, KEPT),
-        (dict(super_classes_per_batch=3), KEPT),
-        (dict(classes_per_super_class=3), KEPT & ~np.isin(LABELS, [1, 4])),
-        (dict(super_classes_per_batch=1), KEPT),
+        pytest.param({}, KEPT, marks=pytest.mark.slow),
+        pytest.param(dict(super_classes_per_batch=3), KEPT, marks=pytest.mark.slow),
+        pytest.param(dict(classes_per_super_class=3), KEPT & ~np.isin(LABELS, [1, 4]), marks=pytest.mark.slow),
+        pytest.param(dict(super_classes_per_batch=1), KEPT, marks=pytest.mark.slow),
         (dict(classes_per_super_class=1), LABELS != 9),
-        (dict(examples_per_class=1), LABELS != 10),
+        pytest.param(dict(examples_per_class=1), LABELS != 10, marks=pytest.mark.slow),
         (dict(examples_per_class=3, short_classes="repeat"), LABELS != 10),
     ],
     ids=["smallest super-classes", "all super-classes", "larger ones", "one", "of one class", "one example", "repeat"],
@@ -78,6 +78,7 @@ def test_pairs_are_as_frequent_as_promised(changes, kept):
     assert largest_z(take(sampler, LABELS, 15_000), LABELS, q) < 4.5
 
 
+@pytest.mark.slow
 def test_importance_weights_give_back_the_mean_over_all_pairs():
     rows = take(HIERARCHY, LABELS, 20_000)
     weights = HIERARCHY.importance(LABELS)

@@ -55,6 +55,7 @@ def augment(x, seed):
     return x + tf.cast(seed[0] % 97, "float32")
 
 
+@pytest.mark.slow
 def test_parts_of_two_sets_and_of_listed_pairs_have_their_labels():
     two = samplers.TwoSetSampler(classes_per_batch=4, seed=1)
     (x, y), labels = next(iter(two.batches((X, LABELS), (X, LABELS), num_parts=2, part_index=1)))

@@ -176,6 +176,7 @@ def test_an_approximate_search_finds_nearly_the_same_negatives_and_the_same_posi
     assert search.neighbor_recall(found.negatives, exact.negatives) > 0.85  # the cells differ from build to build
 
 
+@pytest.mark.slow
 def test_memory_stays_far_below_a_matrix_of_all_pairs(monkeypatch):
     monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", 2**22)
     labels = np.repeat([0, 1, 2], [1_000, 1_000, 3_000])

@@ -500,6 +500,7 @@ def test_arrays_that_do_not_fit_together_are_refused_even_without_checksums(tmp_
         search.load(tmp_path)
 
 
+@pytest.mark.slow
 @every_kind
 def test_every_flipped_byte_of_a_saved_index_is_an_error(tmp_path, kind):
     build(kind, clustered(20, 3), metric="euclidean").save(tmp_path / "index")

@@ -71,7 +71,7 @@ def killed(writers, root, seed, seconds):
     return zoo.card("entry", root=root).seed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_entry_is_whole_after_kill_9_at_30_random_moments_of_saving(tmp_path):
     seeds = [0]
     program = [sys.executable, "-c", WRITERS, str(tmp_path)]

@@ -162,6 +162,7 @@ def test_a_flipped_bit_in_any_file_is_found_named_and_stops_loading(root, name, 
     assert zoo.check("squares", root=root) == ()
 
 
+@pytest.mark.nightly
 def test_every_flipped_bit_of_the_checksums_changes_what_they_say_or_is_no_checksum(made):
     path = made / "squares" / "SHA256SUMS"
     content, sums = path.read_bytes(), checksums.parsed(path.read_bytes())

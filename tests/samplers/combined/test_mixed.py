@@ -29,6 +29,7 @@ def test_each_batch_is_that_of_one_of_the_samplers_at_its_step_as_often_as_the_w
     assert ((is_part.sum(axis=1) - expected) ** 2 / expected).sum() < 18.4  # Two degrees of freedom, p = 1e-4.
 
 
+@pytest.mark.slow
 def test_pairs_are_as_frequent_as_the_weighted_sum_also_where_all_seeds_are_one():
     sampler = make(GROUP, UNIFORM, weights=(3, 1), seed=GROUP.seed)
     q = sampler.pair_probabilities(LABELS).of(LABELS)
@@ -38,12 +39,14 @@ def test_pairs_are_as_frequent_as_the_weighted_sum_also_where_all_seeds_are_one(
     assert largest_z(take(sampler, LABELS, 15_000), LABELS, q) < 4.5
 
 
+@pytest.mark.slow
 def test_the_choice_shares_no_random_number_with_the_samplers():
     parts = [samplers.PairSampler(pairs_per_batch=1, positive_fraction=p) for p in (0.2, 0.6)]
     labels = LABELS[take(make(*parts), LABELS, 10_000)]
     assert (labels[:, 0] == labels[:, 1]).mean() == pytest.approx(0.4, abs=4 * np.sqrt(0.24 / 10_000))
 
 
+@pytest.mark.slow
 def test_importance_weights_give_back_the_mean_over_all_pairs_also_of_classes_that_one_sampler_drops():
     sampler = make(LARGE, UNIFORM)
     rows = take(sampler, LABELS, 10_000)

@@ -45,6 +45,7 @@ def test_examples_are_drawn_without_replacement_and_repeated_where_there_are_too
                 assert len(set(rows[k : k + 2])) == 1 + enough
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_two_sets_are_independent():
     """Of two sets with the same rows, a query meets every example of its class equally often."""
     labels = np.repeat(np.arange(3), 4)
@@ -65,6 +66,7 @@ def test_a_stream_resumes_and_seeds_differ():
     assert any((a[0] != b[0]).any() for a, b in zip(whole, other, strict=True))
 
 
+@pytest.mark.slow
 def test_augmentation_sees_other_seeds_in_the_other_set():
     seeds = next(iter(SAMPLER.batches((X, QUERIES), (Y, GALLERY), augment=lambda example, seed: seed)))[0]
     assert not (seeds[0].numpy() == seeds[1].numpy()).any()
@@ -103,6 +105,7 @@ def test_what_does_not_fit_is_refused_at_the_call():
         samplers.MixedSampler(samplers=[SAMPLER], weights=[1])
 
 
+@pytest.mark.slow
 def test_a_sampler_of_two_sets_is_a_sampler_whose_row_numbers_are_those_of_its_batches():
     assert isinstance(SAMPLER, samplers.Sampler)
     for options in ({}, {"start": 30}, {"num_shards": 2, "shard_index": 1}):

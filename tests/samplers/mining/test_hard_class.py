@@ -213,6 +213,7 @@ def test_classes_that_are_too_short_are_no_candidates():
         assert classes.tolist() == greedy(np.where(np.isin(range(6), [1, 2]), 1e6 * LINE, LINE)[:, None], classes[0], 3)
 
 
+@pytest.mark.slow
 def test_ten_times_as_many_candidates_as_classes_are_the_default():
     labels = np.repeat(np.arange(300), 2)
     centers = samplers.ClassCenters(labels, dim=2)
@@ -234,6 +235,7 @@ def test_many_candidates_are_drawn_in_small_blocks():
     assert blocks == [8, 4, 1]
 
 
+@pytest.mark.slow
 def test_importance_has_no_closed_form_and_is_estimated_for_centers_that_stay():
     points = np.random.default_rng(5).standard_normal((6, 8))
     sampler = make(centers_at(points), candidates=4)

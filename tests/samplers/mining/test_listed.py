@@ -53,6 +53,7 @@ def test_a_pairing_fits_each_kind_of_list():
     assert found.positive[:, 0].numpy().tolist() == labels[::2].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [dict(start=3), dict(num_shards=2, shard_index=1), dict(start=70, num_shards=2)])
 def test_a_resumed_stream_and_a_shard_are_parts_of_the_whole_one(options):
     whole = first(LISTED.batches(X), 150)

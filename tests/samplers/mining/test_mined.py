@@ -67,6 +67,7 @@ def test_a_refresh_takes_the_name_or_the_class_of_a_search(named):
     np.testing.assert_array_equal(pairs.negatives, expected.negatives)
 
 
+@pytest.mark.slow
 def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negatives():
     pairs = refreshed()
     for batch in triplets(make(pairs), 300):
@@ -124,6 +125,7 @@ def test_before_the_first_refresh_the_seed_says_which():
     assert all((tables[0] != other).any() for other in tables[2:])
 
 
+@pytest.mark.slow
 def test_mined_triplets_cost_more_than_random_ones():
     loss = losses.TripletLoss(distance="cosine")
     random, mined = samplers.MinedPairs(LABELS), refreshed()

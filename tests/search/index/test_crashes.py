@@ -69,7 +69,7 @@ def killed(writers, folder, kind, operation):
     return assert_whole(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_index_is_whole_after_kill_9_at_30_random_moments_of_adding_and_saving(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(20_000, 16)).astype("float32")
     search.Exact(vectors[:10], metadata={"name": [f"name {i}" for i in range(10)]}).save(tmp_path / "index")
@@ -90,6 +90,7 @@ def change(index, vectors):
     index.update(ids[:1], vectors[ids[:1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [search.Exact, search.Scann])
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_the_old_or_the_new_index_is_whole_before_every_file_operation_of_adding_and_saving(tmp_path, make, rebuilt):
