@@ -183,6 +183,8 @@ def _ids_of(classes):
         ids = np.unique(as_ids(classes, "classes"))
         require(len(ids) > 0, "classes without an id", "one class or more")
         return ids.astype("int64")
+    expected = "the number of classes, or their ids. Pass proxies as pairing=, in place of classes="
+    require(hasattr(classes, "__int__"), f"classes={classes!r}", expected)
     require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more, or their ids")
     return np.arange(int(classes))
 

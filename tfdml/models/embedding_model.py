@@ -71,6 +71,15 @@ class EmbeddingModel(keras.Model):
         steps: training steps since the model was compiled.
     """
 
+    def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
+        expected = (
+            "a functional model. Put the layers into a keras.Layer or a keras.Model with a call, and pass what it makes "
+            "of an input: EmbeddingModel(inputs, network(inputs)) with inputs = keras.Input(shape)"
+        )
+        is_functional = inputs is not None and outputs is not None
+        require(is_functional, f"{type(self).__name__} without inputs and outputs", expected)
+        super().__init__(inputs, outputs, name=name, **options)
+
     def compile(
         self,
         *args: Any,
@@ -175,7 +184,7 @@ class EmbeddingModel(keras.Model):
         steps = options.pop("steps", 0)  # files of earlier versions do not have it
         self.compile(**options)
         self.optimizer.build(self.trainable_variables)
-        self._set_steps(steps)
+        self._saved_steps = steps  # of the weights that are read next; a clone has weights of its own
 
     @property
     def steps(self) -> int:
@@ -319,6 +328,9 @@ class EmbeddingModel(keras.Model):
     def load_own_variables(self, store: Any) -> None:
         """Restore the variables that `save_own_variables` wrote."""
         super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
+        if hasattr(self, "_saved_steps"):
+            self._set_steps(self._saved_steps)
+            del self._saved_steps
         for number, state in enumerate(self._random_states()):
             state.assign(store[f"{_RANDOM}{number}"])
 

@@ -9,7 +9,9 @@ import numpy as np
 
 def expects_other_pixels(model: keras.Model, examples: Any) -> bool:
     """Whether images of the type of `examples`, arrays or specs, may have other pixels than the model expects."""
-    return any(_is_float(x) and (_is_whole(given) or _is_backbone(model, given)) for given, x in _pairs(model, examples))
+    return any(
+        _is_float(x) and (_is_whole(given) or _is_backbone(model, given)) for given, x in _pairs(model, examples)
+    )
 
 
 def require_pixels(model: keras.Model, examples: Any) -> None:

@@ -355,7 +355,7 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
 
 def require_ids_that_fit(ids: Tensor) -> None:
     """Raise a ValueError if the backend cannot represent all of these class ids."""
-    if ids.dtype.kind not in "iu":
+    if ids.dtype.kind not in "iu" or ids.ndim == 0:
         return
     dtype = keras.backend.standardize_dtype(ops.convert_to_tensor(ids[:0]).dtype)
     lost = ids[ids.astype(dtype) != ids]
@@ -407,6 +407,7 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     )
     labels = _unaveraged(labels)
     labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
+    require(len(labels.shape) > 0, "labels of shape ()", "(batch,): one label per row of the embeddings")
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
     require(
