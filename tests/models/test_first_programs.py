@@ -101,7 +101,7 @@ WRONG = {  # loss, data of its fit, options of its fit, message of eager mode
 
 
 @pytest.mark.parametrize("options", COMPILED, ids=str)
-@pytest.mark.parametrize("loss, data, settings, message", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("loss", "data", "settings", "message"), WRONG.values(), ids=WRONG)
 def test_numbers_that_a_loss_refuses_are_its_error_before_a_weight_changes(loss, data, settings, message, options):
     if BACKEND == "torch" and "validation_data" in settings:
         pytest.skip("the step of a validation raises its own error, after the epoch")

@@ -188,7 +188,7 @@ class BatchChecks:
 
 
 def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
-    """What a loss demands of the numbers of a batch, from one evaluation without numbers.
+    """The demands of a loss on the numbers of a batch, from one evaluation without numbers.
 
     Args:
         loss: a loss of an output, or None.
@@ -266,7 +266,8 @@ def checked_data(
     batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
     checked = {**arguments, "x": of_training.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
     if isinstance(validation, tuple | list):
-        of_validation.of_data(*validation[:2], arguments.get("validation_batch_size") or batch_size)
+        x, y = (*validation, None)[:2]
+        of_validation.of_data(x, y, arguments.get("validation_batch_size") or batch_size)
     elif validation is not None:
         checked["validation_data"] = of_validation.of_data(validation)
     if counts:

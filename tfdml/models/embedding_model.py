@@ -73,8 +73,8 @@ class EmbeddingModel(keras.Model):
 
     def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
         expected = (
-            "a functional model. Put the layers into a keras.Layer or a keras.Model with a call, and pass what it makes "
-            "of an input: EmbeddingModel(inputs, network(inputs)) with inputs = keras.Input(shape)"
+            "a functional model. Put the layers into a keras.Layer or a keras.Model with a call, and pass what it "
+            "makes of an input: EmbeddingModel(inputs, network(inputs)) with inputs = keras.Input(shape)"
         )
         is_functional = inputs is not None and outputs is not None
         require(is_functional, f"{type(self).__name__} without inputs and outputs", expected)

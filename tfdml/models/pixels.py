@@ -10,7 +10,8 @@ import numpy as np
 def expects_other_pixels(model: keras.Model, examples: Any) -> bool:
     """Whether images of the type of `examples`, arrays or specs, may have other pixels than the model expects."""
     return any(
-        _is_float(x) and (_is_whole(given) or _is_backbone(model, given)) for given, x in _pairs(model, examples)
+        _is_float(x) and (_is_whole(model_input) or _is_backbone(model, model_input))
+        for model_input, x in _pairs(model, examples)
     )
 
 
@@ -23,14 +24,18 @@ def require_pixels(model: keras.Model, examples: Any) -> None:
     Warns:
         UserWarning: floats in [0, 1] for a model of `from_backbone`, once for each model.
     """
-    for given, x in _pairs(model, examples):
-        if not _is_float(x) or not (_is_whole(given) or _is_backbone(model, given)) or not _are_fractions(x):
+    for model_input, x in _pairs(model, examples):
+        if (
+            not _is_float(x)
+            or not (_is_whole(model_input) or _is_backbone(model, model_input))
+            or not _are_fractions(x)
+        ):
             continue
         received = "Received floats in [0, 1] for the input"
-        if _is_whole(given):
+        if _is_whole(model_input):
             raise ValueError(
-                f"{received} {given.name!r} of {given.dtype}, where only 0 and 1 would remain of them, expected pixels "
-                "from 0 to 255. Pass the images as they were before the division by 255."
+                f"{received} {model_input.name!r} of {model_input.dtype}, where only 0 and 1 would remain of them, "
+                "expected pixels from 0 to 255. Pass the images as they were before the division by 255."
             )
         if not getattr(model, "_has_warned_of_pixels", False):
             model._has_warned_of_pixels = True
@@ -49,13 +54,17 @@ def _is_float(x):
     return dtype is not None and "float" in getattr(dtype, "name", str(dtype))
 
 
-def _is_whole(given):
-    return keras.backend.is_int_dtype(given.dtype)
+def _is_whole(model_input):
+    return keras.backend.is_int_dtype(model_input.dtype)
 
 
-def _is_backbone(model, given):
+def _is_backbone(model, model_input):
     """Whether this is the input of images of a model of `from_backbone`."""
-    return given.name == "images" and len(given.shape) == 4 and any(layer.name == "backbone" for layer in model.layers)
+    return (
+        model_input.name == "images"
+        and len(model_input.shape) == 4
+        and any(layer.name == "backbone" for layer in model.layers)
+    )
 
 
 def _are_fractions(x):

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Conditions(NamedTuple):
-    """What a loss demands of the numbers of a batch.
+    """Demands of a loss on the numbers of a batch.
 
     Attributes:
         of_labels: functions of labels `(batch,)` that raise the ValueError of wrong ones.
