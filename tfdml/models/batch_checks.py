@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import looked_at
-from tfdml._core.checks import require
+from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
 from tfdml.models.pixels import expects_other_pixels, require_pixels
 from tfdml.pairs import all_pairs
@@ -131,6 +131,7 @@ class BatchChecks:
         if y is None:
             return
         for loss, labels in zip(self.losses, self.by_output(y), strict=False):
+            _require_no_text(labels)
             _require_labels_of_examples(loss, x, labels)
         if self.conditions is not None:
             return
@@ -313,6 +314,12 @@ def _compares_rows(loss):
 def _reads_numbers(model):
     """Whether the steps of a model read numbers, and raise their errors themselves."""
     return model.run_eagerly or (keras.backend.backend() == "torch" and not model.jit_compile)
+
+
+def _require_no_text(labels):
+    dtype = getattr(getattr(labels, "dtype", None), "name", "")
+    advice = how_to_number("labels", dtype, getattr(labels, "shape", ()))
+    require(dtype not in ("string", "object"), f"labels of dtype {dtype}", f"integer class ids. {advice.rstrip('.')}")
 
 
 def _require_labels_of_examples(loss, x, labels):
