@@ -136,7 +136,7 @@ class BatchChecks:
         if self.conditions is not None:
             return
         by_output = zip(self.losses, self.by_output(y), self.model.outputs, strict=False)
-        self.conditions = [] if _reads_numbers(self.model) else [conditions_of(*one) for one in by_output]
+        self.conditions = [] if self.model.run_eagerly else [conditions_of(*one) for one in by_output]
         if any(conditions.of_embeddings for conditions in self.conditions):
             x, y, _ = keras.utils.unpack_x_y_sample_weight(batch if draw is None else draw())
             self._evaluate(x, self.by_output(y))
@@ -309,11 +309,6 @@ def _compares_rows(loss):
     """Whether a loss, and each loss of a sum, compares the rows of a batch by their class alone."""
     losses = getattr(loss, "settings", {}).get("losses") or [loss]
     return all(getattr(one, "pairing", None) is all_pairs and one.match is None for one in losses)
-
-
-def _reads_numbers(model):
-    """Whether the steps of a model read numbers, and raise their errors themselves."""
-    return model.run_eagerly or (keras.backend.backend() == "torch" and not model.jit_compile)
 
 
 def _require_no_text(labels):
