@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
+import numpy as np
 
 if keras.backend.backend() == "torch":
     import torch
@@ -403,6 +404,31 @@ def num_replicas() -> int:
     import tensorflow as tf
 
     return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def looked_at(dataset: Any, look: Callable[[list[Any], list[Any]], None], by_output: Callable[[Any], list[Any]]) -> Any:
+    """A `tf.data.Dataset` of the same batches, each of which a function of Python sees when it is drawn.
+
+    Args:
+        dataset: batches `(x, y)` or `(x, y, sample_weight)` of tensors.
+        look: function of the first example of each input, and of all labels of each output, as arrays.
+        by_output: function of `y` that returns the labels of each output.
+    """
+    import tensorflow as tf
+
+    @tf.autograph.experimental.do_not_convert
+    def seen(x, y, *weights):
+        examples = [values[:1] for values in keras.tree.flatten(x)]
+        labels = [values for values in by_output(y) if values is not None]
+
+        def look_at(*arrays):
+            look(list(arrays[: len(examples)]), list(arrays[len(examples) :]))
+            return np.int32(0)
+
+        with tf.control_dependencies([tf.numpy_function(look_at, [*examples, *labels], tf.int32)]):
+            return (x, keras.tree.map_structure(tf.identity, y), *weights)
+
+    return dataset.map(seen)
 
 
 def set_float32_products(precision: str) -> None:

@@ -1,5 +1,6 @@
 """Learned references of the classes."""
 
+import functools
 from typing import Any, Self
 
 import keras
@@ -10,8 +11,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, require
 from tfdml._core.serialization import renamed, serializable
 from tfdml.layers.base import References
-from tfdml.pairs.base import value_of
-from tfdml.pairs.class_values import index_of
+from tfdml.pairs.class_values import index_of, require_among
 from tfdml.pairs.pairings import checked, compare
 
 
@@ -150,7 +150,7 @@ class Proxies(References):
         """The same comparison, NaN for anchors of other classes; outside compiled functions it raises an error."""
         labels, anchors = comparison.anchor_labels, comparison.anchors
         _, is_class = self._class_index(labels)
-        _raise_for_unknown(value_of(labels), value_of(is_class), self.ids)
+        require_among(labels, self.ids, functools.partial(_raise_for_unknown, self.ids))
         return comparison._replace(anchors=anchors + _zero_or_nan(is_class, anchors.dtype)[:, None])
 
     def _class_index(self, labels):
@@ -183,6 +183,8 @@ def _ids_of(classes):
         ids = np.unique(as_ids(classes, "classes"))
         require(len(ids) > 0, "classes without an id", "one class or more")
         return ids.astype("int64")
+    expected = "the number of classes, or their ids. Pass proxies as pairing=, in place of classes="
+    require(hasattr(classes, "__int__"), f"classes={classes!r}", expected)
     require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more, or their ids")
     return np.arange(int(classes))
 
@@ -212,10 +214,8 @@ def _zero_or_nan(is_class, dtype):
     return ops.cast(ops.where(is_class, 0.0, float("nan")), dtype)
 
 
-def _raise_for_unknown(labels, is_class, ids):
-    if is_class is not None and not is_class.all():
-        label = labels[~is_class].ravel()[0]
-        raise ValueError(
-            f"Received label {label} for the proxies of {len(ids)} classes, expected one of their ids, which are from "
-            f"{ids[0]} to {ids[-1]}. Pass the labels of the whole training set, classes=labels."
-        )
+def _raise_for_unknown(ids, label):
+    raise ValueError(
+        f"Received label {label} for the proxies of {len(ids)} classes, expected one of their ids, which are from "
+        f"{ids[0]} to {ids[-1]}. Pass the labels of the whole training set, classes=labels."
+    )

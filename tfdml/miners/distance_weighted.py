@@ -13,6 +13,7 @@ from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot
 from tfdml.pairs.base import Tensor, value_of
+from tfdml.pairs.conditions import note_embeddings
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
 # Largest accepted difference of a squared norm from 1; in half precision the difference is up to 0.008.
@@ -125,6 +126,7 @@ def on_sphere(pairs: Pairs) -> Pairs:
         is_valid = is_valid & _have_norm_1(pairs.references)
     value = value_of(is_valid)
     if value is None:
+        note_embeddings("norm 1")
         return pairs._replace(anchors=ops.where(is_valid, pairs.anchors, float("nan")))
     if not value:
         _raise_for_norms(pairs.anchors)

@@ -1,5 +1,6 @@
 """A Keras model that adopts and trains the layers of its loss."""
 
+import functools
 import inspect
 import json
 import sys
@@ -10,9 +11,11 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import of_all_replicas
-from tfdml._core.checks import as_unmasked, require_whole
+from tfdml._core.checks import as_unmasked, how_to_number, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
+from tfdml.models.batch_checks import BatchChecks, checked_data
+from tfdml.models.compile_checks import require_losses_and_metrics
 from tfdml.models.devices import (
     build_layer,
     in_one_process,
@@ -26,6 +29,7 @@ from tfdml.models.devices import (
 from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
 from tfdml.models.own_losses import own_losses
+from tfdml.models.pixels import require_pixels
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -70,6 +74,15 @@ class EmbeddingModel(keras.Model):
         steps: training steps since the model was compiled.
     """
 
+    def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
+        expected = (
+            "a functional model. Put the layers into a keras.Layer or a keras.Model with a call, and pass what it "
+            "makes of an input: EmbeddingModel(inputs, network(inputs)) with inputs = keras.Input(shape)"
+        )
+        is_functional = inputs is not None and outputs is not None
+        require(is_functional, f"{type(self).__name__} without inputs and outputs", expected)
+        super().__init__(inputs, outputs, name=name, **options)
+
     def compile(
         self,
         *args: Any,
@@ -106,16 +119,17 @@ class EmbeddingModel(keras.Model):
             require_whole("micro_batch_size", micro_batch_size, 1)
             _require_no_activity_losses(self)
         arguments = inspect.signature(super().compile).bind(*args, **kwargs).arguments
+        loss = own_losses(arguments.pop("loss", None), self)
+        self._require_compilable(loss, arguments, learning_rate_multipliers or {})
+        self._compile_with(loss, arguments)
         self._jit_compile_option = arguments.get("jit_compile", "auto")
-        self._compile_with(arguments.pop("loss", None), arguments)
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
-        for layer, output in _layers_by_output(self.loss, self):
-            if not layer.built:  # before the optimizer is built
-                build_layer(layer, (None,), tuple(self.outputs[output].shape))
         if numbers := _numbers_of(self.loss_layers):
             exclude_from_decay(self.optimizer, numbers)
+        self._checks_of_single_batches = self._checks()
+        self._has_counted_positives = False
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
@@ -126,15 +140,27 @@ class EmbeddingModel(keras.Model):
         if factors:
             scale_updates(self.optimizer, lambda number: factors.get(id(self.trainable_variables[number]), 1.0))
 
+    def _require_compilable(self, loss, arguments, multipliers):
+        """Raise the errors of `compile`, so that they leave an earlier compile as it was; build the loss's layers."""
+        require_losses_and_metrics(_by_output(loss, self), arguments.get("metrics"), arguments.get("weighted_metrics"))
+        for layer, output in _layers_by_output(loss, self):
+            if not layer.built:  # before the optimizer is built
+                build_layer(layer, (None,), tuple(self.outputs[output].shape))
+        earlier = {id(layer) for layer in _flattened(getattr(self, "loss_layers", []))}
+        layers = [layer for layer in self._flatten_layers(include_self=False) if id(layer) not in earlier]
+        multipliers_of([*layers, *_flattened(_layers_of(loss))], multipliers)
+
     def _compile_with(self, loss, arguments):
-        """Compile with a loss of this model alone, and of the rows of all replicas, as `compute_loss` has them."""
-        loss = own_losses(loss, self)
+        """Compile with a loss of the rows of all replicas, as `compute_loss` has them."""
         super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
         if loss is not None:
             self.loss = loss
 
     def _is_replicated(self):
         return getattr(getattr(self, "distribute_strategy", None), "num_replicas_in_sync", 1) > 1
+
+    def _checks(self, **options):
+        return BatchChecks(self, functools.partial(_by_output, model=self), **options)
 
     def get_config(self) -> dict[str, Any]:
         """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
@@ -178,7 +204,7 @@ class EmbeddingModel(keras.Model):
         steps = options.pop("steps", 0)  # files of earlier versions do not have it
         self.compile(**options)
         self.optimizer.build(self.trainable_variables)
-        self._set_steps(steps)
+        self._saved_steps = steps  # of the weights that are read next; a clone has weights of its own
 
     @property
     def steps(self) -> int:
@@ -206,12 +232,14 @@ class EmbeddingModel(keras.Model):
         require_same_run(self.steps, arguments)
         for x, y, batch_size, split in _sets_of(arguments):
             _require_usable(x, y)
+            require_pixels(self, x)
             require_divisible(x, batch_size, validation_split=split)
         _require_whole_executions(arguments.get("steps_per_epoch"), self.steps_per_execution)
         _require_single_executions(getattr(self, "distribute_strategy", None), self.steps_per_execution)
         _require_an_end("steps_per_epoch", arguments, arguments.get("x"))
         _require_an_end("validation_steps", arguments, arguments.get("validation_data"))
-        return super().fit(*args, **kwargs)
+        with checked_data(self, self._checks, arguments) as checked:
+            return super().fit(**checked)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.evaluate`.
@@ -223,7 +251,11 @@ class EmbeddingModel(keras.Model):
         _require_usable(x, y)
         arguments = inspect.signature(super().evaluate).bind(x, y, *args, **kwargs).arguments
         require_divisible(x, arguments.get("batch_size"))
-        return super().evaluate(x, y, *args, **kwargs)
+        if "_use_cached_eval_dataset" in kwargs:  # `fit` calls it, which has checked the data
+            return super().evaluate(x, y, *args, **kwargs)
+        require_pixels(self, x)
+        with checked_data(self, self._checks, arguments, trains=False) as checked:
+            return super().evaluate(**checked)
 
     def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`.
@@ -232,19 +264,30 @@ class EmbeddingModel(keras.Model):
             ValueError: batches whose rows the devices of `keras.distribution` do not divide.
         """
         require_divisible(x, batch_size)
+        require_pixels(self, x)
         return super().predict(x, batch_size, *args, **kwargs)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """As `keras.Model.predict_on_batch`, with the errors of `predict`."""
+        require_pixels(self, x)
+        return super().predict_on_batch(x)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.train_on_batch`, with the errors of `evaluate`."""
-        _require_usable(x, y)
-        require_divisible(x, sys.maxsize)
+        self._require_usable_batch(x, y)
         return super().train_on_batch(x, y, *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.test_on_batch`, with the errors of `evaluate`."""
+        self._require_usable_batch(x, y)
+        return super().test_on_batch(x, y, *args, **kwargs)
+
+    def _require_usable_batch(self, x, y):
         _require_usable(x, y)
         require_divisible(x, sys.maxsize)
-        return super().test_on_batch(x, y, *args, **kwargs)
+        require_pixels(self, x)
+        self._assert_compile_called()
+        self._checks_of_single_batches.of_data(x, y, sys.maxsize)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """The outputs of the network, in micro-batches in training where `compile` says so."""
@@ -281,15 +324,19 @@ class EmbeddingModel(keras.Model):
         model = merge_lora(self)
         return keras.Model(model.inputs, model.outputs).export(*args, **kwargs)
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.save`; of several processes that train one model, process 0 writes the file.
 
         Raises:
-            ValueError: a variable that is divided over processes, so that process 0 does not have all of it.
+            ValueError: a file of the old format .h5, which keeps no class of another package, and could not be loaded;
+                a variable that is divided over processes, so that process 0 does not have all of it.
         """
+        suffix = str(filepath).rpartition(".")[2].lower()
+        expected = "a name that ends in .keras. Weights alone go into .weights.h5 files, by save_weights"
+        require(suffix not in ("h5", "hdf5"), f"filepath={str(filepath)!r}", expected)
         if process()[0] == 0:
             with in_one_process(variables_of(self)):
-                super().save(*args, **kwargs)
+                super().save(filepath, *args, **kwargs)
         wait_for_all_processes()  # which may read the file next
 
     def save_own_variables(self, store: Any) -> None:
@@ -301,6 +348,9 @@ class EmbeddingModel(keras.Model):
     def load_own_variables(self, store: Any) -> None:
         """Restore the variables that `save_own_variables` wrote."""
         super().load_own_variables({name: store[name] for name in store.keys() if not name.startswith(_RANDOM)})  # noqa: SIM118
+        if hasattr(self, "_saved_steps"):
+            self._set_steps(self._saved_steps)
+            del self._saved_steps
         for number, state in enumerate(self._random_states()):
             state.assign(store[f"{_RANDOM}{number}"])
 
@@ -322,6 +372,11 @@ def _layers_of(loss):
 def _numbers_of(layers):
     """The learned numbers of layers, such as temperatures, scales and boundaries: all but matrices."""
     return [weight for layer in layers for weight in layer.trainable_variables if len(weight.shape) < 2]
+
+
+def _flattened(layers):
+    """Layers and the layers inside them."""
+    return [inner for layer in layers for inner in layer._flatten_layers()]
 
 
 def _layers_by_output(loss, model):
@@ -358,7 +413,14 @@ def _by_output(values, model):
 
 
 def _require_usable(x, y=None):
-    """Raise a ValueError for arrays that Keras would alter before a loss sees them: masked entries, large ids."""
+    """Raise a ValueError for arrays that Keras would alter before a loss sees them, or not take at all."""
+    labels = keras.tree.flatten(y)[:1]
+    expected = "an array of one integer class id per example. Pass np.asarray(labels)"
+    require(y is None or not isinstance(labels[0], int | float), "labels that are no array", expected)
+    dtype = np.asarray(labels[0]).dtype if isinstance(labels[0], str) else getattr(labels[0], "dtype", None)
+    if getattr(dtype, "kind", None) in ("U", "S", "O"):
+        advice = how_to_number("labels", str(dtype), (len(y),))
+        raise ValueError(f"Received labels of dtype {dtype}, expected integer class ids. {advice}")
     for name, data in (("examples", x), ("labels", y)):
         for array in (value for value in keras.tree.flatten(data) if isinstance(value, np.ndarray)):
             as_unmasked(array, name)

@@ -1,11 +1,16 @@
 """Lookup of per-class values by class id, inside compiled functions."""
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import as_unmasked
 from tfdml.pairs.base import value_of
+from tfdml.pairs.conditions import note_labels
 
 
 def positive_counts(class_counts):
@@ -42,7 +47,7 @@ def look_up(ids, values, labels, *, source):
     _require_class_ids(labels, dtype, source)
     values = ops.convert_to_tensor(values)
     row, is_class = index_of(labels, ids)
-    _raise_for_unknown(labels, is_class, source, len(ids))
+    require_among(labels, ids, functools.partial(_raise_for_unknown, source, len(ids)))
     mask = ops.reshape(is_class, (*ops.shape(is_class), *[1] * (len(values.shape) - 1)))
     return ops.where(mask, ops.take(values, row, axis=0), float("nan"))
 
@@ -80,11 +85,27 @@ def _require_class_ids(labels, dtype, source):
         )
 
 
-def _raise_for_unknown(labels, is_class, source, classes):
-    """Raise a ValueError for unknown labels, outside compiled functions."""
-    labels, is_class = value_of(labels), value_of(is_class)
-    if is_class is not None and not is_class.all():
-        raise ValueError(
-            f"Received label {labels[~is_class].ravel()[0]}, which {source} does not cover; expected one of its "
-            f"{classes} classes. Count the labels of the whole training set."
-        )
+def require_among(labels: Any, ids: np.ndarray, raise_for: Callable[[Any], None]) -> None:
+    """Call `raise_for` with the first label that is not among the ids; a compiled function notes the check instead.
+
+    Args:
+        labels: `(...)` integer class ids.
+        ids: `(classes,)` integers in ascending order.
+        raise_for: raises the ValueError of a label.
+    """
+
+    def check(numbers: np.ndarray) -> None:
+        numbers = np.ravel(numbers)
+        nearest = ids[np.minimum(np.searchsorted(ids, numbers), len(ids) - 1)]
+        for label in numbers[nearest != numbers][:1]:
+            raise_for(label)
+
+    numbers = value_of(labels)
+    note_labels(check) if numbers is None else check(numbers)
+
+
+def _raise_for_unknown(source, classes, label):
+    raise ValueError(
+        f"Received label {label}, which {source} does not cover; expected one of its {classes} classes. Count the "
+        "labels of the whole training set."
+    )

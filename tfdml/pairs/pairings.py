@@ -11,6 +11,7 @@ from tfdml._core.checks import as_unmasked, how_to_number, require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor, value_of
 from tfdml.pairs.comparison import Comparison, by_relevance, matched, weighted
+from tfdml.pairs.conditions import note_labels
 
 
 def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
@@ -293,7 +294,8 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
     similar, repeated = _even_and_odd(labels)
     anchors, references = _even_and_odd(embeddings)
     valid = ops.equal(similar, repeated) & (ops.equal(similar, 0) | ops.equal(similar, 1))
-    _raise_for_invalid(value_of(similar), value_of(repeated), value_of(valid))
+    numbers = value_of(labels)
+    note_labels(_require_pair_labels) if numbers is None else _require_pair_labels(numbers)
     anchors = anchors + ops.cast(ops.where(valid, 0.0, float("nan")), anchors.dtype)[:, None]
     relevant = ops.equal(similar, 1)[:, None]
     ids = ops.arange(ops.shape(similar)[0])
@@ -353,7 +355,7 @@ def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
 
 def require_ids_that_fit(ids: Tensor) -> None:
     """Raise a ValueError if the backend cannot represent all of these class ids."""
-    if ids.dtype.kind not in "iu":
+    if ids.dtype.kind not in "iu" or ids.ndim == 0:
         return
     dtype = keras.backend.standardize_dtype(ops.convert_to_tensor(ids[:0]).dtype)
     lost = ids[ids.astype(dtype) != ids]
@@ -405,6 +407,7 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     )
     labels = _unaveraged(labels)
     labels = _integers(labels) if match is None else ops.convert_to_tensor(labels)
+    require(len(labels.shape) > 0, "labels of shape ()", "(batch,): one label per row of the embeddings")
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
     require(
@@ -428,9 +431,11 @@ def _towers(embeddings):
     return ops.unstack(embeddings, num=2, axis=1)
 
 
-def _raise_for_invalid(similar, repeated, valid):
-    """Raise a ValueError for labels of pairs that are not 0 or 1 on both rows, outside compiled functions."""
-    if valid is not None and not valid.all():
+def _require_pair_labels(labels):
+    """Raise a ValueError for labels of pairs that are not 0 or 1 on both rows."""
+    similar, repeated = labels[: len(labels) // 2 * 2].reshape(-1, 2).T
+    valid = (similar == repeated) & ((similar == 0) | (similar == 1))
+    if not valid.all():
         pair = int(np.argmin(valid))
         raise ValueError(
             f"Received the labels {similar[pair]} and {repeated[pair]} on the rows of pair {pair}, expected 1 on both "

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
@@ -287,7 +288,14 @@ class Sampler:
         else:
             options = {"augment": augment, "prefetch": prefetch, **_replacements(on_error, labels)}
             batches = loading.loaded(rows, data, load, labels, **options)
-        return batches.with_options(loading.stream_options())
+        batches = batches.with_options(loading.stream_options())
+        batches.drawn_classes = lambda: self._drawn_classes(labels)  # `fit` checks them before the first step
+        return batches
+
+    def _drawn_classes(self, labels):
+        """The ids of the classes that batches may hold, where a sampler leaves some out."""
+        ids = getattr(self.prepare(labels), "ids", None)
+        return np.unique(labels) if ids is None else ids
 
     def _seeds(self, first, stride):
         """Dataset of the seeds `(batch, 2)` of the steps first, first + stride, ..."""

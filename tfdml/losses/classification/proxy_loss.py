@@ -56,6 +56,11 @@ class ProxyLoss(PairLoss):
             f"classes={classes!r} and pairing={options.get('pairing')}",
             "one of them: classes=, the number of classes or their ids, or pairing=",
         )
+        for name in (name for name in inspect.signature(Proxies).parameters if name in options):
+            raise TypeError(
+                f"Received {name}={options[name]!r} for {type(self).__name__}, expected it in the proxies: "
+                f"{type(self).__name__}(pairing=tfdml.layers.Proxies(classes, {name}={options[name]!r}))."
+            )
         if classes is not None:
             options["pairing"] = Proxies(classes, per_class=per_class)
         if "per_class" in inspect.signature(function).parameters:

@@ -71,7 +71,11 @@ class LossOverBase(PairLoss):
 
 def require_base(base: Any) -> None:
     """Raise a ValueError unless `base` is a loss over pairs."""
-    require(isinstance(base, PairLoss), f"base={base!r}", "a loss of tfdml.losses, such as MultiSimilarityLoss()")
+    expected = (
+        "a loss over pairs of class ids, such as MultiSimilarityLoss(). A loss without pairs, such as the losses of a "
+        "teacher, trains an output of its own, or stands in a WeightedSumLoss"
+    )
+    require(isinstance(base, PairLoss), f"base={base!r}", expected)
 
 
 def require_sum_over_pairs(base: Any) -> None:

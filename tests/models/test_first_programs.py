@@ -1,0 +1,263 @@
+"""The programs that everybody writes first, through `compile` and `fit` with plain arrays."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.backend import BACKEND, XLA, numbers
+from tfdml import callbacks, embedding, layers, losses, miners, models, pairs, samplers
+
+pytestmark = pytest.mark.backends
+
+X = np.random.default_rng(0).standard_normal((48, 3)).astype("float32")
+Y = np.arange(48) // 6  # eight classes
+IMAGES = np.random.default_rng(1).integers(0, 256, (24, 2, 2, 3), "uint8")
+QUIET = {"verbose": 0, "batch_size": 12}
+COMPILED = [{}, {"jit_compile": True}] if BACKEND == "tensorflow" else [{}]
+GROUPS = samplers.GroupSampler(classes_per_batch=4, examples_per_class=3, seed=0)
+
+
+def make(loss, **options):
+    inputs = keras.Input((3,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(4, name="dense")(inputs))
+    model.compile("adam", loss=loss, **options)
+    return model
+
+
+def taken(x, y, rows=12):
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(rows, drop_remainder=True)
+
+
+def generated(x, y):
+    yield from zip(x.reshape(4, 12, 3), y.reshape(4, 12), strict=True)
+
+
+class Sequence(keras.utils.PyDataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        rows = slice(12 * number, 12 * number + 12)
+        return X[rows], Y[rows] + 1
+
+
+def unchanged(model, message, *data, **options):
+    """Whether `fit` raises the message, and no weight has changed before."""
+    before = [numbers(variable).copy() for variable in model.trainable_variables]
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data, verbose=0, **options)
+    return all(map(np.array_equal, before, map(numbers, model.trainable_variables)))
+
+
+UNKNOWN = r"Received label 8 for the proxies of 8 classes, expected one of their ids, which are from 0 to 7\."
+IN_ORDER = {"batch_size": 12, "shuffle": False}
+WRONG = {  # loss, data of its fit, options of its fit, message of eager mode
+    "labels from 1": (lambda: losses.ArcFaceLoss(classes=8), (X, Y + 1), QUIET, UNKNOWN),
+    "labels from 1, sampled proxies": (
+        lambda: losses.NTXentLoss(pairing=layers.Proxies(8, num_sampled_classes=4)),
+        (X, Y + 1),
+        QUIET,
+        UNKNOWN,
+    ),
+    "labels from 1 of a sampler": (
+        lambda: losses.ProxyAnchorLoss(classes=8),
+        lambda: (GROUPS.batches(X, Y + 1),),
+        {"steps_per_epoch": 2, "shuffle": False},
+        UNKNOWN,
+    ),
+    "counts without a class": (
+        lambda: losses.BalancedContrastiveLoss(class_counts=[6] * 7, negatives_per_positive=4),
+        (X, Y),
+        QUIET,
+        "Received label 7, which class_counts does not cover",
+    ),
+    "labels of pairs that Keras shuffles": (
+        lambda: losses.ContrastiveLoss(pairing=pairs.labeled_pairs),
+        (X, np.arange(48) // 2 % 2),
+        {"batch_size": 12},
+        "expected 1 on both rows of a similar pair",
+    ),
+    "class ids as labels of pairs": (
+        lambda: losses.ContrastiveLoss(pairing=pairs.labeled_pairs),
+        lambda: (taken(X, Y + 2),),
+        {"shuffle": False},
+        "For class ids use consecutive_pairs",
+    ),
+    "embeddings of other norms": (
+        lambda: losses.ContrastiveLoss(miner=miners.DistanceWeighted()),
+        (X, Y),
+        QUIET,
+        r"Received embeddings with norms from .* End the model with keras\.layers\.UnitNormalization",
+    ),
+    "validation of other classes": (
+        lambda: losses.ArcFaceLoss(classes=8),
+        (X, Y),
+        {**QUIET, "validation_data": (X, Y + 8)},
+        "labels of validation_data: for classes that are not trained, leave it out",
+    ),
+}
+
+
+@pytest.mark.parametrize("options", COMPILED, ids=str)
+@pytest.mark.parametrize(("loss", "data", "settings", "message"), WRONG.values(), ids=WRONG)
+def test_numbers_that_a_loss_refuses_are_its_error_before_a_weight_changes(loss, data, settings, message, options):
+    data = data() if callable(data) else data
+    settings = {name: value for name, value in settings.items() if name != "verbose"}
+    assert unchanged(make(loss(), **options), message, *data, **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [lambda: taken(X, Y + 1), lambda: generated(X, Y + 1), Sequence])
+def test_a_later_batch_with_a_wrong_label_is_an_error_and_changes_no_weight(data):
+    model = make(losses.ArcFaceLoss(classes=8), jit_compile=XLA)
+    with pytest.raises(ValueError, match=UNKNOWN):
+        model.fit(data(), verbose=0, shuffle=False)
+    assert all(np.isfinite(numbers(variable)).all() for variable in model.variables)
+    assert model.steps <= 3
+
+
+def test_evaluate_and_single_batches_have_the_same_errors():
+    model = make(losses.ArcFaceLoss(classes=8))
+    for method in (model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=UNKNOWN):
+            method(X, Y + 1)
+
+
+def network_of_images():
+    inputs = keras.Input((2, 2, 3), dtype="uint8", name="pixels")
+    x = keras.layers.Flatten()(keras.layers.Rescaling(1 / 255)(inputs))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(x))
+    model.compile("adam", loss=losses.ContrastiveLoss())
+    return model
+
+
+def test_images_divided_by_255_do_not_become_black():
+    model, divided, labels = network_of_images(), IMAGES / np.float32(255), np.arange(24) // 6
+    message = r"Received floats in \[0, 1\] for the input 'pixels' of uint8.* before the division by 255"
+    batches = samplers.GroupSampler(classes_per_batch=2, examples_per_class=3).batches(divided, labels)
+    assert unchanged(model, message, divided, labels)
+    assert unchanged(model, message, batches, steps_per_epoch=2, shuffle=False)
+    assert unchanged(model, message, IMAGES, labels, validation_data=(divided, labels))
+    for call in (model.predict, model.predict_on_batch, lambda x: embedding.embed(model, x)):
+        with pytest.raises(ValueError, match=message):
+            call(divided)
+    for right in (IMAGES, IMAGES.astype("float32"), (IMAGES > 127).astype("float32"), np.zeros_like(divided)):
+        assert model.predict(right, verbose=0).shape == (24, 3)
+
+
+def test_images_divided_by_255_for_a_backbone_that_scales_pixels_are_a_warning_once():
+    backbone = keras.Sequential([keras.Input((2, 2, 3)), keras.layers.Conv2D(2, 1)])
+    model = models.from_backbone(backbone, dim=3)
+    with pytest.warns(UserWarning, match=r"Received floats in \[0, 1\] for the input of a model of from_backbone"):
+        model.predict(IMAGES / np.float32(255), verbose=0)
+    model.predict(IMAGES / np.float32(255), verbose=0)
+    model.predict(IMAGES, verbose=0)
+
+
+FEW = r"4\.2% of the anchors of the first epoch had a positive.*GroupSampler"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [lambda y: (X, y), lambda y: (taken(X, y),)])
+def test_an_epoch_without_positives_is_one_warning_and_other_losses_and_samplers_have_none(data):
+    lonely = np.where(np.arange(48) == 1, 0, np.arange(48))  # one class of two, in one batch of four
+    settings = {"shuffle": False, "verbose": 0}
+    model = make(losses.TripletLoss())
+    with pytest.warns(UserWarning, match=FEW):
+        model.fit(*data(lonely), **settings, batch_size=12 if len(data(Y)) > 1 else None, epochs=2)
+    model.fit(*data(lonely), **settings)
+    make(losses.ArcFaceLoss(classes=48)).fit(*data(lonely), **settings)
+    make(losses.TripletLoss()).fit(*data(Y), **settings)
+
+
+def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_number_them():
+    model, words = make(losses.ContrastiveLoss()), np.array(list("abcdefgh"))[Y]
+    for labels in (words, words.tolist(), words.astype(object)):
+        assert unchanged(model, r"expected integer class ids\. Number them with np\.unique", X, labels)
+    for labels in (Y.tolist(), 3):
+        assert unchanged(model, r"labels that are no array.* Pass np\.asarray\(labels\)", X, labels)
+    assert unchanged(model, r"dtype string.* Number them with np\.unique", taken(X, words), shuffle=False)
+    with pytest.raises(ValueError, match=r"Received labels of shape \(\)"):
+        losses.ContrastiveLoss()(3, X)
+
+
+def test_a_class_in_place_of_a_loss_leaves_the_earlier_compile_as_it_was():
+    model = make(losses.ArcFaceLoss(classes=8))
+    loss, layer = model.loss, model.loss_layers[0]
+    for options, message in (
+        ({"loss": losses.MultiSimilarityLoss}, r"the class MultiSimilarityLoss as a loss, .* MultiSimilarityLoss\("),
+        ({"loss": losses.ContrastiveLoss(), "learning_rate_multipliers": {"no": 2.0}}, "'no', expected names"),
+        ({"loss": losses.ContrastiveLoss(), "metrics": ["accuracy"]}, r"metric 'accuracy'.*RetrievalEvaluation"),
+        ({"loss": losses.ArcFaceLoss(classes=3), "metrics": [keras.metrics.SparseCategoricalAccuracy()]}, "columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.compile("adam", **options)
+    assert model.loss is loss
+    assert model.loss_layers == [layer]
+    assert np.isfinite(model.train_on_batch(X, Y))
+
+
+def test_accuracy_of_another_output_and_of_a_keras_loss_is_none_of_its_business():
+    inputs = keras.Input((3,))
+    outputs = {"embedding": keras.layers.Dense(4)(inputs), "scores": keras.layers.Dense(8)(inputs)}
+    model = models.EmbeddingModel(inputs, outputs)
+    both = {"embedding": losses.ContrastiveLoss(), "scores": keras.losses.SparseCategoricalCrossentropy(True)}
+    model.compile("adam", loss=both, metrics={"scores": ["accuracy"]})
+    assert "scores_accuracy" in model.test_on_batch(X, {"embedding": Y, "scores": Y}, return_dict=True)
+
+
+@pytest.mark.parametrize("name", ["model.h5", "model.HDF5"])
+def test_a_file_that_nothing_could_load_is_not_written(name, tmp_path):
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.keras"):
+        make(losses.ContrastiveLoss()).save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_batches_of_anchor_positive_and_negative_are_an_error_that_says_how_to_train_on_them():
+    model = make(losses.TripletLoss())
+    triplets = tf.data.Dataset.from_tensor_slices((X, X + 0.1, X[::-1])).batch(8)
+    assert unchanged(model, "Batches of .anchor, positive, negative. become.*triplet_rows", triplets, shuffle=False)
+    assert unchanged(model, r"\(anchor, positive\) rows 2k", X, X)
+
+    def in_rows(*triplet):
+        return tf.reshape(tf.stack(triplet, axis=1), (-1, 3)), tf.zeros(3 * tf.shape(triplet[0])[0], tf.int32)
+
+    model.compile("adam", loss=losses.TripletLoss(pairing=pairs.triplet_rows, margin=9.0))
+    run = model.fit(triplets.map(in_rows), verbose=0, shuffle=False)
+    assert 0 < run.history["loss"][0] < 10
+
+
+@pytest.mark.slow
+def test_two_classes_of_validation_are_measured():
+    model, rows = make(losses.ArcFaceLoss(classes=8)), Y < 2
+    evaluation = callbacks.RetrievalEvaluation((X[rows], Y[rows]), k=1)
+    run = model.fit(X, Y, validation_data=(X[rows], Y[rows]), callbacks=[evaluation], **QUIET)
+    assert np.isfinite(run.history["val_loss"][0])
+    assert 0 <= run.history["val_recall@1"][0] <= 1
+
+
+def test_a_clone_has_made_no_steps(tmp_path):
+    model = make(losses.ContrastiveLoss())
+    model.train_on_batch(X, Y)
+    assert keras.models.clone_model(model).steps == 0
+    model.save(tmp_path / "model.keras")
+    assert keras.saving.load_model(tmp_path / "model.keras").steps == 1
+
+
+def test_a_subclass_without_inputs_and_outputs_is_an_error_that_says_how_to_wrap_it():
+    class Own(models.EmbeddingModel):
+        def __init__(self):
+            super().__init__()
+
+    with pytest.raises(ValueError, match=r"Own without inputs and outputs, .*EmbeddingModel\(inputs, network"):
+        Own()
+
+
+def test_options_in_the_wrong_place_say_where_they_belong():
+    with pytest.raises(ValueError, match=r"expected a loss over pairs of class ids.*WeightedSumLoss"):
+        losses.MatryoshkaLoss(losses.SimilarityPreservingLoss())
+    with pytest.raises(ValueError, match="Pass proxies as pairing="):
+        losses.ArcFaceLoss(classes=layers.Proxies(3))
+    with pytest.raises(TypeError, match=r"ArcFaceLoss\(pairing=tfdml.layers.Proxies\(classes, num_sampled_classes=3"):
+        losses.ArcFaceLoss(classes=5, num_sampled_classes=3)

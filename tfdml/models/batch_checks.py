@@ -1,0 +1,347 @@
+"""Looks at batches before they reach a compiled step, which cannot raise an error.
+
+A compiled step has no numbers to check: a label that proxies do not know makes its loss NaN, and then the network. The
+loss is therefore traced once without numbers, and notes what it demands of them (`tfdml.pairs.conditions`). Labels of
+arrays and of samplers are checked before the first step, batches of other data on their way into the step.
+"""
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfdml._core.backends import looked_at
+from tfdml._core.checks import how_to_number, require
+from tfdml.layers.base import unchanged
+from tfdml.models.pixels import expects_other_pixels, require_pixels
+from tfdml.pairs import all_pairs
+from tfdml.pairs.conditions import Conditions, noted
+
+_KERAS_BATCH_SIZE = 32  # of arrays
+_ROWS = 48  # of a batch of unknown size: pairs, triplets and small groups divide it
+_COUNTED_BATCHES = 16  # in which anchors with positives are counted
+_FEW_POSITIVES = 0.1  # of the anchors
+_ADVICE_FOR_VALIDATION = (
+    " They are the labels of validation_data: for classes that are not trained, leave it out, and measure them by "
+    "tfdml.callbacks.RetrievalEvaluation."
+)
+
+
+class BatchChecks:
+    """The checks of the batches of one `fit` or `evaluate`.
+
+    Args:
+        model: a compiled `EmbeddingModel`.
+        by_output: function of losses or labels that returns them as a list, one entry per output of the model.
+        counts_positives: whether anchors with positives are counted.
+        is_shuffled: whether Keras shuffles the rows of arrays.
+        advice: sentences for the end of an error of labels.
+
+    Attributes:
+        error: the error of a batch that did not reach its step, or None.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        by_output: Callable[[Any], list[Any]],
+        *,
+        counts_positives: bool = False,
+        is_shuffled: bool = False,
+        advice: str = "",
+    ) -> None:
+        self.model, self.by_output, self.is_shuffled, self.advice = model, by_output, is_shuffled, advice
+        self.losses = by_output(model.loss)[: len(model.outputs)]
+        self.conditions: list[Conditions] | None = None
+        self.error: ValueError | None = None
+        self._counts = [counts_positives and _compares_rows(loss) for loss in self.losses]
+        self._counted: list[np.ndarray] = []
+        self._has_seen_examples = False
+
+    def of_data(self, x: Any, y: Any = None, batch_size: int | None = None) -> Any:
+        """The data for Keras in place of `x`: the same, where all is known before the first step.
+
+        Raises:
+            ValueError: labels or examples that a compiled step would take without a word.
+        """
+        if hasattr(x, "element_spec"):
+            return self._of_dataset(x)
+        if isinstance(x, keras.utils.PyDataset):
+            self._prepare(x[0])
+            return _CheckedBatches(x, self._look_at)
+        if isinstance(x, Iterator):
+            return self._of_iterator(x)
+        if y is not None:
+            self._look_at_arrays(x, y, batch_size or _KERAS_BATCH_SIZE)
+        return x
+
+    def warn_of_few_positives(self) -> None:
+        """Warn if few anchors of a loss that compares the rows of a batch had a positive."""
+        share = float(np.mean(np.concatenate(self._counted))) if self._counted else 1.0
+        if share < _FEW_POSITIVES:
+            warnings.warn(
+                f"{share:.1%} of the anchors of the first epoch had a positive, another example of their class in "
+                "their batch: the loss learns little of the others. Draw batches with a sampler: "
+                "tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4).batches(x, labels).",
+                stacklevel=3,
+            )
+
+    def _of_dataset(self, dataset):
+        """A dataset of TensorFlow whose batches are checked as they are drawn, if they have to be."""
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
+        specs = keras.tree.flatten((x, y))
+        if y is None or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
+            return dataset
+        self._prepare((x, y), lambda: next(iter(dataset.take(1))))
+        drawn_classes = getattr(dataset, "drawn_classes", None)  # of a sampler, whose batches have positives
+        if drawn_classes is not None and self._has_conditions():
+            self._check([np.repeat(drawn_classes(), 2)])  # as pairs of equal rows
+        has_to_be_seen = drawn_classes is None and (self._has_conditions() or any(self._counts))
+        if not has_to_be_seen and not expects_other_pixels(self.model, x):
+            return dataset
+        return looked_at(dataset, lambda x, y: self._look(x, y if has_to_be_seen else []), self.by_output)
+
+    def _of_iterator(self, batches):
+        """A generator of the same batches, checked as they are drawn."""
+        first = next(batches, None)
+        if first is None:
+            return batches
+        self._prepare(first)
+        return _looked_at_one_by_one(itertools.chain([first], batches), self._look_at)
+
+    def _look_at_arrays(self, x, y, batch_size):
+        labels = [_as_array(values) for values in self.by_output(y)]
+        first = [keras.tree.map_structure(lambda values: values[:batch_size], values) for values in (x, y)]
+        self._prepare(first)
+        rows = np.arange(len(labels[0]))
+        if self.is_shuffled:  # some order, so that pairs of neighbors are seen to be broken
+            rows = np.random.default_rng(0).permutation(rows)
+        labels = [None if values is None else values[rows] for values in labels]
+        self._look(keras.tree.flatten(first[0]), labels, count=False)
+        for start in range(0, min(len(rows), _COUNTED_BATCHES * batch_size), batch_size):
+            self._count([None if values is None else values[start : start + batch_size] for values in labels])
+
+    def _prepare(self, batch, draw=None):
+        """Note what the losses demand of a batch, of which arrays or specs are given."""
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        if y is None:
+            return
+        for loss, labels in zip(self.losses, self.by_output(y), strict=False):
+            _require_no_text(labels)
+            _require_labels_of_examples(loss, x, labels)
+        if self.conditions is not None:
+            return
+        by_output = zip(self.losses, self.by_output(y), self.model.outputs, strict=False)
+        self.conditions = [] if self.model.run_eagerly else [conditions_of(*one) for one in by_output]
+        if any(conditions.of_embeddings for conditions in self.conditions):
+            x, y, _ = keras.utils.unpack_x_y_sample_weight(batch if draw is None else draw())
+            self._evaluate(x, self.by_output(y))
+
+    def _evaluate(self, x, labels):
+        """Evaluate the losses with numbers, so that they raise their errors of embeddings."""
+        outputs = keras.tree.flatten(self.model(x, training=False))
+        for loss, y, embeddings in zip(self.losses, labels, outputs, strict=False):
+            if hasattr(loss, "layers"):
+                with unchanged(loss.layers):
+                    loss(_as_array(y), embeddings)
+
+    def _has_conditions(self):
+        return any(conditions.of_labels for conditions in self.conditions or ())
+
+    def _look_at(self, batch):
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        if y is not None:
+            self._look(keras.tree.flatten(x), [_as_array(labels) for labels in self.by_output(y)])
+
+    def _look(self, x, labels, *, count=True):
+        """Check the first examples and all labels of a batch, lists of arrays; the error is also kept."""
+        try:
+            if not self._has_seen_examples:
+                require_pixels(self.model, x)
+                self._has_seen_examples = True
+            self._check(labels)
+        except ValueError as error:
+            self.error = self.error or error
+            raise
+        if count:
+            self._count(labels)
+
+    def _check(self, labels):
+        for conditions, numbers in zip(self.conditions or (), labels, strict=False):
+            numbers = _as_ids(numbers)
+            for check in conditions.of_labels if numbers is not None else []:
+                try:
+                    check(numbers)
+                except ValueError as error:
+                    raise ValueError(f"{error}{self.advice}") from None
+
+    def _count(self, labels):
+        """Count the anchors that have a positive, for losses over the rows of a batch."""
+        for counts_positives, numbers in zip(self._counts, labels, strict=False):
+            numbers = _as_ids(numbers) if counts_positives else None
+            if numbers is not None and len(self._counted) < _COUNTED_BATCHES:
+                _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+                self._counted.append(counts[inverse] > 1)
+
+
+def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
+    """The demands of a loss on the numbers of a batch, from one evaluation without numbers.
+
+    Args:
+        loss: a loss of an output, or None.
+        labels: array or spec of its labels, with a shape and a dtype.
+        output: the symbolic output of the model, `(None, ...)`.
+    """
+    if labels is None or not hasattr(loss, "update"):  # not a loss of tfdml
+        return Conditions([], [])
+    with noted() as conditions:
+        rows = labels.shape[0] or _ROWS
+        specs = [
+            keras.KerasTensor((rows, *x.shape[1:]), dtype=keras.backend.standardize_dtype(x.dtype))
+            for x in (labels, output)
+        ]
+        evaluation = _Evaluation()
+        evaluation.loss = loss
+        try:
+            evaluation.compute_output_spec(*specs)
+        except Exception:  # of any type, by a user's function; the step will raise it, or have the numbers it needs
+            return Conditions([], [])
+    return conditions
+
+
+class _Evaluation(keras.Operation):
+    """A loss as an operation of Keras, which infers the shape of its value."""
+
+    loss: Any = None
+
+    def call(self, labels: Any, embeddings: Any) -> Any:
+        return self.loss(labels, embeddings)
+
+
+class _CheckedBatches(keras.utils.PyDataset):
+    """The batches of a `PyDataset`, each checked by a function when it is drawn."""
+
+    def __init__(self, batches: keras.utils.PyDataset, look: Callable[[Any], None]) -> None:
+        options = {name: getattr(batches, name) for name in ("workers", "use_multiprocessing", "max_queue_size")}
+        super().__init__(**options)
+        self.batches, self.look = batches, look
+
+    @property
+    def num_batches(self) -> int | None:
+        """The number of batches of the original."""
+        return self.batches.num_batches
+
+    def __getitem__(self, number: int) -> Any:
+        batch = self.batches[number]
+        self.look(batch)
+        return batch
+
+    def on_epoch_begin(self) -> None:
+        """As the original."""
+        self.batches.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """As the original."""
+        self.batches.on_epoch_end()
+
+
+@contextlib.contextmanager
+def checked_data(
+    model: Any, checks: Callable[..., BatchChecks], arguments: Mapping[str, Any], *, trains: bool = True
+) -> Iterator[dict[str, Any]]:
+    """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches.
+
+    Args:
+        model: a compiled `EmbeddingModel`.
+        checks: function of options that returns the `BatchChecks` of one set of data.
+        arguments: the arguments by name.
+        trains: whether they are those of `fit`.
+    """
+    counts = trains and not model._has_counted_positives
+    of_training = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))
+    of_validation = checks(advice=_ADVICE_FOR_VALIDATION)
+    batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
+    checked = {**arguments, "x": of_training.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
+    if isinstance(validation, tuple | list):
+        x, y = (*validation, None)[:2]
+        of_validation.of_data(x, y, arguments.get("validation_batch_size") or batch_size)
+    elif validation is not None:
+        checked["validation_data"] = of_validation.of_data(validation)
+    if counts:
+        model._has_counted_positives = True
+        callbacks = arguments.get("callbacks")
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _WarnOfFewPositives(of_training)]
+    try:
+        yield checked
+    except Exception:  # TensorFlow wraps what a function of Python raises
+        error = of_training.error or of_validation.error
+        if error is None:
+            raise
+        raise error from None
+
+
+class _WarnOfFewPositives(keras.callbacks.Callback):
+    """Warn at the end of the first epoch if few anchors had a positive."""
+
+    def __init__(self, checks: BatchChecks) -> None:
+        super().__init__()
+        self.checks: BatchChecks | None = checks
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Warn, once."""
+        if self.checks is not None:
+            self.checks.warn_of_few_positives()
+        self.checks = None
+
+
+def _looked_at_one_by_one(batches: Iterable[Any], look: Callable[[Any], None]) -> Iterator[Any]:
+    for batch in batches:
+        look(batch)
+        yield batch
+
+
+def _compares_rows(loss):
+    """Whether a loss, and each loss of a sum, compares the rows of a batch by their class alone."""
+    losses = getattr(loss, "settings", {}).get("losses") or [loss]
+    return all(getattr(one, "pairing", None) is all_pairs and one.match is None for one in losses)
+
+
+def _require_no_text(labels):
+    dtype = getattr(getattr(labels, "dtype", None), "name", "")
+    advice = how_to_number("labels", dtype, getattr(labels, "shape", ()))
+    require(dtype not in ("string", "object"), f"labels of dtype {dtype}", f"integer class ids. {advice.rstrip('.')}")
+
+
+def _require_labels_of_examples(loss, x, labels):
+    """Raise a ValueError for labels in the shape of the examples, such as the positives of (anchor, positive)."""
+    examples = keras.tree.flatten(x)[0]
+    shapes = [tuple(np.shape(values) if isinstance(values, list) else values.shape) for values in (examples, labels)]
+    are_examples = len(shapes[0]) > 1 and shapes[0][1:] not in ((), (1,)) and shapes[0][1:] == shapes[1][1:]
+    takes_ids = hasattr(loss, "pairing") and loss.match is None
+    require(
+        not (takes_ids and are_examples),
+        f"labels of shape {shapes[1]} for examples of shape {shapes[0]}, which Keras reads as (examples, labels) or "
+        "(examples, labels, weights)",
+        "one class id per example. Batches of (anchor, positive, negative) become examples in rows 3k, 3k + 1 and "
+        "3k + 2, with any labels, for the pairing tfdml.pairs.triplet_rows of the loss; (anchor, positive) rows 2k and "
+        "2k + 1, for tfdml.pairs.two_views",
+    )
+
+
+def _as_array(labels):
+    if labels is None or isinstance(labels, np.ndarray):
+        return labels
+    return keras.ops.convert_to_numpy(labels) if keras.ops.is_tensor(labels) else np.asarray(labels)
+
+
+def _as_ids(labels):
+    """Labels as `(n,)` integers, or None where they are something else."""
+    labels = _as_array(labels)
+    if labels is None or labels.dtype.kind not in "iu" or labels.ndim == 0 or labels.ndim > 2:
+        return None
+    return labels.reshape(-1) if labels.ndim == 1 or labels.shape[1] == 1 else None

@@ -1,0 +1,33 @@
+"""Losses and metrics that `compile` would take, and that mean something else than their user thinks."""
+
+from typing import Any
+
+import keras
+
+from tfdml._core.checks import require
+
+
+def require_losses_and_metrics(losses: list[Any], *metrics: Any) -> None:
+    """Raise a ValueError for a class in place of a loss, or for a metric of class scores on embeddings.
+
+    Args:
+        losses: the loss of each output, or None.
+        *metrics: the metrics and the weighted metrics, as `compile` takes them.
+    """
+    for loss in losses:
+        received = f"the class {getattr(loss, '__name__', loss)} as a loss"
+        require(not isinstance(loss, type), received, f"an object: {getattr(loss, '__name__', loss)}(...)")
+    compare_labels = [hasattr(loss, "pairing") or "losses" in getattr(loss, "settings", {}) for loss in losses]
+    if losses and all(compare_labels):
+        for metric in keras.tree.flatten(metrics):
+            name = metric if isinstance(metric, str) else type(metric).__name__
+            expected = (
+                "none: it would compare class ids with the columns of embeddings. Measure embeddings by "
+                "callbacks=[tfdml.callbacks.RetrievalEvaluation((x, labels))] of fit"
+            )
+            require(not _is_of_class_scores(name), f"the metric {name!r} for a loss of embeddings", expected)
+
+
+def _is_of_class_scores(name):
+    name = name.lower()
+    return name in ("acc", "ce") or name.endswith(("accuracy", "crossentropy"))

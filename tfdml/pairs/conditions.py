@@ -1,0 +1,52 @@
+"""Conditions on the numbers of a batch, which a compiled function cannot check: it has no numbers to read.
+
+A function that raises an error where numbers can be read notes its check where they cannot be. `EmbeddingModel` traces
+its loss once before the first step, and runs the checks that it noted on the labels themselves.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Conditions(NamedTuple):
+    """Demands of a loss on the numbers of a batch.
+
+    Attributes:
+        of_labels: functions of labels `(batch,)` that raise the ValueError of wrong ones.
+        of_embeddings: names of what demands something of the embeddings.
+    """
+
+    of_labels: list[Callable[[np.ndarray], None]]
+    of_embeddings: list[str]
+
+
+_noted: ContextVar[Conditions | None] = ContextVar("conditions", default=None)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[Conditions]:
+    """Within the block, functions that cannot read numbers note what they demand of them."""
+    conditions = Conditions([], [])
+    token = _noted.set(conditions)
+    try:
+        yield conditions
+    finally:
+        _noted.reset(token)
+
+
+def note_labels(check: Callable[[np.ndarray], None]) -> None:
+    """Note a check of the labels of a batch, `(batch,)`, which raises the ValueError of wrong ones."""
+    conditions = _noted.get()
+    if conditions is not None:
+        conditions.of_labels.append(check)
+
+
+def note_embeddings(source: str) -> None:
+    """Note that a function demands something of the embeddings."""
+    conditions = _noted.get()
+    if conditions is not None:
+        conditions.of_embeddings.append(source)
