@@ -1,6 +1,7 @@
 """The card of a model: `model.json`, and its page `README.md`."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -167,11 +168,21 @@ def _objects(values):
 
 
 def _metrics(metrics):
-    measured = {name: Measured(**numbers) for name, numbers in metrics.items()}
-    is_fraction = all(_is_number(number) and number <= 1 for numbers in measured.values() for number in numbers)
+    measured = {name: _measured(**numbers) for name, numbers in metrics.items()}
+    is_fraction = all(_is_number(number) and number <= 1 for mean in measured.values() for number in _numbers(mean))
     is_valid = is_fraction and all(name in measured for name in SHOWN_METRICS)
     _require_valid(is_valid, "metrics", f"numbers from 0 to 1, {' and '.join(SHOWN_METRICS)} among them")
     return measured
+
+
+def _measured(value, low, high):
+    """A mean with its interval, or without one where both bounds are null."""
+    return Measured(value, math.nan, math.nan) if low is None and high is None else Measured(value, low, high)
+
+
+def _numbers(mean):
+    """The value and the bounds, which are NaN where there is no interval."""
+    return mean[:1] if math.isnan(mean.low) else mean
 
 
 def _timing(timing):

@@ -14,6 +14,7 @@ from tfdml.evaluation.report.figures import (
     draw_similarities,
     svg,
 )
+from tfdml.evaluation.report.records import interval_text
 from tfdml.visualize.pictures import thumbnails
 
 _INTERVAL = "95% interval over classes"
@@ -83,8 +84,7 @@ def _measured(mean):
 
 def _points(comparison):
     """A difference and its interval, in points of 0.01."""
-    low, high = 100 * comparison.low, 100 * comparison.high
-    return f"{100 * comparison.difference:+.1f}", f"{low:+.1f} to {high:+.1f}"
+    return f"{100 * comparison.difference:+.1f}", interval_text(comparison.low, comparison.high, "+.1f")
 
 
 def _curves(evaluation, baselines):

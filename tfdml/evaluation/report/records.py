@@ -1,6 +1,7 @@
 """The record of an evaluation; prints as a table, saves as JSON and HTML."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
+from tfdml.metrics.statistics.confidence import least_classes
 from tfdml.typing import Data, FilePath
 
 
 class Measured(NamedTuple):
-    """A mean over queries, and its 95% bootstrap interval over classes."""
+    """A mean over queries, and its 95% bootstrap interval over classes; its bounds are NaN with too few classes."""
 
     value: float
     low: float
@@ -22,7 +24,14 @@ class Measured(NamedTuple):
     @property
     def interval(self) -> str:
         """The interval in %, as text."""
-        return f"{100 * self.low:.1f} to {100 * self.high:.1f}"
+        return interval_text(self.low, self.high)
+
+
+def interval_text(low: float, high: float, form: str = ".1f") -> str:
+    """A 95% interval over classes in %, as text; there is none with too few classes, whose bounds are NaN."""
+    if math.isnan(low):
+        return f"none: fewer than {least_classes()} classes"
+    return f"{100 * low:{form}} to {100 * high:{form}}"
 
 
 class Curve(NamedTuple):
@@ -228,7 +237,9 @@ def write_json(path: FilePath, content: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as lists, dicts, numbers and text."""
+    """A value as lists, dicts, numbers and text; NaN, which JSON does not have, as None."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
