@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import sys
 from pathlib import Path
 
 
@@ -27,10 +28,22 @@ def environment(*packages: str) -> dict[str, str]:
     Raises:
         importlib.metadata.PackageNotFoundError: a package is not installed.
     """
-    tensorflow = ["tensorflow"] if any(importlib.metadata.distributions(name="tensorflow")) else []
-    names = dict.fromkeys(["tfdml", *tensorflow, "keras", "numpy", *packages])
-    versions = [f"python {platform.python_version()}", *(f"{n} {importlib.metadata.version(n)}" for n in names)]
+    has_tensorflow = "tensorflow" in sys.modules or any(importlib.metadata.distributions(name="tensorflow"))
+    names = dict.fromkeys(["tfdml", *(["tensorflow"] if has_tensorflow else []), "keras", "numpy", *packages])
+    versions = [f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]
     return {"hardware": _hardware(), "versions": ", ".join(versions)}
+
+
+def version(name: str) -> str:
+    """The version that an imported package states, else that of the installed distribution of this name.
+
+    A nightly build has a distribution of another name, and a package that is read from its sources has none.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: a package that is neither imported nor installed.
+    """
+    stated = getattr(sys.modules.get(name), "__version__", None)
+    return stated if isinstance(stated, str) else importlib.metadata.version(name)
 
 
 def _hardware():

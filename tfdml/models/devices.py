@@ -1,12 +1,13 @@
 """Runs over several devices and processes: batches that can be divided, and the same run in every process."""
 
 import contextlib
-import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
+
+from tfdml._core.environment import version
 
 _PACKAGES = ("tfdml", "tensorflow", "keras", "jax", "jaxlib")
 _KERAS_BATCH_SIZE = 32  # of arrays
@@ -37,7 +38,7 @@ def require_same_run(steps: int, arguments: Mapping[str, Any]) -> None:
     """
     if process()[1] == 1:
         return
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     require_equal(_of_all_processes(versions), "the same versions. Install the same packages for all processes")
     numbers = {name: arguments.get(name) for name in ("initial_epoch", "epochs", "steps_per_epoch")}
     run = ", ".join(f"{name}={number}" for name, number in {"model.steps": steps, **numbers}.items())

@@ -14,6 +14,7 @@ from tfdml.evaluation.report.records import Measured, plain
 from tfdml.zoo.front_matter import front_matter
 
 FILE = "model.json"
+RUN_RECIPE = "tfdml train"  # of a card that a training run wrote
 FORMAT = 2
 _EARLIER_NAMES = {"choice": "selection", "limits": "limitations"}  # of format 1
 TOWERS = ("query", "gallery")
@@ -230,20 +231,22 @@ def page(card: Card) -> str:
 
 
 def _load_text(card):
+    name = f'"{card.name}")  # or the path of this folder' if card.recipe == RUN_RECIPE else f'"{card.name}")'
     shape, what = " x ".join(map(str, card.input)), f"{card.dimension} numbers each"
     use = "queries, gallery = model.towers\n" if card.towers else "embeddings = model.predict(images)\n"
     folders = "`query` and `gallery` are folders" if card.towers else "This folder is the folder"
     return (
-        f'```python\nimport tfdml\n\nmodel = tfdml.zoo.load("{card.name}")\n{use}```\n\n'
+        f"```python\nimport tfdml\n\nmodel = tfdml.zoo.load({name}\n{use}```\n\n"
         f"Images are uint8, {shape}; embeddings have {what}, compared by {_COMPARED[card.metric]}. The network has "
         f"{card.parameters:,} weights. {folders} of a model for TensorFlow Serving, version 1."
     )
 
 
 def _numbers_text(card):
+    again = "" if card.recipe == RUN_RECIPE else f"`tfdml zoo evaluate {card.name}` measures them again. "
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
-        f"intervals by bootstrap over classes. `tfdml zoo evaluate {card.name}` measures them again. Measured with "
+        f"intervals by bootstrap over classes. {again}Measured with "
         f"{card.versions} on {card.hardware}.{'' if card.timing is None else f' Time: {_timing_text(card.timing)}.'}"
     )
 

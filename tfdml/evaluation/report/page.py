@@ -32,8 +32,8 @@ _HEAD = """<!DOCTYPE html>
 """
 
 
-def page(evaluation, baselines):
-    """The text of the page of an `Evaluation`, beside others of the same queries by name."""
+def page(evaluation, baselines, sentence=""):
+    """The text of the page of an `Evaluation`, beside others of the same queries by name, under a sentence."""
     require_same_queries(evaluation, baselines)
     style = style_sheet("tfdml.evaluation.report", "page.css")
     sections = _sections(evaluation, baselines, _pictures(evaluation))
@@ -41,7 +41,8 @@ def page(evaluation, baselines):
     texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
     return (
         _HEAD.format(title=f"Evaluation: {escape(evaluation.protocol)}", style=style)
-        + f"<body>\n<header>\n<h1>Evaluation</h1>\n{_terms(evaluation.summary)}"
+        + f"<body>\n<header>\n<h1>Evaluation</h1>\n{f'<p>{escape(sentence)}</p>' if sentence else ''}"
+        + _terms(evaluation.summary)
         + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
         + "</body>\n</html>\n"
     )
