@@ -41,8 +41,8 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
         array([[13.5, 17.5, 45.5, 49.5]], dtype=float32)
 
     Args:
-        name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name without
-            a separator is looked up as an entry first.
+        name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
+            without a separator is looked up as an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
             or if it has no such entry the installed packages of models, such as tfdml-zoo. An entry at a URL is
             downloaded once, checked, and renamed into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in

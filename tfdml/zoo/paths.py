@@ -98,8 +98,8 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
     Without a root, the name may be the path of an entry. A name without a separator is that of an entry first.
 
     Raises:
-        ValueError: not the name or the path of an entry, or of entries of several packages; a URL that is not http or https; a
-            download that does not match its checksums.
+        ValueError: not the name or the path of an entry, or of entries of several packages; a URL that is not http or
+            https; a download that does not match its checksums.
         OSError: a download that fails.
     """
     text = os.fspath(name)
