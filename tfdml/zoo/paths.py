@@ -105,14 +105,14 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
     text = os.fspath(name)
     if root is None and (text != name or os.sep in text or text.startswith("~")):
         return _folder_at(text)
-    require_name(name)
+    require_name(text)
     if is_url(root):
-        return _downloaded(name, str(root).rstrip("/"))
+        return _downloaded(text, str(root).rstrip("/"))
     roots = roots_of(root)
-    folders = folders_named(name, roots) or ([Path(name)] if root is None and _is_entry(Path(name)) else [])
+    folders = folders_named(text, roots) or ([Path(text)] if root is None and _is_entry(Path(text)) else [])
     names = "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
-    require(bool(folders), f"name={name!r}", f"an entry {names}. {NO_ENTRIES}")
-    require_one(name, folders)
+    require(bool(folders), f"name={text!r}", f"an entry {names}. {NO_ENTRIES}")
+    require_one(text, folders)
     return folders[0]
 
 
