@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from tfdml._core import locks
-from tfdml._core.locks import only_writer
+from tfdml._core import atomic
+from tfdml._core.atomic import only_writer
 
 WRITER = """
 import sys, time
-from tfdml._core.locks import only_writer
+from tfdml._core.atomic import only_writer
 with only_writer(sys.argv[1], "out"):
     print("writing", flush=True)
     time.sleep(60)
@@ -37,10 +37,10 @@ def test_without_locks_of_the_system_a_writer_writes(tmp_path, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", refused)
+    monkeypatch.setattr(atomic.fcntl, "flock", refused)
     with only_writer(tmp_path / "run", "out"), only_writer(tmp_path / "run", "out"):
         pass
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     with only_writer(tmp_path / "run", "out"):
         pass
     assert list(tmp_path.iterdir()) == []

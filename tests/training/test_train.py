@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml import cli, training
-from tfdml._core.locks import only_writer
+from tfdml._core.atomic import only_writer
 from tfdml.datasets import LabeledSet
 from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, read_settings

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.atomic import atomic_write, sweep
+from tfdml._core.atomic import atomic_write, only_writer, sweep
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint
 from tfdml._core.json_files import read_json
-from tfdml._core.locks import only_writer
 from tfdml.embedding import files as embedding_files
 from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
 from tfdml.typing import Embedder, Examples, FilePath

@@ -108,7 +108,7 @@ def _split_rows(images, rows, share, by, seed):
 
 
 def _problem(images, rows, split_by):
-    """What is received and what is expected where a part cannot be measured or trained on, else None."""
+    """Received and expected texts where a part cannot be measured or trained on, else None."""
     other = "split_by='image'" if split_by == "class" else "more images"
     for name in [name for name in rows if name != "training"]:
         classes = len(np.unique(images.labels[rows[name]]))

@@ -12,9 +12,8 @@ import keras
 import numpy as np
 
 from tfdml import datasets
-from tfdml._core.atomic import as_writable_path, atomic_write
+from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
 from tfdml._core.checks import require
-from tfdml._core.locks import only_writer
 from tfdml._core.optional import optional_packages
 from tfdml._core.terminal import visible
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint

@@ -1,4 +1,4 @@
-"""What a run says about itself: whether training helped."""
+"""The sentence of a run about itself: whether training helped."""
 
 import numpy as np
 
