@@ -4,7 +4,7 @@ import base64
 from html import escape
 
 from tfdml._core.pages import style_sheet
-from tfdml.evaluation.report.comparison import paired_differences, require_same_queries
+from tfdml.evaluation.report.comparison import interval_text, paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
     DARK,
     LIGHT,
@@ -14,7 +14,6 @@ from tfdml.evaluation.report.figures import (
     draw_similarities,
     svg,
 )
-from tfdml.evaluation.report.records import interval_text
 from tfdml.visualize.pictures import thumbnails
 
 _INTERVAL = "95% interval over classes"

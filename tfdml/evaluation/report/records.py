@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml.metrics.statistics.confidence import least_classes
+from tfdml.evaluation.report.comparison import interval_text
 from tfdml.typing import Data, FilePath
 
 
@@ -25,13 +25,6 @@ class Measured(NamedTuple):
     def interval(self) -> str:
         """The interval in %, as text."""
         return interval_text(self.low, self.high)
-
-
-def interval_text(low: float, high: float, form: str = ".1f") -> str:
-    """A 95% interval over classes in %, as text; there is none with too few classes, whose bounds are NaN."""
-    if math.isnan(low):
-        return f"none: fewer than {least_classes()} classes"
-    return f"{100 * low:{form}} to {100 * high:{form}}"
 
 
 class Curve(NamedTuple):
