@@ -9,7 +9,7 @@ EPYC, two cores).
     python recipes/cleaning.py --quick     # smoke test: one seed, few images
 
 Data: squares of photographs in the wheels of scikit-image, scikit-learn and matplotlib (`pip install
-tfdml[photos,pretrained,cleaning]`), 128 to 192 pixels wide, without those of little contrast. They do not overlap.
+tfdml[samples,pretrained,cleaning]`), 128 to 192 pixels wide, without those of little contrast. They do not overlap.
 Every threshold is calibrated for a precision of 0.99 on copies of squares of the calibration photographs, and used once
 on squares of the test photographs, of which each has a crop, a JPEG, a smaller and a watermarked copy. A seed draws the
 squares and the copies.

@@ -9,7 +9,7 @@ a whole. LoRA trains 1.3% of the weights below the head. The four ways take thre
     python recipes/things.py --quick         # smoke test: few things, a tiny network, two steps
 
 Data: things that the photographs in the wheels of scikit-image, scikit-learn and matplotlib show, such as a coin or a
-helmet (`pip install tfdml[photos,pretrained]`, no download). A photo of a thing is 128 x 128 pixels: the thing is cut
+helmet (`pip install tfdml[samples,pretrained]`, no download). A photo of a thing is 128 x 128 pixels: the thing is cut
 out, cropped, scaled, turned, and pasted on a background from another photograph, under other light. Objects and
 backgrounds of the training, validation and test part are from different photographs.
 
@@ -226,7 +226,7 @@ def photograph(file):
     package, _, folder = FOLDERS.get(file, "skimage/data").partition("/")
     spec = importlib.util.find_spec(package)  # found, not imported
     if spec is None:
-        raise SystemExit(f"{file} is in a package that is not installed: pip install tfdml[photos,pretrained]")
+        raise SystemExit(f"{file} is in a package that is not installed: pip install tfdml[samples,pretrained]")
     return Image.open(Path(spec.origin).parent / folder / file).convert("RGB")
 
 

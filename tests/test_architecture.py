@@ -60,6 +60,7 @@ ARROWS = {
         "evaluation",
         "export",
         "losses",
+        "metrics",
         "miners",
         "models",
         "networks",

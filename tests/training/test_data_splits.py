@@ -9,7 +9,7 @@ from tfdml.training.data_splits import require_trainable, split_set
 
 def labeled(sizes):
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    rows = np.arange(len(labels), dtype=np.uint8)
+    rows = np.arange(len(labels))
     images = np.broadcast_to(rows[:, None, None, None], (len(labels), 1, 1, 1))
     return LabeledSet(labels=labels, images=images, class_names=tuple(f"class {i}" for i in range(len(sizes))))
 
@@ -59,3 +59,26 @@ def test_a_set_without_pairs_of_two_classes_is_an_error(sizes, message):
 def test_a_validation_part_of_one_class_is_an_error():
     with pytest.raises(ValueError, match=r"a validation part of one class.*larger validation share"):
         split_set(labeled([4] * 3), split_by="class", validation=0.2, test=0.0, seed=0)
+
+
+SHARES = {"split_by": "image", "validation": 0.2}
+
+
+@pytest.mark.parametrize("test", [0.0, 0.2])
+@pytest.mark.parametrize("sizes", [[5, 4], [4, 4], [40, 4], [10, 3, 3], [3] * 4, [12] * 8, [13] * 40])
+def test_every_part_can_be_measured_and_trained_on_whatever_the_seed(sizes, test):
+    images = labeled(sizes)
+    for seed in [*range(20), -3, 2**63 - 1]:
+        splits = split_set(images, **SHARES, test=test, seed=seed)
+        parts = [splits.train, splits.validation, *([splits.test] if test else [])]
+        assert sorted(row for part in parts for row in rows_of(part)) == list(range(len(images)))
+        assert [len(np.unique(part.labels)) >= 2 for part in parts] == [True] * len(parts)
+        assert np.isin(splits.reported.labels, splits.train.labels).all(), "each query has a right answer"
+        assert np.count_nonzero(np.bincount(splits.train.labels) >= 2) >= 2, "there are pairs to learn from"
+
+
+def test_a_set_that_no_draw_of_images_makes_measurable_is_refused():
+    with pytest.raises(ValueError, match=r"(one|no) class of two images.*smaller shares|one class, expected two.*more"):
+        split_set(labeled([6, 2]), **SHARES, test=0.0, seed=0)
+    with pytest.raises(ValueError, match=r"a training part of one class|one class of two images or more"):
+        split_set(labeled([4] * 3), split_by="class", validation=0.6, test=0.0, seed=0)

@@ -3,9 +3,12 @@
 import csv
 import importlib
 import json
+import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -14,10 +17,13 @@ import tensorflow as tf
 
 import tfdml
 from tfdml import cli, training
+from tfdml._core.atomic import only_writer
 from tfdml.datasets import LabeledSet
+from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, read_settings
 from tfdml.training.network import bytes_per_image, require_memory
 from tfdml.training.progress import History, KeepBest, clock
+from tfdml.training.verdict import verdict
 
 module = importlib.import_module("tfdml.training.train")
 TINY = {"backbone": "residual", "size": 16, "dim": 8, "classes_per_batch": 4, "examples_per_class": 2}
@@ -88,10 +94,17 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
         "  size                16                  as given"
     ]
     rows = list(csv.DictReader((folder / "history.csv").read_text().splitlines()))
-    assert [row["epoch"] for row in rows] == ["1", "2"]
-    values = [float(row["val_map@r"]) for row in rows]
-    assert record["best_epoch"] == 1 + int(np.argmax(values))
-    assert record["metrics"]["trained"]["map@r"]["value"] == pytest.approx(max(values), abs=1e-5)
+    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
+    before, *values = [float(row["val_map@r"]) for row in rows]
+    assert record["best_epoch"] == (1 + int(np.argmax(values)) if max(values) >= before else 0)
+    measured = {name: record["metrics"][name]["map@r"] for name in ("trained", "frozen")}
+    assert measured["trained"]["value"] == pytest.approx(max(values), abs=1e-5)
+    assert measured["frozen"] == {"value": pytest.approx(before, abs=1e-5), "low": None, "high": None}
+    assert not any(line.startswith("  lora_rank") for line in said)
+    sentence = said[-1]
+    assert "Training did not help" in sentence or "needs 6 classes or more, and the queries have 2" in sentence
+    for page in ("README.md", "report.html"):
+        assert sentence in (folder / page).read_text()
 
 
 @pytest.mark.slow
@@ -99,9 +112,33 @@ def test_the_folder_is_an_entry_of_the_zoo(run, photos):
     folder, record, _ = run
     assert tfdml.zoo.check(folder.name, root=folder.parent) == ()
     card = tfdml.zoo.card(folder.name, root=folder.parent)
-    assert card.metrics["map@r"].value == pytest.approx(record["metrics"]["trained"]["map@r"]["value"], abs=1e-5)
+    exported = record["metrics"]["trained" if record["best_epoch"] else "frozen"]
+    assert card.metrics["map@r"].value == pytest.approx(exported["map@r"]["value"], abs=1e-5)
     assert card.preprocessing.shape == (16, 16, 3)
     assert isinstance(tfdml.zoo.load(folder.name, root=folder.parent), tfdml.models.EmbeddingModel)
+
+
+@pytest.mark.slow
+def test_the_lines_of_the_card_run_where_the_run_was_trained(run, monkeypatch):
+    folder, *_ = run
+    monkeypatch.chdir(folder.parent)
+    (lines,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), flags=re.DOTALL)
+    names = {"images": np.zeros((2, 16, 16, 3), "uint8")}
+    exec(lines, names)
+    assert names["embeddings"].shape == (2, 8)
+    for path in (folder, f"../{folder.parent.name}/run"):
+        assert tfdml.zoo.card(path).name == "run"
+        assert tfdml.zoo.check(path) == ()
+    with pytest.raises(ValueError, match=r"'\./gone', expected the folder of an entry, with model\.json"):
+        tfdml.zoo.load("./gone")
+
+
+def test_a_run_in_the_place_of_a_set_is_an_error_that_says_how_to_go_on(tmp_path, capsys):
+    (tmp_path / "settings.toml").write_text('format = "tfdml.training/1"')
+    with pytest.raises(ValueError, match=r"which is a run of tfdml train.*--resume"):
+        training.train(tmp_path, tmp_path.parent / "other")
+    assert cli.main(["check", str(tmp_path)]) == 2
+    assert "which is a run of tfdml train" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -110,7 +147,7 @@ def test_the_export_finds_a_photo_by_itself(run, photos):
     path = photos / "class 3" / "12.png"
     answer = tf.saved_model.load(folder / "1").signatures["search_bytes"](images=tf.constant([path.read_bytes()]))
     payload = json.loads(answer["payload"].numpy()[0, 0])
-    assert payload == {"class": "class 3", "path": str(path)}
+    assert payload == {"class": "class 3", "path": f"{photos.name}/class 3/12.png"}, "no absolute path for clients"
     index = tfdml.search.load(folder / "index")
     assert len(index) == 40
     assert index.metadata.take([answer["ids"].numpy()[0, 0]]).to_pylist() == [payload]
@@ -119,9 +156,9 @@ def test_the_export_finds_a_photo_by_itself(run, photos):
 def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
-    def write(folder, best, settings, images, splits, command):
+    def write(folder, best, best_epoch, settings, images, splits, command):
         values = tfdml.evaluate(best, splits.reported, gallery=splits.gallery)
-        return best, {"trained network": values, "frozen network": values}
+        return best, {"trained network": values, "frozen network": values}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
 
@@ -147,6 +184,13 @@ def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, m
     assert (cut.epochs, whole.epochs) == (2, 3)  # the second epoch is not in the checkpoint, and is trained again
     with pytest.raises(ValueError, match="a set that has changed"):
         training.train(data.take(np.arange(36)), cut.folder, resume=True, say=lambda _: None)
+    with pytest.raises(ValueError, match="resume=True and quick"):
+        training.train(data, cut.folder, resume=True, quick=True)
+    with only_writer(cut.folder, "out"), pytest.raises(BlockingIOError, match=f"process {os.getpid()} on"):
+        training.train(data, cut.folder, resume=True)
+    shutil.rmtree(whole.folder / "state")  # as of a run that was killed in its first epoch
+    again = training.train(data, whole.folder, resume=True, say=lambda _: None)
+    assert (again.epochs, again.best_epoch) == (3, whole.best_epoch)
     resumed = training.train(data, cut.folder, resume=True, say=lambda _: None)
     assert (resumed.epochs, resumed.best_epoch) == (3, whole.best_epoch)
     for name in ("training", "best"):
@@ -264,19 +308,79 @@ class Network:
 def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeypatch):
     monkeypatch.setattr("tfdml.training.progress.EmbeddingModel", lambda *_: Network())
     monkeypatch.setattr("tfdml.training.progress.non_finite_variable", lambda _: None)
-    times = iter([0.0, 10.0, 20.0, 30.5])
+    times = iter([0.0, 7.0, 8.0, 10.0, 10.0, 11.0, 12.0, 14.0, 14.0, 15.0, 16.0, 18.0])
     monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))
     history, said = History(tmp_path / "history.csv"), []
-    callback = KeepBest(history, tmp_path / "best.keras", max_seconds=30, say=said.append)
+    callback = KeepBest(history, tmp_path / "best.keras", max_seconds=20, say=said.append)
     callback.set_model(Network())
     callback.set_params({"epochs": 5, "steps": 2})
-    for epoch, value in enumerate([0.5, 0.4]):
+    for epoch, value in enumerate([0.5, 0.4, 0.4]):
         assert not callback.model.stop_training
         callback.on_epoch_begin(epoch)
+        for step in range(2):
+            callback.on_train_batch_end(step)
         callback.on_epoch_end(epoch, {"loss": 1.0, "val_recall@1": 0.25, "val_map@r": value})
     assert callback.model.stop_training
     assert history.best == (0.5, 1)
-    assert said[0] == "epoch   1 of 5  loss 1.0000  Recall@1  25.0  MAP@R  50.0  best epoch 1  0:40 left"
-    assert said[-1] == "The next epoch would exceed 0:30: training ends."
+    # The first step took 7 seconds to compile; the next epochs take 4, as two steps of 1 and an evaluation of 2.
+    assert said[0] == "epoch   1 of 5  loss 1.0000  Recall@1  25.0  MAP@R  50.0  best epoch 1  0:16 left"
+    assert said[-1] == "The next epoch would exceed 0:20: training ends."
     assert History(tmp_path / "history.csv", num_epochs=1).rows == history.rows[:1]
     assert clock(185) == "3:05"
+
+
+def test_the_network_before_training_is_best_only_if_no_epoch_reaches_it(tmp_path):
+    history = History(tmp_path / "history.csv")
+    assert (history.best, history.best_trained) == ((-np.inf, 0), 0)
+    history.append({"epoch": 0, "seconds": 1.0, "val_map@r": 0.5})
+    assert (history.best, history.trained) == ((0.5, 0), [])
+    history.append({"epoch": 1, "seconds": 1.0, "val_map@r": 0.4})
+    assert (history.best, history.best_trained) == ((0.5, 0), 1)
+    history.append({"epoch": 2, "seconds": 1.0, "val_map@r": 0.5})
+    history.append({"epoch": 3, "seconds": 1.0, "val_map@r": 0.5})
+    assert (history.best, history.best_trained) == ((0.5, 2), 2)
+
+
+def test_a_sentence_says_whether_training_helped():
+    labels, noise = np.arange(24) // 3, np.random.default_rng(0).uniform(0, 0.1, 24)
+
+    def told(values, frozen, best_epoch=1, labels=labels):
+        records = [PerQuery(labels, labels, {"map@r": each}) for each in (values, frozen)]
+        return verdict(*(SimpleNamespace(per_query=each, seed=0) for each in records), best_epoch)
+
+    assert re.match(r"Training helped: .* MAP@R differs by \+\d+\.\d to \+\d+\.\d points", told(0.5 + noise, noise))
+    assert told(noise, 0.5 + noise).startswith("Training did not help: against")
+    assert told(noise, noise[::-1]).startswith("It cannot be told whether training helped: against")
+    assert "8 classes" in told(noise, noise)
+    assert told(0.5 + noise, noise, labels=labels % 5).endswith("needs 6 classes or more, and the queries have 5.")
+    assert told(noise, noise, best_epoch=0).startswith("Training did not help: on the validation part, no epoch")
+
+
+@pytest.mark.slow
+def test_a_run_whose_evaluation_fails_keeps_model_index_and_export(tmp_path, monkeypatch):
+    def failing(*_, **__):
+        raise ValueError("no relevant item")
+
+    monkeypatch.setattr("tfdml.training.outputs.evaluation.evaluate", failing)
+    monkeypatch.setattr("tfdml.training.progress.History.best", property(lambda self: (1.0, 0)))
+    with pytest.raises(RuntimeError, match=r"tfdml serve takes; the evaluation of its validation part failed: no rel"):
+        training.train(
+            labeled([4, 5]), tmp_path / "run", say=lambda _: None, **{**TINY, "classes_per_batch": 2}, steps=1
+        )
+    model = keras.saving.load_model(tmp_path / "run" / "model.keras")
+    before = network.frozen_network(training.TrainingSettings(**read_settings(tmp_path / "run" / "settings.toml")))
+    for ours, theirs in zip(model.get_weights(), before.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)  # no epoch was better, so it is exported
+    assert len(tfdml.search.load(tmp_path / "run" / "index")) == 9
+    assert (tmp_path / "run" / "1" / "saved_model.pb").is_file()
+
+
+def test_a_missing_pretrained_network_is_said_first_and_missing_packages_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "has_pretrained_weights", lambda: False)
+    said = []
+    with pytest.raises(ValueError, match="at least two classes"):
+        training.train(labeled([9]), tmp_path / "run", say=said.append)
+    assert said[0].startswith("No pretrained network is installed: this run trains a small one")
+    monkeypatch.setattr("tfdml._core.optional.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"needs pyarrow and matplotlib and PIL: pip install tfdml\[photos\]"):
+        training.train(labeled([4, 5]), tmp_path / "run")

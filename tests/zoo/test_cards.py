@@ -33,6 +33,8 @@ WRONG = {
             ("metrics", {**CARD["metrics"], "map@r": {"value": "x", "low": 0, "high": 0}}),
             ("metrics", {**CARD["metrics"], "map@r": {"value": float("nan"), "low": 0, "high": 0}}),
             ("metrics", {**CARD["metrics"], "map@r": {"value": 10**400, "low": 0, "high": 0}}),
+            ("metrics", {**CARD["metrics"], "map@r": {"value": None, "low": 0, "high": 0}}),
+            ("metrics", {**CARD["metrics"], "map@r": {"value": 0.5, "low": None, "high": 1}}),
             ("queries", 1.5),
             ("queries", True),
             ("towers", ["query"]),
@@ -122,6 +124,14 @@ def test_numbers_at_the_ends_of_their_ranges_are_read(tmp_path):
     metrics = {name: {"value": 0, "low": 0.0, "high": 1} for name in ("recall@1", "map@r")}
     write_entry(tmp_path, "a", seed=-(2**63), metrics=metrics, queries=0, parameters=2**63 - 1, timing=None)
     assert zoo.list_models(tmp_path).cards[0].seed == -(2**63)
+
+
+def test_a_card_without_intervals_is_read_and_written(tmp_path):
+    metrics = {name: {"value": 0.5, "low": None, "high": None} for name in ("recall@1", "map@r")}
+    write_entry(tmp_path, "a", metrics=metrics)
+    card = zoo.card("a", root=tmp_path)
+    assert card.as_dict()["metrics"] == metrics
+    assert "50.0  none: fewer than 6 classes" in str(card)
 
 
 def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):

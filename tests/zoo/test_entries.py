@@ -106,8 +106,8 @@ def test_a_card_of_an_earlier_version_reads_jpeg_files_as_the_model_was_trained(
 
 def test_the_page_of_an_entry_says_what_the_card_says(made):
     text, card = (made / "squares" / "README.md").read_text(), zoo.card("squares", root=made)
-    value, low, high = (100 * x for x in card.metrics["map@r"])
-    assert f"| map@r | {value:.1f} | {low:.1f} to {high:.1f} |" in text
+    mean = card.metrics["map@r"]
+    assert f"| map@r | {100 * mean.value:.1f} | {mean.interval} |" in text
     for phrase in ('tfdml.zoo.load("squares")', "python train.py --fast", "CC0-1.0", "ArcFaceLoss", "None."):
         assert phrase in text
     assert "## Limitations" not in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ def optional_import(module: str, *, feature: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"{feature} needs {package}: pip install tfdml[{extra}].") from error
+
+
+def optional_packages(packages: Sequence[str], *, feature: str, extra: str) -> None:
+    """Raise an ImportError that names all packages which are not installed, and the extra that brings them."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise ImportError(f"{feature} needs {' and '.join(missing)}: pip install tfdml[{extra}].")
 
 
 def new_figure(feature: str, **options: Any) -> Figure:

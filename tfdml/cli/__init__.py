@@ -7,10 +7,10 @@ import Keras: they are imported after the words of the command line were read, a
 
 import argparse
 import importlib
-import importlib.metadata
 import warnings
 from collections.abc import Sequence
 
+from tfdml._core.environment import version
 from tfdml.cli.options.names import require_names
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
 
@@ -73,7 +73,7 @@ def _parser():
         prog="tfdml",
         description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
     )
-    parser.add_argument("--version", action="version", version=f"tfdml {importlib.metadata.version('tfdml')}")
+    parser.add_argument("--version", action="version", version=f"tfdml {version('tfdml')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name in COMMANDS:
         module = importlib.import_module(f"tfdml.cli.options.{name}")

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from tfdml._core.json_files import read_json
 from tfdml.cli.options.names import is_table
 from tfdml.cli.printing import UsageError, say
 from tfdml.export.serving_config import newest_version
-from tfdml.training.settings import FILE, FORMAT
+from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
@@ -75,21 +74,6 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def is_training_run(path: str) -> bool:
-    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says.
-
-    Raises:
-        ValueError: settings that cannot be read, or of another version.
-    """
-    file = Path(path) / FILE
-    if not file.is_file():
-        return False
-    run_format = str(tomllib.loads(file.read_text(encoding="utf-8")).get("format"))
-    is_run = run_format.partition("/")[0] == FORMAT.partition("/")[0]
-    require(not is_run or run_format == FORMAT, f"a run of format {run_format!r}", f"{FORMAT!r}. Train again")
-    return is_run
-
-
 def open_run(path: str) -> tuple[search.Exact | search.Scann | search.Faiss | None, visualize.Thumbnails | None]:
     """The index in a folder that `tfdml train` wrote, and the thumbnails of its items; None for what it does not have.
 
@@ -129,6 +113,7 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
     if is_table(options.set):
         columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
         return datasets.table(options.set, splits=splits, load=load, on_error="skip", **columns)
+    require_no_run(options.set)
     return datasets.folder(options.set, splits=splits, load=load)
 
 

@@ -10,6 +10,7 @@ from tfdml import datasets, training
 from tfdml._core.terminal import visible
 from tfdml.cli import inputs
 from tfdml.cli.printing import EXIT_OK, print_result
+from tfdml.evaluation.report.records import plain
 from tfdml.training.settings import NAMES
 from tfdml.training.train import require_outside
 
@@ -38,10 +39,7 @@ def run(options: argparse.Namespace) -> int:
 def _record(result):
     """A finished run as JSON has it."""
     evaluations = {"trained": result.evaluation, "frozen": result.frozen}
-    metrics = {
-        name: {metric: mean._asdict() for metric, mean in evaluation.metrics.items()}
-        for name, evaluation in evaluations.items()
-    }
+    metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.atomic import atomic_write, sweep
+from tfdml._core.atomic import atomic_write, only_writer, sweep
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint
 from tfdml._core.json_files import read_json
@@ -62,6 +62,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     Raises:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         OSError: `path` cannot be written.
+        BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a Parquet file at `path` that is something else, or a folder with a file that is not part of
             embeddings, which is named.
         ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
@@ -69,16 +70,16 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     """
     target = embedding_files.as_target(path)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
-    folder = target.with_name(f"{target.name}.unfinished")
-    chunks = _Chunks(folder)
+    chunks = _Chunks(target.with_name(f"{target.name}.unfinished"))
     run = _run_of(model, data, batch_size)
-    _begin(chunks, run)
-    rows = _filled(chunks, model, data, batch_size)
-    skipped = problems(data, rows)
-    listed = None if target.suffix == ".parquet" else embedding_files.listed_files
-    with atomic_write(target, listed) as new:
-        embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped, run["model"])
-    chunks.remove()
+    with only_writer(target, "path"):
+        _begin(chunks, run)
+        rows = _filled(chunks, model, data, batch_size)
+        skipped = problems(data, rows)
+        listed = None if target.suffix == ".parquet" else embedding_files.listed_files
+        with atomic_write(target, listed) as new:
+            embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped, run["model"])
+        chunks.remove()
     return skipped
 
 

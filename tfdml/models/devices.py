@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import num_replicas
+from tfdml._core.environment import version
 from tfdml.pairs.base import Tensor
 
 _PACKAGES = ("tfdml", "tensorflow", "keras", "jax", "jaxlib")
@@ -41,7 +41,7 @@ def require_same_run(steps: int, arguments: Mapping[str, Any]) -> None:
     """
     if process()[1] == 1:
         return
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     require_equal(_of_all_processes(versions), "the same versions. Install the same packages for all processes")
     numbers = {name: arguments.get(name) for name in ("initial_epoch", "epochs", "steps_per_epoch")}
     run = ", ".join(f"{name}={number}" for name, number in {"model.steps": steps, **numbers}.items())

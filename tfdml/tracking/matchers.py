@@ -106,7 +106,7 @@ class TemplateMatcher:
         self.exemplar_size, self.search_size = exemplar_size, search_size
         margin = round(exemplar_size * (1 - share) / 2)
         self._window = slice(margin, exemplar_size - margin)
-        self._match = optional_import("skimage.feature", feature="TemplateMatcher", extra="photos").match_template
+        self._match = optional_import("skimage.feature", feature="TemplateMatcher", extra="samples").match_template
 
     def start(self, exemplar: np.ndarray) -> np.ndarray:
         """The template, `(h, w, 3)` float32."""

@@ -9,6 +9,8 @@ from tfdml.datasets import LabeledSet, splits
 from tfdml.training.settings import Split
 
 LEAST_IMAGES = 8
+_DRAWS = 100  # of parts by images, before a set is refused
+_COUNTS = ("no class", "one class")
 
 
 class DataSplits(NamedTuple):
@@ -59,9 +61,10 @@ def require_trainable(images: LabeledSet) -> None:
 
 
 def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: float, seed: int) -> DataSplits:
-    """Split a set at random; the draw depends on the seed and the names of the classes.
+    """Split a set at random into parts that can be trained on and measured.
 
-    Classes of one image have no pair to measure, so they are always trained on.
+    The draw depends on the seed and the names of the classes. A draw by images is made again where a part cannot be
+    measured. Classes of one image have no pair to measure, so they are always trained on.
 
     Args:
         images: labeled set.
@@ -72,36 +75,53 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
     Raises:
         ValueError: too few classes or images for the shares.
     """
+    draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number
+    for number in range(draws):
+        rows = _drawn(images, split_by, validation, test, seed - number if seed > 0 else seed + number)
+        problem = _problem(images, rows, split_by)
+        if problem is None:
+            break
+    else:
+        raise ValueError("Received {}, expected {}.".format(*problem))
+    parts = {name: _part(images, part, split_by) for name, part in rows.items()}
+    reported = rows.get("test", rows["validation"])
+    return DataSplits(parts["training"], parts["validation"], parts.get("test"), split_by, rows["training"], reported)
+
+
+def _drawn(images, split_by, validation, test, seed):
+    """Rows of each part by its name; a part that the shares leave empty has none."""
     is_alone = class_sizes(images)[images.labels] == 1
-    rows, test_rows = np.flatnonzero(~is_alone), None
-    if test:
-        rows, test_rows = _split_rows(images, rows, test, split_by, seed)
-    rows, validation_rows = _split_rows(images, rows, validation / (1 - test), split_by, seed)
-    train_rows = np.sort(np.concatenate([rows, np.flatnonzero(is_alone)]))
-    return DataSplits(
-        _part(images, train_rows, split_by, "training"),
-        _part(images, validation_rows, split_by, "validation"),
-        None if test_rows is None else _part(images, test_rows, split_by, "test"),
-        split_by,
-        train_rows,
-        validation_rows if test_rows is None else test_rows,
-    )
+    rows, held_out = np.flatnonzero(~is_alone), {}
+    for name, share in (("test", test), ("validation", validation / (1 - test))):
+        if share:
+            rows, held_out[name] = _split_rows(images, rows, share, split_by, seed)
+    return {"training": np.sort(np.concatenate([rows, np.flatnonzero(is_alone)])), **held_out}
 
 
 def _split_rows(images, rows, share, by, seed):
     """Two parts of some rows of a set, of which the second has about this share."""
-    kept, held_out = splits.split(images.take(rows), share, by=by, seed=seed)
+    try:
+        kept, held_out = splits.split(images.take(rows), share, by=by, seed=seed)
+    except ValueError:  # the second part would have none
+        return rows, rows[:0]
     return rows[kept], rows[held_out]
 
 
-def _part(images, rows, by, name):
+def _problem(images, rows, split_by):
+    """Received and expected texts where a part cannot be measured or trained on, else None."""
+    other = "split_by='image'" if split_by == "class" else "more images"
+    for name in [name for name in rows if name != "training"]:
+        classes = len(np.unique(images.labels[rows[name]]))
+        if classes < 2:
+            advice = f"as one has only right neighbors. Pass a larger {name} share, or {other}"
+            return f"a {name} part of {_COUNTS[classes]}", f"two classes or more, {advice}"
+    pairs = np.count_nonzero(class_sizes(images.take(rows["training"])) >= 2)
+    if pairs < 2:
+        received = f"a training part with {_COUNTS[pairs]} of two images or more"
+        return received, f"two, to learn from their pairs. Pass smaller shares, or {other}"
+    return None
+
+
+def _part(images, rows, by):
     part = images.take(rows)
-    if by == "image":
-        return part
-    part = part.select_classes(np.unique(part.labels))
-    require(
-        len(part.class_names) >= 2,
-        f"a {name} part of one class",
-        f"two classes or more, as one has only right neighbors. Pass a larger {name} share, or split_by='image'",
-    )
-    return part
+    return part if by == "image" else part.select_classes(np.unique(part.labels))

@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import keras
+import numpy as np
 
 from tfdml import losses, miners
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
+from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
+from tfdml.training.data_splits import DataSplits
 from tfdml.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
-_TIMED_STEPS = 4
+_TIMED_STEPS, _TIMED_IMAGES = 4, 64
 _COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
 
 LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
@@ -97,15 +100,32 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
     return sampler.batches(train, load=view, augment=crop, start=start)
 
 
-def step_seconds(settings: TrainingSettings, train: LabeledSet) -> float:
-    """Seconds of a training step on this machine, the median of a few, by a network that is thrown away."""
+def step_seconds(settings: TrainingSettings, splits: DataSplits) -> dict[str, float]:
+    """Seconds on this machine, by a network that is thrown away.
+
+    Returns:
+        step_seconds: of a training step, the median of a few.
+        compiling_seconds: of the first step and the first embedding, above those of others.
+        evaluation_seconds: of an evaluation of the validation part, measured on some of its images.
+    """
+    train, validation = splits.train, splits.validation
     model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))
-    seconds = []
-    for _ in range(1 + _TIMED_STEPS):  # the first one compiles
-        begin = time.perf_counter()
-        model.train_on_batch(*next(batches))
-        seconds.append(time.perf_counter() - begin)
-    return sorted(seconds[1:])[_TIMED_STEPS // 2]
+    first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
+    sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
+    first_embedding, embedding = [_seconds(lambda: embed(model, sample)) for _ in range(2)]
+    embedded = len(validation) + (len(train) if splits.gallery is not None else 0)
+    step = sorted(steps)[_TIMED_STEPS // 2]
+    return {
+        "step_seconds": step,
+        "compiling_seconds": max(first - step, 0.0) + max(first_embedding - embedding, 0.0),
+        "evaluation_seconds": embedding * embedded / len(sample),
+    }
+
+
+def _seconds(call):
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
 
 
 def require_memory(settings: TrainingSettings, model: keras.Model, free_bytes: int | None) -> None:

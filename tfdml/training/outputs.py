@@ -1,6 +1,7 @@
 """Outputs of a run: the model, its export with an index, the report, the card, and checksums of all files."""
 
 import datetime
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,12 +17,14 @@ from tfdml._core.environment import environment
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
+from tfdml.evaluation.report.page import page
 from tfdml.networks import merge_lora
 from tfdml.training.data_splits import DataSplits
 from tfdml.training.network import frozen_network, preprocessing_of
 from tfdml.training.settings import TrainingSettings
+from tfdml.training.verdict import verdict
 from tfdml.visualize import write_thumbnails
-from tfdml.zoo.card import Card, write_card
+from tfdml.zoo.card import RUN_RECIPE, Card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.publishing import bare, entries_of_model, entries_of_numbers, file_sizes
 
@@ -31,84 +34,135 @@ _LIMITATIONS = {
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
 }
 _WIDTH = 24  # of a column
-_SELECTED = "The epoch with the highest MAP@R of the validation part."
+_SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
+_TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
-    folder: Path, best: keras.Model, settings: TrainingSettings, images: LabeledSet, splits: DataSplits, command: str
-) -> tuple[keras.Model, dict[str, Evaluation]]:
+    folder: Path,
+    best: keras.Model,
+    best_epoch: int,
+    settings: TrainingSettings,
+    images: LabeledSet,
+    splits: DataSplits,
+    command: str,
+) -> tuple[keras.Model, dict[str, Evaluation], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
+
+    What serves comes first, so that an evaluation that fails leaves it in the folder.
 
     Args:
         folder: folder of the run.
-        best: the network of the best epoch.
+        best: the network of the best epoch of the training.
+        best_epoch: this epoch; 0 where the network before training was better.
         settings: settings of the run.
         images: all usable images, which become the index.
         splits: their parts; the report is of the test part, or of the validation part where there is none.
         command: the command line of the run.
 
     Returns:
-        model: the network with LoRA merged.
+        model: the network that is exported: the best one, with LoRA merged, or the one before training.
         evaluations: the trained and the frozen network on the reported part, by name.
+        verdict: a sentence on whether training helped.
+
+    Raises:
+        RuntimeError: the evaluation failed, and the other files are there.
     """
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
-    model = bare(merge_lora(best))
+    networks = {TRAINED: bare(merge_lora(best)), FROZEN: frozen_network(settings)}
+    exported = TRAINED if best_epoch else FROZEN
+    model, view = networks[exported], preprocessing_of(settings, images)
+    embeddings = _write_served(folder, model, view, images)
+    try:
+        evaluations = {
+            name: _evaluation(embeddings if name == exported else _embedded(network, images, splits), splits)
+            for name, network in networks.items()
+        }
+        sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
+        _write_report(folder, evaluations, exported, sentence)
+    except Exception as error:  # of any kind: what was trained for hours stays of use
+        raise RuntimeError(
+            f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
+            f"evaluation of its {'test' if splits.test else 'validation'} part failed: {error}"
+        ) from error
+    texts = {
+        "summary": _summary(settings, splits.train, best_epoch),
+        "command": command,
+        "selection": " ".join([_SELECTED, *([] if splits.test is None else [_TESTED]), sentence]),
+        "limitations": _LIMITATIONS[splits.split_by],
+    }
+    write_card(folder, _card(folder, model, settings, view, evaluations[exported], texts))
+    write_checksums(folder)
+    return model, evaluations, sentence
+
+
+def _write_served(folder, model, view, images):
+    """Write the model, the index of all images, and the export with both; returns the embeddings of all images."""
     with atomic_write(folder / MODEL) as new:
         model.save(new)
     embeddings = embed(model, images)
-    evaluations = {
-        TRAINED: _evaluation(embeddings[splits.reported_rows], splits, embeddings[splits.train_rows]),
-        FROZEN: _frozen_evaluation(settings, splits),
-    }
-    title = f"{folder.resolve().name}, {datetime.date.today()}"
-    evaluations[TRAINED].html(folder / "report.html", baselines={FROZEN: evaluations[FROZEN]}, title=title)
-    view = preprocessing_of(settings, images)
     index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, view))
     index.save(folder / "index")
     write_thumbnails(folder / "thumbnails.npz", index.ids, images)
     export.saved_model(
         model, folder / "1", preprocessing=view, class_names=images.class_names, index=index, on_error="skip"
     )
-    card = _card(folder, model, settings, view, splits, evaluations[TRAINED], command)
-    write_card(folder, card)
-    write_checksums(folder)
-    return model, evaluations
+    return embeddings
 
 
-def _evaluation(embeddings, splits, train_embeddings):
-    gallery = {} if splits.gallery is None else {"gallery": splits.gallery, "gallery_embeddings": train_embeddings}
-    return evaluation.evaluate(embeddings, splits.reported, **gallery)
+def _embedded(network, images, splits):
+    """Embeddings of all images of the parts that are measured, in their rows; the other rows are 0."""
+    rows = np.concatenate([splits.reported_rows, [] if splits.gallery is None else splits.train_rows]).astype(int)
+    vectors = embed(network, images.take(rows))
+    embeddings = np.zeros((len(images), vectors.shape[1]), vectors.dtype)
+    embeddings[rows] = vectors
+    return embeddings
 
 
-def _frozen_evaluation(settings, splits):
-    network = frozen_network(settings)
-    train_embeddings = None if splits.gallery is None else embed(network, splits.gallery)
-    return _evaluation(embed(network, splits.reported), splits, train_embeddings)
+def _evaluation(embeddings, splits):
+    gallery = {}
+    if splits.gallery is not None:
+        gallery = {"gallery": splits.gallery, "gallery_embeddings": embeddings[splits.train_rows]}
+    return evaluation.evaluate(embeddings[splits.reported_rows], splits.reported, **gallery)
+
+
+def _write_report(folder, evaluations, exported, sentence):
+    """The page of the network that is exported, beside the other one."""
+    others = {name: each for name, each in evaluations.items() if name != exported}
+    title = f"{folder.resolve().name}, {datetime.date.today()}"
+    text = page(evaluations[exported], others, title=title, sentence=sentence)
+    with atomic_write(folder / "report.html") as new:
+        new.write_text(text, encoding="utf-8")
 
 
 def _columns(images):
     """Class and path of all images, the metadata of their index."""
-    paths = {} if images.paths is None else {"path": images.paths}
+    paths = {} if images.paths is None else {"path": _portable(images.paths)}
     return {"class": np.array(images.class_names)[images.labels], **paths}
 
 
-def _card(folder, model, settings, preprocessing, splits, trained, command):
-    texts = {
-        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
-        "summary": _summary(settings, splits.train),
-        "recipe": "tfdml train",
-        "command": command,
-        "license": "not stated",
-        "selection": _SELECTED + ("" if splits.test is None else " The test part was measured once, after that."),
-        "limitations": _LIMITATIONS[splits.split_by],
-    }
-    numbers = entries_of_numbers(trained, trained.protocol, "cosine")
+def _portable(paths):
+    """Paths as clients of a server may see them: absolute ones begin at the folder that all images are in."""
+    if not any(os.path.isabs(path) for path in paths):
+        return paths
+    paths = [os.path.abspath(path) for path in paths]
+    above = os.path.dirname(os.path.commonpath([os.path.dirname(path) for path in paths]))
+    return np.array([Path(path).relative_to(above).as_posix() for path in paths])
+
+
+def _card(folder, model, settings, preprocessing, exported, texts):
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run"
+    texts = {"name": name, "recipe": RUN_RECIPE, "license": "not stated", **texts}
+    numbers = entries_of_numbers(exported, exported.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, preprocessing)}
     return Card(seed=settings.seed, training=asdict(settings), **texts, **numbers, **facts)
 
 
-def _summary(settings, train):
-    return f"{settings.backbone} trained on {len(train):,} images of {len(np.unique(train.labels)):,} classes."
+def _summary(settings, train, best_epoch):
+    trained = f"{len(train):,} images of {len(np.unique(train.labels)):,} classes"
+    if best_epoch == 0:
+        return f"{settings.backbone} as it was before training on {trained}."
+    return f"{settings.backbone} trained on {trained}."
 
 
 def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:

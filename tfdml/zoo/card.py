@@ -1,6 +1,7 @@
 """The card of a model: `model.json`, and its page `README.md`."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from tfdml.evaluation.report.records import Measured, plain
 from tfdml.zoo.front_matter import front_matter
 
 FILE = "model.json"
+RUN_RECIPE = "tfdml train"  # of a card that a training run wrote
 FORMAT = 2
 _EARLIER_NAMES = {"choice": "selection", "limits": "limitations"}  # of format 1
 TOWERS = ("query", "gallery")
@@ -167,11 +169,21 @@ def _objects(values):
 
 
 def _metrics(metrics):
-    measured = {name: Measured(**numbers) for name, numbers in metrics.items()}
-    is_fraction = all(_is_number(number) and number <= 1 for numbers in measured.values() for number in numbers)
+    measured = {name: _measured(**numbers) for name, numbers in metrics.items()}
+    is_fraction = all(_is_number(number) and number <= 1 for mean in measured.values() for number in _numbers(mean))
     is_valid = is_fraction and all(name in measured for name in SHOWN_METRICS)
     _require_valid(is_valid, "metrics", f"numbers from 0 to 1, {' and '.join(SHOWN_METRICS)} among them")
     return measured
+
+
+def _measured(value, low, high):
+    """A mean with its interval, or without one where both bounds are null."""
+    return Measured(value, math.nan, math.nan) if low is None and high is None else Measured(value, low, high)
+
+
+def _numbers(mean):
+    """The value and the bounds, which are NaN where there is no interval."""
+    return mean[:1] if math.isnan(mean.low) else mean
 
 
 def _timing(timing):
@@ -219,20 +231,22 @@ def page(card: Card) -> str:
 
 
 def _load_text(card):
+    name = f'"{card.name}")  # or the path of this folder' if card.recipe == RUN_RECIPE else f'"{card.name}")'
     shape, what = " x ".join(map(str, card.input)), f"{card.dimension} numbers each"
     use = "queries, gallery = model.towers\n" if card.towers else "embeddings = model.predict(images)\n"
     folders = "`query` and `gallery` are folders" if card.towers else "This folder is the folder"
     return (
-        f'```python\nimport tfdml\n\nmodel = tfdml.zoo.load("{card.name}")\n{use}```\n\n'
+        f"```python\nimport tfdml\n\nmodel = tfdml.zoo.load({name}\n{use}```\n\n"
         f"Images are uint8, {shape}; embeddings have {what}, compared by {_COMPARED[card.metric]}. The network has "
         f"{card.parameters:,} weights. {folders} of a model for TensorFlow Serving, version 1."
     )
 
 
 def _numbers_text(card):
+    again = "" if card.recipe == RUN_RECIPE else f"`tfdml zoo evaluate {card.name}` measures them again. "
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
-        f"intervals by bootstrap over classes. `tfdml zoo evaluate {card.name}` measures them again. Measured with "
+        f"intervals by bootstrap over classes. {again}Measured with "
         f"{card.versions} on {card.hardware}.{'' if card.timing is None else f' Time: {_timing_text(card.timing)}.'}"
     )
 

@@ -16,7 +16,7 @@ from tfdml.zoo.paths import folder_of, folders_named, is_url, roots_of, undamage
 MODEL = "model.keras"
 
 
-def load(name: str, *, root: FilePath | None = None) -> keras.Model:
+def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
     """Load a model of the zoo, to use or to fine-tune.
 
     All files of the entry are compared with its checksums before any of them is parsed. The model is read from
@@ -41,7 +41,8 @@ def load(name: str, *, root: FilePath | None = None) -> keras.Model:
         array([[13.5, 17.5, 45.5, 49.5]], dtype=float32)
 
     Args:
-        name: name of the entry.
+        name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
+            without a separator is looked up as an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
             or if it has no such entry the installed packages of models, such as tfdml-zoo. An entry at a URL is
             downloaded once, checked, and renamed into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in
@@ -58,7 +59,7 @@ def load(name: str, *, root: FilePath | None = None) -> keras.Model:
     return opened(undamaged_folder_of(name, root))[0]
 
 
-def card(name: str, *, root: FilePath | None = None) -> Card:
+def card(name: FilePath, *, root: FilePath | None = None) -> Card:
     """Read the `Card` of a model; arguments and errors as for `load`.
 
     Example:
@@ -76,7 +77,7 @@ def card(name: str, *, root: FilePath | None = None) -> Card:
     return _read(undamaged_folder_of(name, root), read_card)
 
 
-def check(name: str, *, root: FilePath | None = None) -> tuple[str, ...]:
+def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Compare the files of an entry with its `SHA256SUMS`.
 
     Checksums find damage; they do not prove who wrote an entry.

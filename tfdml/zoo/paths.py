@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import importlib.metadata
 import importlib.util
+import os
 import re
 import urllib.error
 import urllib.request
@@ -91,26 +92,38 @@ def require_one(name: str, folders: list[Path]) -> None:
     require(len(folders) == 1, received, "one of them. Pass one of these folders as root=")
 
 
-def folder_of(name: str, root: FilePath | None) -> Path:
+def folder_of(name: FilePath, root: FilePath | None) -> Path:
     """The folder of an entry; one at a URL is downloaded unless the cache has it.
 
+    Without a root, the name may be the path of an entry. A name without a separator is that of an entry first.
+
     Raises:
-        ValueError: not the name of an entry, or of entries of several packages; a URL that is not http or https; a
-            download that does not match its checksums.
+        ValueError: not the name or the path of an entry, or of entries of several packages; a URL that is not http or
+            https; a download that does not match its checksums.
         OSError: a download that fails.
     """
-    require_name(name)
+    text = os.fspath(name)
+    if root is None and (text != name or os.sep in text or text.startswith("~")):
+        return _folder_at(text)
+    require_name(text)
     if is_url(root):
-        return _downloaded(name, str(root).rstrip("/"))
+        return _downloaded(text, str(root).rstrip("/"))
     roots = roots_of(root)
-    folders = folders_named(name, roots)
+    folders = folders_named(text, roots) or ([Path(text)] if root is None and _is_entry(Path(text)) else [])
     names = "; ".join(f"in {str(root)!r}: {', '.join(names_in(root)) or 'no entries'}" for root in roots)
-    require(bool(folders), f"name={name!r}", f"an entry {names}. {NO_ENTRIES}")
-    require_one(name, folders)
+    require(bool(folders), f"name={text!r}", f"an entry {names}. {NO_ENTRIES}")
+    require_one(text, folders)
     return folders[0]
 
 
-def undamaged_folder_of(name: str, root: FilePath | None) -> Path:
+def _folder_at(path):
+    """The entry of a path."""
+    folder = Path(path).expanduser()
+    require(_is_entry(folder), f"{path!r}", f"the folder of an entry, with {FILE}, or the name of one")
+    return folder
+
+
+def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:
     """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
     folder = folder_of(name, root)
     damage = read_whole(folder, problems) if is_url(root) else ()

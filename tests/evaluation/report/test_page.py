@@ -20,6 +20,7 @@ from tfdml.evaluation.report.comparison import require_same_queries
 
 NAMES = ("<b>cat</b>", "dog & 'wolf'", 'fox "red"')
 LABELS = np.arange(60) % 3
+SIX = np.arange(60) % 6  # the least number of classes with an interval
 VECTORS = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(3, 4)[LABELS]
 IMAGES = np.random.default_rng(1).integers(0, 256, (60, 12, 10, 3)).astype("uint8")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser", "chrome"))), None)
@@ -102,7 +103,8 @@ def test_the_page_can_be_read_without_eyes(tmp_path):
 
 
 def test_the_page_shows_the_numbers_of_the_record(tmp_path):
-    found = tfdml.evaluate(VECTORS, small_set(protocol="animals/class-disjoint/exact-cosine/v1"), k=1)
+    of_six = small_set(labels=SIX, class_names=tuple("abcdef"), protocol="animals/class-disjoint/exact-cosine/v1")
+    found = tfdml.evaluate(VECTORS, of_six, k=1)
     text = " ".join("".join(Strict(written(tmp_path, found)).text).split())
     assert "animals/class-disjoint/exact-cosine/v1" in text
     for value in found.metrics.values():
@@ -189,17 +191,18 @@ def cells(page):
     return [text for text in page.text if text.strip()]
 
 
-def test_baselines_stand_beside_the_evaluation_with_paired_differences(tmp_path, evaluations):
-    tuned, frozen = evaluations
+def test_baselines_stand_beside_the_evaluation_with_paired_differences(tmp_path):
+    of_six = small_set(labels=SIX, class_names=tuple("abcdef"))
+    tuned, frozen = (tfdml.evaluate(x, of_six, k=(1, 4), shown=0) for x in (VECTORS, FROZEN))
     page = Strict(tuned.html(tmp_path / "page.html", {"frozen & network": frozen}).read_text(encoding="utf-8"))
     rows = " | ".join(cells(page))
     assert "this evaluation | 95% interval | frozen & network | 95% interval | difference | 95% interval" in rows
-    values = [tfdml.metrics.retrieval(x, LABELS, k=(1, 4), full_map=False, per_query=True) for x in (VECTORS, FROZEN)]
+    values = [tfdml.metrics.retrieval(x, SIX, k=(1, 4), full_map=False, per_query=True) for x in (VECTORS, FROZEN)]
     for name, (value, low, high) in tuned.metrics.items():
         other = frozen.metrics[name]
         first, second = (each[name] for each in values)
         difference = np.mean(first - second)
-        bounds = tfdml.metrics.bootstrap_interval(first - second, LABELS, samples=10_000)
+        bounds = tfdml.metrics.bootstrap_interval(first - second, SIX, samples=10_000)
         expected = [name, f"{100 * value:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
         expected += [f"{100 * other.value:.1f}", f"{100 * other.low:.1f} to {100 * other.high:.1f}"]
         expected += [f"{100 * difference:+.1f}", f"{100 * bounds[0]:+.1f} to {100 * bounds[1]:+.1f}"]
@@ -210,6 +213,16 @@ def test_baselines_stand_beside_the_evaluation_with_paired_differences(tmp_path,
     drawn = figures.svg(figures.draw_recall, tuned, figures.LIGHT, {"frozen & network": frozen})
     assert page.all("img")[0]["src"].endswith(base64.b64encode(drawn.encode()).decode())
     assert len(page.all("source")) == 4
+
+
+def test_too_few_classes_have_no_interval_on_the_page_in_the_table_and_in_the_file(tmp_path):
+    found = tfdml.evaluate(VECTORS, small_set(), k=1, shown=0)
+    page = Strict(found.html(tmp_path / "page.html", {"again": found}).read_text(encoding="utf-8"))
+    none = "none: fewer than 6 classes"
+    mean = f"{100 * found.metrics['map@r'].value:.1f}"
+    assert f"map@r | {mean} | {none} | {mean} | {none} | +0.0 | {none}" in " | ".join(cells(page))
+    assert f"{mean}  {none}" in str(found)
+    assert '"low": null,' in found.save(tmp_path / "page.json").read_text()
 
 
 @pytest.mark.parametrize("draw", [figures.draw_recall, figures.draw_precision_recall])

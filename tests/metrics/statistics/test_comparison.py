@@ -121,6 +121,14 @@ def test_a_comparison_that_many_others_stand_beside_claims_less():
     )
 
 
+def test_a_comparison_of_too_few_classes_has_no_interval_and_claims_nothing():
+    few = paired_comparison([1, 1, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4], names=("large", "small"))
+    assert (few.difference, few.p) == (1, 2 / 32)
+    assert np.isnan([few.low, few.high]).all()
+    expected = "large and small cannot be told apart: a 95% interval needs 6 classes or more, and there are 5."
+    assert str(few) == expected
+
+
 @pytest.mark.parametrize(
     ("a", "b", "labels", "options", "message"),
     [

@@ -4,15 +4,26 @@ import numpy as np
 import pytest
 
 from tfdml.metrics import bootstrap_interval
+from tfdml.metrics.statistics.confidence import least_classes
 
 
 def test_equal_values_have_an_interval_of_no_width():
-    assert bootstrap_interval([0.25] * 6, [0, 0, 1, 1, 2, 2]) == (0.25, 0.25)
+    assert bootstrap_interval([0.25] * 12, np.arange(12) // 2) == (0.25, 0.25)
 
 
-def test_two_classes_give_their_own_means_as_bounds():
-    # Each sample draws class 0 twice, class 1 twice, or both: means 0, 1, 0.5.
-    assert bootstrap_interval([0, 0, 1, 1], [5, 5, 9, 9]) == (0, 1)
+def test_bounds_are_quantiles_of_the_means_of_drawn_classes():
+    # The mean of three draws is 0 with a probability of 8/27, and 2/3 or more with one of 7/27.
+    assert bootstrap_interval([0, 0, 0, 0, 1, 1], [5, 5, 7, 7, 9, 9], confidence=0.75) == (0, 2 / 3)
+
+
+@pytest.mark.parametrize(("confidence", "least"), [(0.5, 2), (0.75, 3), (0.95, 6), (0.99, 8)])
+def test_there_is_no_interval_where_the_range_of_the_classes_is_too_narrow_for_it(confidence, least):
+    # The median of all classes is outside the range of C drawn ones with a probability of 2 / 2^C.
+    values, options = np.random.default_rng(0).random(least), {"confidence": confidence}
+    assert np.isfinite(bootstrap_interval(values, np.arange(least), **options)).all()
+    if least > 2:
+        assert np.isnan(bootstrap_interval(values[1:], np.arange(least - 1), **options)).all()
+    assert least == least_classes(confidence)
 
 
 def test_interval_of_a_mean_has_the_width_that_theory_gives():

@@ -36,7 +36,7 @@ def clips(
     The object is an elliptic piece of a photograph. It moves over another photograph, grows, shrinks, stretches, turns
     and changes its light; two other pieces of the same photograph move as it does, below it; in most clips a disc
     crosses it. The background moves, too. The photographs are those of `photo_patches`, disjoint between the splits:
-    `pip install tfdml[photos]`. Frames are drawn when they are read, and are the same on every
+    `pip install tfdml[samples]`. Frames are drawn when they are read, and are the same on every
     machine.
 
     Example: two frames of each test clip: the object moves.

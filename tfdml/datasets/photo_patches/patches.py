@@ -65,7 +65,7 @@ def photo_patches(
 
     A class is a place in a photograph; its eight images are views of it under a random homography, light, shadow,
     cover, blur, noise and JPEG. The photographs are those inside the wheels of scikit-image, scikit-learn and
-    matplotlib: `pip install tfdml[photos]`. The first call draws for about half a minute; later calls read the cache,
+    matplotlib: `pip install tfdml[samples]`. The first call draws for about half a minute; later calls read the cache,
     229 MB for all splits. The splits are not equally hard: never compare numbers of different splits.
 
     See also: `glyphs`, which is smaller and gray.

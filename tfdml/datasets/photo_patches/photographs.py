@@ -99,7 +99,7 @@ def find(photograph: Photograph) -> pathlib.Path:
                 return _verified(path, photograph)
     raise ImportError(
         f"The photograph {photograph.file} of {photograph.distribution} was not found. Install what photo patches are "
-        "cut from: pip install tfdml[photos]."
+        "cut from: pip install tfdml[samples]."
     )
 
 
@@ -111,7 +111,7 @@ def read(photograph: Photograph) -> np.ndarray:
         ValueError: the file is not the expected one.
     """
     path = find(photograph)
-    pillow = optional_import("PIL.Image", feature="A photograph", extra="photos")
+    pillow = optional_import("PIL.Image", feature="A photograph", extra="samples")
     with pillow.open(path) as image:
         pixels = np.asarray(image.convert("RGB"))
     return _halved(pixels) if photograph.half else pixels
@@ -134,7 +134,7 @@ def photograph(name: str) -> np.ndarray:
         `(height, width, 3)` uint8; gray pictures have three equal channels.
 
     Raises:
-        ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[photos]`.
+        ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[samples]`.
         ValueError: another name, or a file that is not the expected one.
     """
     names = [key for key, value in PHOTOGRAPHS.items() if not value.file.endswith(".npz")]

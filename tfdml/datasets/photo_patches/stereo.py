@@ -51,7 +51,7 @@ def motorcycle_stereo() -> StereoPair:
         `StereoPair`.
 
     Raises:
-        ImportError: scikit-image or Pillow is not installed: `pip install tfdml[photos]`.
+        ImportError: scikit-image or Pillow is not installed: `pip install tfdml[samples]`.
         ValueError: scikit-image holds another file.
 
     Source: Scharstein et al., High-Resolution Stereo Datasets with Subpixel-Accurate Ground Truth, GCPR 2014. The

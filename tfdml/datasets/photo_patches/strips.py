@@ -76,7 +76,7 @@ def stereo_strips(
         `StereoStrips`.
 
     Raises:
-        ImportError: Pillow or a package with photographs is not installed: `pip install tfdml[photos]`.
+        ImportError: Pillow or a package with photographs is not installed: `pip install tfdml[samples]`.
         ValueError: an unknown split, or a size below 1.
     """
     require(split in PARTS, f"split={split!r}", f"one of {', '.join(map(repr, PARTS))}")

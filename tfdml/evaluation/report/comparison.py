@@ -1,5 +1,6 @@
 """Comparison of an evaluation with others of the same queries."""
 
+import math
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from tfdml import metrics
 from tfdml._core.checks import require
+from tfdml.metrics.statistics.confidence import least_classes
 
 
 def paired_differences(evaluation: Any, baseline: Any) -> dict[str, metrics.Comparison]:
@@ -62,3 +64,10 @@ def _agree(first, second):
 def _file_names(paths):
     """The last parts of paths, since the same set may be in another folder."""
     return None if paths is None else [PurePath(str(path)).name for path in paths]
+
+
+def interval_text(low: float, high: float, form: str = ".1f") -> str:
+    """A 95% interval over classes in %, as text; there is none with too few classes, whose bounds are NaN."""
+    if math.isnan(low):
+        return f"none: fewer than {least_classes()} classes"
+    return f"{100 * low:{form}} to {100 * high:{form}}"

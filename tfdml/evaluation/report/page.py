@@ -5,7 +5,7 @@ import functools
 from html import escape
 
 from tfdml._core.pages import style_sheet
-from tfdml.evaluation.report.comparison import paired_differences, require_same_queries
+from tfdml.evaluation.report.comparison import interval_text, paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
     DARK,
     LIGHT,
@@ -32,8 +32,8 @@ _HEAD = """<!DOCTYPE html>
 """
 
 
-def page(evaluation, baselines, title):
-    """The text of the page of an `Evaluation`, beside others of the same queries by name."""
+def page(evaluation, baselines, *, title="Evaluation", sentence=""):
+    """The text of the page of an `Evaluation`, beside others of the same queries by name, under a sentence."""
     require_same_queries(evaluation, baselines)
     style = style_sheet("tfdml.evaluation.report", "page.css")
     sections = _sections(evaluation, baselines, _pictures(evaluation))
@@ -41,13 +41,14 @@ def page(evaluation, baselines, title):
     texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
     return (
         _HEAD.format(title=f"{escape(title)}: {escape(evaluation.protocol)}", style=style)
-        + f"<body>\n<header>\n<h1>{escape(title)}</h1>\n<p>{_verdict(evaluation)}</p>\n{_terms(evaluation.summary)}"
+        + f"<body>\n<header>\n<h1>{escape(title)}</h1>\n<p>{escape(f'{_first_neighbors(evaluation)} {sentence}')}</p>\n"
+        + _terms(evaluation.summary)
         + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
         + "</body>\n</html>\n"
     )
 
 
-def _verdict(evaluation):
+def _first_neighbors(evaluation):
     """The first metric as a sentence."""
     value, interval = _measured(evaluation.metrics["precision@1"])
     return f"The nearest item has the class of the query for {value}% of the queries ({_INTERVAL}: {interval})."
@@ -90,8 +91,7 @@ def _measured(mean):
 
 def _points(comparison):
     """A difference and its interval, in points of 0.01."""
-    low, high = 100 * comparison.low, 100 * comparison.high
-    return f"{100 * comparison.difference:+.1f}", f"{low:+.1f} to {high:+.1f}"
+    return f"{100 * comparison.difference:+.1f}", interval_text(comparison.low, comparison.high, "+.1f")
 
 
 def _curves(evaluation, baselines):

@@ -1,6 +1,7 @@
 """The record of an evaluation; prints as a table, saves as JSON and HTML."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
+from tfdml.evaluation.report.comparison import interval_text
 from tfdml.typing import Data, FilePath
 
 
 class Measured(NamedTuple):
-    """A mean over queries, and its 95% bootstrap interval over classes."""
+    """A mean over queries, and its 95% bootstrap interval over classes; its bounds are NaN with too few classes."""
 
     value: float
     low: float
@@ -22,7 +24,7 @@ class Measured(NamedTuple):
     @property
     def interval(self) -> str:
         """The interval in %, as text."""
-        return f"{100 * self.low:.1f} to {100 * self.high:.1f}"
+        return interval_text(self.low, self.high)
 
 
 class Curve(NamedTuple):
@@ -193,9 +195,7 @@ class Evaluation:
         write_json(path, self.as_dict())
         return Path(path).expanduser()
 
-    def html(
-        self, path: FilePath, baselines: "Mapping[str, Evaluation] | None" = None, *, title: str = "Evaluation"
-    ) -> Path:
+    def html(self, path: FilePath, baselines: "Mapping[str, Evaluation] | None" = None) -> Path:
         """Write one page with tables, curves and pictures, in one step. It needs no other file and no network.
 
         Only the examples on the page are loaded, with the `load` of the set. Examples that are not images of 1, 3 or 4
@@ -205,7 +205,6 @@ class Evaluation:
             path: the file to write; an older file is replaced.
             baselines: other evaluations of the same queries and gallery by name, such as `{"frozen network": frozen}`:
                 the page shows their metrics and curves, and the paired differences with their intervals.
-            title: heading of the page.
 
         Returns:
             `pathlib.Path` of the file.
@@ -218,7 +217,7 @@ class Evaluation:
         """
         from tfdml.evaluation.report.page import page
 
-        text = page(self, baselines or {}, title)
+        text = page(self, baselines or {})
         with atomic_write(path) as new:
             new.write_text(text, encoding="utf-8")
         return Path(path).expanduser()
@@ -232,7 +231,9 @@ def write_json(path: FilePath, content: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as lists, dicts, numbers and text."""
+    """A value as lists, dicts, numbers and text; NaN, which JSON does not have, as None."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):

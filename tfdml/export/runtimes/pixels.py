@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checksums import listed_files, write_checksums
+from tfdml._core.environment import version
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.quantized import StoredVectors
@@ -121,7 +121,7 @@ def runtime_folder(
     """
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)
-    written_by = {name: importlib.metadata.version(name) for name in packages}
+    written_by = {name: version(name) for name in packages}
     inputs = {name: [spec.dtype.name, [-1, *spec.shape[1:]]] for name, spec in pixels.inputs.items()}
     runtime = {**facts, "written_by": written_by, "inputs": inputs, "outputs": pixels.outputs}
     with atomic_write(path, _listed_files) as folder:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require
-from tfdml.metrics.statistics.confidence import bootstrap_interval, weighted_sums
+from tfdml.metrics.statistics.confidence import bootstrap_interval, least_classes, weighted_sums
 from tfdml.typing import Labels
 
 _BITS = 2**20  # Random bits drawn at the same time.
@@ -32,7 +32,7 @@ class Comparison:
     Attributes:
         names: names of the two models.
         difference: mean of the first model minus mean of the second.
-        low, high: confidence interval of the difference.
+        low, high: confidence interval of the difference; NaN with too few classes for one.
         p: p-value of the difference, two-sided.
         confidence: confidence of the interval.
         queries: number of queries with values.
@@ -53,6 +53,9 @@ class Comparison:
         first, second = self.names
         interval = f"{100 * self.confidence:g}% interval"
         details = f"({interval}, p = {self.p:.2g}, {self.queries} queries of {self.classes} classes)"
+        if np.isnan(self.low):
+            least = f"a {interval} needs {least_classes(self.confidence)} classes or more"
+            return f"{first} and {second} cannot be told apart: {least}, and there are {self.classes}."
         if self.p > 1 - self.confidence or self.low <= 0 <= self.high:
             difference = f"{first} - {second} is {_points(self.low, self.high)}"
             return f"{first} and {second} cannot be told apart: {difference} {details}."
@@ -88,8 +91,8 @@ def paired_comparison(
     or the share of all 2^C signs with |T'| >= |T|, where C classes have no more than `samples` signs.
 
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
-    each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow; the p-value holds for any
-    number, and cannot be below 2 / 2^C.
+    each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
+    is none for 95%; the p-value holds for any number, and cannot be below 2 / 2^C.
 
     See also: `bootstrap_interval` for one model; `seed_interval` for several trainings; `holm_correction` for more than
     two models.

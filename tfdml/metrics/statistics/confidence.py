@@ -1,5 +1,7 @@
 """Confidence intervals of means over queries, and over training seeds."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,14 +28,19 @@ def bootstrap_interval(
     C of the C classes with replacement and takes the mean over the queries of the drawn classes. The interval covers
     the middle `confidence` of these means (percentile bootstrap). With fewer than about 20 classes it is too narrow.
 
+    No sample leaves the range of the C class means. The median of all classes, of which C were drawn, lies above this
+    range or below it with probability 2 / 2^C, so no interval inside has a confidence above 1 - 2 / 2^C. With fewer
+    classes than that takes, such as 6 for 95%, there is no interval: both bounds are NaN.
+
     See also: `paired_comparison` for the difference of two models; `seed_interval` for several trainings.
 
     Example:
 
         >>> values, labels = [1.0, 1.0, 0.0, 1.0, 0.5, 0.5], [0, 0, 1, 1, 2, 2]
-        >>> low, high = tfdml.metrics.bootstrap_interval(values, labels, seed=0)
-        >>> low, high  # draws of classes 1 and 2 have a mean of 0.5, three draws of class 0 one of 1
-        (0.5, 1.0)
+        >>> tfdml.metrics.bootstrap_interval(values, labels)  # three classes are too few for 95%
+        (nan, nan)
+        >>> tfdml.metrics.bootstrap_interval(values, labels, confidence=0.75)
+        (0.5, 0.8333333333333334)
 
     Args:
         values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
@@ -45,7 +52,7 @@ def bootstrap_interval(
         seed: seed of the random draws; the same seed gives the same interval.
 
     Returns:
-        `(low, high)`, floats.
+        `(low, high)`, floats; NaN with too few classes for the confidence.
 
     Raises:
         ValueError: fewer than two classes with values, different lengths, or an option out of range.
@@ -58,9 +65,16 @@ def bootstrap_interval(
             f"Received confidence={confidence} and samples={samples}, expected 0 < confidence < 1 <= samples."
         )
     sums, counts = weighted_sums(values, labels, average)
+    if len(sums) < least_classes(confidence):
+        return math.nan, math.nan
     means = [sums[draw].sum() / counts[draw].sum() for draw in _draws(len(sums), samples, seed)]
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
+
+
+def least_classes(confidence: float = 0.95) -> int:
+    """The least number of classes C with an interval of this confidence: 2 / 2^C is at most 1 - confidence."""
+    return math.ceil(1 - math.log2(1 - confidence))
 
 
 def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
