@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.checksums import sha256_of_rows
 from tfdml._core.optional import optional_import
+from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.typing import FilePath
@@ -82,6 +84,7 @@ def archives(
     require(len(records) > 0, f"{len(files)} archives without an image", expected)
     numbers, names, starts, lengths, classes = zip(*records, strict=True)
     source = Archives(
+        files=tuple(str(Path(file).expanduser()) for file in files),
         readers=tuple(listing.reader for listing in listings),
         archive=np.array(numbers, np.int32),
         names=np.array(names),
@@ -124,12 +127,14 @@ class Archives:
     """The contents of the image files in archives, one per row: a source of a `LabeledSet`.
 
     Attributes:
+        files: the archives.
         readers: for each archive, a function of starts and lengths that returns the contents.
         archive: `(n,)` int32, the archive of each row.
         names: `(n,)` str.
         starts, lengths: `(n,)` int64, as in `Record`.
     """
 
+    files: tuple[str, ...]
     readers: tuple[Callable[[np.ndarray, np.ndarray], list[bytes]], ...]
     archive: np.ndarray
     names: np.ndarray
@@ -141,6 +146,13 @@ class Archives:
 
     def __getitem__(self, row: int) -> bytes:
         return self.__getitems__([row])[0]
+
+    def fingerprint(self, portable: bool) -> str:
+        """The state of each archive, see `LabeledSet.fingerprint`, and a checksum of names, starts and lengths."""
+        owners = zip(self.names.tolist(), self.archive.tolist(), strict=True)
+        names = np.array([name.removeprefix(self.files[number]) for name, number in owners])
+        columns = (names, self.archive, self.starts, self.lengths)
+        return "\n".join([*states_of_files(self.files, portable), *map(sha256_of_rows, columns)])
 
     def __getitems__(self, rows: Sequence[int]) -> list[bytes]:
         contents: list[bytes] = []

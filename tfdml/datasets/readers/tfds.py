@@ -97,6 +97,11 @@ class _Images:
     def __len__(self) -> int:
         return len(self.records)
 
+    def fingerprint(self, portable: bool) -> str:
+        """Name, version and split of the data set, and how many bytes its examples have."""
+        info, split = self.records.dataset_info, self.records.split
+        return f"{info.full_name} {split} {info.dataset_size} {self.name}"
+
     def __getitem__(self, row: int) -> bytes:
         return self.records[row][self.name]
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.checksums import sha256_of_rows
+from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.readers.public.files import as_columns
 from tfdml.datasets.readers.text import read_utf8
 
@@ -46,6 +48,10 @@ class RecordImages:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def fingerprint(self, portable: bool) -> str:
+        """The state of the file, see `LabeledSet.fingerprint`, and a checksum of the offsets."""
+        return "\n".join([*states_of_files([self.path], portable), sha256_of_rows(self.offsets)])
 
     def __getitem__(self, row: int) -> bytes:
         return self.__getitems__([row])[0]
