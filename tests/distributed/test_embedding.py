@@ -139,7 +139,7 @@ def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tm
         shards(tmp_path / "embedded", rows=200)
     changed = labeled_set()
     changed.images[7] = 99
-    with pytest.raises(ValueError, match="a run of set '.*' where this call has"):
+    with pytest.raises(ValueError, match=r"a run of set '.*' where this call has"):
         distributed.embed(Projection(), changed, embedded.folder, batch_size=16, shard_size=64)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"")
