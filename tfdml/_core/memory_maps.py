@@ -5,7 +5,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -32,6 +32,27 @@ def map_array(path: Path) -> np.memmap:
     if size != expected:
         raise ValueError(f"Received {str(path)!r} of {size:,} bytes, expected {expected:,} by its header.")
     return array
+
+
+class BoundedReader:
+    """A file of another program, read in memory bounded by its length: Python allocates what `read` is asked for.
+
+    Args:
+        file: file in binary mode.
+        most: the most bytes of one `read`, above which it is a ValueError; None for all that there are.
+    """
+
+    def __init__(self, file: BinaryIO, most: int | None = None):
+        self._file, self._size = file, os.fstat(file.fileno()).st_size
+        self._most = self._size if most is None else most
+        self.name, self.seek, self.tell, self.readline = file.name, file.seek, file.tell, file.readline
+
+    def read(self, length: int = -1) -> bytes:
+        """At most `length` bytes, or all that are left."""
+        left = max(0, self._size - self._file.tell())
+        length = left if length < 0 else min(length, left)
+        require(length <= self._most, f"{length:,} bytes in one piece", f"at most {self._most:,}")
+        return self._file.read(length)
 
 
 def require_unpacked_size(archive: zipfile.ZipFile, most: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.memory_maps import require_unpacked_size
+from tfdml._core.memory_maps import BoundedReader, require_unpacked_size
 from tfdml.networks.pytorch_pickles import Storage, Tensor, unpickled
 from tfdml.typing import FilePath
 
@@ -38,7 +38,7 @@ def read_state_dict(path: FilePath) -> dict[str, np.ndarray]:
             size = os.fstat(file.fileno()).st_size
             is_archive = zipfile.is_zipfile(file)
             file.seek(0)
-            content, read_storage = _read_archive(file, size) if is_archive else _read_older(_Whole(file, size))
+            content, read_storage = _read_archive(file, size) if is_archive else _read_older(BoundedReader(file))
             return _arrays(_tensors(content), read_storage, size)
         except Exception as error:  # Each damage fails in its own way.
             raise ValueError(
@@ -58,19 +58,6 @@ def _read_archive(file, size):
         raise ValueError("numbers in big-endian order")
     content, _ = unpickled(io.BytesIO(archive.read(f"{root}data.pkl")))
     return content, lambda storage: archive.read(f"{root}data/{storage.key}")
-
-
-class _Whole:
-    """A file whose `read` asks for no more than there is: Python allocates what is asked for."""
-
-    def __init__(self, file, size):
-        self._file, self._size = file, size
-
-    def read(self, length):
-        return self._file.read(min(length, self._size - self._file.tell()))
-
-    def readline(self):
-        return self._file.readline()
 
 
 def _read_older(file: Any) -> tuple[Any, Callable[[Storage], bytes]]:

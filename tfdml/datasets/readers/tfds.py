@@ -11,6 +11,7 @@ from tfdml._core.checks import require
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.readers.text import class_name
 
 _LABELS_AT_ONCE = 256
 
@@ -126,5 +127,7 @@ def _numbered(labels, feature):
     if hasattr(feature, "names"):
         return np.array(labels, np.int64), tuple(feature.names)
     texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
-    names, numbers = np.unique(texts, return_inverse=True)
+    names, numbers = np.unique(
+        [class_name(text) if isinstance(text, str) else text for text in texts], return_inverse=True
+    )
     return numbers, tuple(map(str, names.tolist()))
