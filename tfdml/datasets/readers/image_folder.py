@@ -39,7 +39,7 @@ def folder(
 ) -> LabeledSet | tuple[LabeledSet, ...]:
     """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
-       Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
+    Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
     with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
     with other suffixes, hidden files, hidden folders and links to folders (without their contents), folders of systems
@@ -54,34 +54,34 @@ def folder(
     number of a product. A folder whose subfolders are splits of classes, such as train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
-       no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
+    no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
 
-       Example: two classes, one of them with two images; a text file is left out.
+    Example: two classes, one of them with two images; a text file is left out.
 
-           >>> import pathlib
-           >>> for name in ("ant/1.png", "ant/2.png", "bee/1.png"):
-           ...     pathlib.Path("photos", name).parent.mkdir(parents=True, exist_ok=True)
-           ...     keras.utils.save_img(f"photos/{name}", np.zeros((9, 12, 3)))
-           >>> pathlib.Path("photos/ant/notes.txt").touch()
-           >>> photos = tfdml.datasets.folder("photos", load=tfdml.datasets.Preprocessing(size=8))
-           >>> photos.class_names, photos.labels, photos.skipped
-           (('ant', 'bee'), array([0, 0, 1]), (('photos/ant/notes.txt', "suffix '.txt'"),))
-           >>> photos.examples().shape
-           (3, 8, 8, 3)
+        >>> import pathlib
+        >>> for name in ("ant/1.png", "ant/2.png", "bee/1.png"):
+        ...     pathlib.Path("photos", name).parent.mkdir(parents=True, exist_ok=True)
+        ...     keras.utils.save_img(f"photos/{name}", np.zeros((9, 12, 3)))
+        >>> pathlib.Path("photos/ant/notes.txt").touch()
+        >>> photos = tfdml.datasets.folder("photos", load=tfdml.datasets.Preprocessing(size=8))
+        >>> photos.class_names, photos.labels, photos.skipped
+        (('ant', 'bee'), array([0, 0, 1]), (('photos/ant/notes.txt', "suffix '.txt'"),))
+        >>> photos.examples().shape
+        (3, 8, 8, 3)
 
-       Args:
-           path: the folder.
-           splits: names of the folders of the splits, in the order of the result. Others are listed in `skipped` of every
-               part.
-           load: function from a path to an example; `Preprocessing(size=224)` by default.
+    Args:
+        path: the folder.
+        splits: names of the folders of the splits, in the order of the result. Others are listed in `skipped` of every
+            part.
+        load: function from a path to an example; `Preprocessing(size=224)` by default.
 
-       Returns:
-           `LabeledSet` of paths, or with `splits` a tuple of them.
+    Returns:
+        `LabeledSet` of paths, or with `splits` a tuple of them.
 
-       Raises:
-           ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
-               folder of a class has no image; subfolders that are splits, without `splits`; two files that would be one
-               class; `splits` that are not different names.
+    Raises:
+        ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
+            folder of a class has no image; subfolders that are splits, without `splits`; two files that would be one
+            class; `splits` that are not different names.
     """
     if splits is None:
         _require_no_splits(path)
