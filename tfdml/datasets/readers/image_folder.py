@@ -80,8 +80,8 @@ def folder(
 
     Raises:
         ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
-            folder of a class has no image; subfolders that are splits, without `splits`; two files that would be one
-            class; `splits` that are not different names.
+            folder of a class has no image; subfolders that are splits, without `splits`; `splits` that are not different
+            names.
     """
     if splits is None:
         _require_no_splits(path)
