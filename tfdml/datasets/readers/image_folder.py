@@ -80,7 +80,7 @@ def folder(
 
     Raises:
         ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
-            folder of a class has no image; subfolders that are splits, without `splits`; `splits` that are not different
+            folder of a class has no image; subfolders that are splits, without `splits`; `splits` that are no different
             names.
     """
     if splits is None:
