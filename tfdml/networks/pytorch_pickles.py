@@ -1,6 +1,5 @@
 """The pickles of `torch.save`, read one operation after the other: tensors and plain values, and no other object."""
 
-import pickletools
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
@@ -70,6 +69,8 @@ def unpickled(file: BinaryIO) -> tuple[Any, dict[str, Storage]]:
         ValueError: an operation or an object that `torch.save` does not write for a state dict.
         IndexError, KeyError, TypeError: a damaged pickle.
     """
+    import pickletools  # 50 kB that nothing else needs
+
     stack = _Stack()
     for number, (operation, argument, _) in enumerate(pickletools.genops(file)):
         require(number < _MOST_OPERATIONS, "a longer pickle", f"at most {_MOST_OPERATIONS:,} operations")
