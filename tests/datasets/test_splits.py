@@ -121,3 +121,12 @@ def test_connected_parts_share_their_names_and_others_keep_their_own():
     assert [part.class_names for part in shared] == [tuple("abcd"), tuple("yz"), tuple("abcd"), tuple("abcd")]
     assert [part.labels.tolist() for part in shared] == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [1, 1, 2, 2]]
     assert [contents(part) for part in shared] == [contents(part) for part in parts]
+
+
+def test_a_class_in_another_spelling_is_a_common_class():
+    first, second = (
+        LabeledSet(images=np.zeros((1, 2)), labels=np.zeros(1, int), class_names=(name,))
+        for name in ("\u00e9", "e\u0301")
+    )
+    with pytest.raises(ValueError, match="1 classes with examples in both set 1 and set 2"):
+        require_disjoint(first, second)

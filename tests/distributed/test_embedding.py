@@ -137,6 +137,10 @@ def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tm
         distributed.embed(other, labeled_set(), embedded.folder, batch_size=16, shard_size=64)
     with pytest.raises(ValueError, match=r"a run of set .* and examples 300 where this call has 200"):
         shards(tmp_path / "embedded", rows=200)
+    changed = labeled_set()
+    changed.images[7] = 99
+    with pytest.raises(ValueError, match=r"a run of set '.*' where this call has"):
+        distributed.embed(Projection(), changed, embedded.folder, batch_size=16, shard_size=64)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"")
     with pytest.raises(FileExistsError, match=re.escape("a folder with 'cat.jpg' and without run.json")):

@@ -194,9 +194,14 @@ class Other(Flat):
     fingerprint = "other"
 
 
+CHANGED = PIXELS.copy()
+CHANGED[7, 1, 2, 0] += 1
+
+
 @pytest.mark.parametrize(
     ("model", "data", "batch_size", "what"),
     [
+        (Flat(), CHANGED, 4, "another set"),
         (Other(), PIXELS, 4, r"another model \(flat, now other\)"),
         (Flat(), PIXELS[::-1], 4, "another set"),
         (Flat(), PIXELS[:-1], 4, "another set"),
@@ -231,6 +236,7 @@ def test_a_set_knows_what_it_depends_on(files):
         changed(paths=files.paths[:39], labels=files.labels[:39]),
         changed(paths=None, images=PIXELS, load=None),
         changed(paths=None, images=255 - PIXELS, load=None),
+        changed(paths=None, images=CHANGED, load=None),
     ]
     before = changed()
     assert changed() == before

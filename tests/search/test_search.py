@@ -599,3 +599,10 @@ def test_recall_against_exact_is_the_share_found():
     for found, exact in (([1], [1]), ([[1]], [[1], [2]]), (np.ones((0, 2)), np.ones((0, 2)))):
         with pytest.raises(ValueError, match=r"expected \(q, m\)"):
             search.neighbor_recall(found, exact)
+
+
+def test_row_names_of_a_filtered_frame_are_no_column():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"label": ["a", "b", "c"]})
+    frame = frame[frame["label"] != "b"]
+    assert search.Exact(np.eye(2, dtype="float32"), metadata=frame).metadata.column_names == ["label"]

@@ -15,6 +15,7 @@ SUMS = "SHA256SUMS"
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+"  # one name; not the folder itself or the one above
 _NAME = rf"{_PART}(?:/{_PART})*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
+_BLOCK = 2**26  # bytes of rows that are in memory at the same time
 _WITH_PREPROCESSING = re.compile(r"(.+)/([0-9a-f]{16})")  # a fingerprint
 # Settings that change an embedding and not the weights. A list of its own, since versions of Keras add others.
 _LAYER_SETTINGS = (
@@ -94,6 +95,32 @@ def sha256_of(file: Path) -> str:
     """The sha256 of a file, in hexadecimal digits."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def sha256_of_rows(data: Any) -> str:
+    """The sha256 of all examples of an array, or of anything else that returns the examples of row numbers.
+
+    Rows are read in blocks, once, at 1 to 2 GB per second of a core that has instructions for SHA.
+    """
+    checksum = hashlib.sha256(str(len(data)).encode())
+    size = 1 if not len(data) else max(1, _BLOCK // max(1, sum(array.nbytes for array in _arrays_of(data, 0, 1))))
+    for start in range(0, len(data), size):
+        for array in _arrays_of(data, start, min(start + size, len(data))):
+            checksum.update(f"{array.dtype.str} {array.shape} ".encode())
+            checksum.update(repr(array.tolist()).encode() if array.dtype.hasobject else _bytes_of(array))
+    return checksum.hexdigest()
+
+
+def _arrays_of(data, start, stop):
+    """The arrays of some examples. Arrays are cut without a copy; other data know row numbers only."""
+    import keras
+
+    rows = data[start:stop] if hasattr(data, "__array__") else data[np.arange(start, stop)]
+    return [np.asarray(array) for array in keras.tree.flatten(rows)]
+
+
+def _bytes_of(array):
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _problem(file, sha256, sums):

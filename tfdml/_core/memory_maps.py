@@ -1,11 +1,16 @@
-"""Arrays on disk, of which only the rows that are asked for are read."""
+"""Arrays on disk: maps, of which only the rows that are asked for are read, and archives of arrays."""
 
 import math
+import os
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+
+from tfdml._core.checks import require
+from tfdml.typing import FilePath
 
 _ALIGNMENT = 64  # bytes, of the tensors of TensorFlow
 
@@ -27,6 +32,53 @@ def map_array(path: Path) -> np.memmap:
     if size != expected:
         raise ValueError(f"Received {str(path)!r} of {size:,} bytes, expected {expected:,} by its header.")
     return array
+
+
+class BoundedReader:
+    """A file of another program, read in memory bounded by its length: Python allocates what `read` is asked for.
+
+    Args:
+        file: file in binary mode.
+        most: the most bytes of one `read`, above which it is a ValueError; None for all that there are.
+    """
+
+    def __init__(self, file: BinaryIO, most: int | None = None):
+        self._file, self._size = file, os.fstat(file.fileno()).st_size
+        self._most = self._size if most is None else most
+        self.name, self.seek, self.tell, self.readline = file.name, file.seek, file.tell, file.readline
+
+    def read(self, length: int = -1) -> bytes:
+        """At most `length` bytes, or all that are left."""
+        left = max(0, self._size - self._file.tell())
+        length = left if length < 0 else min(length, left)
+        require(length <= self._most, f"{length:,} bytes in one piece", f"at most {self._most:,}")
+        return self._file.read(length)
+
+
+def require_unpacked_size(archive: zipfile.ZipFile, most: int) -> None:
+    """Raise a ValueError if the members of an archive, unpacked, take more than a number of bytes."""
+    total = sum(member.file_size for member in archive.infolist())
+    require(total <= most, f"members of {total:,} bytes, unpacked", f"at most {most:,} by the length of the file")
+
+
+def read_arrays(path: FilePath, *, most_times: int = 1) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file by name, none of which is a pickle.
+
+    Args:
+        path: the file.
+        most_times: how many times the length of the file its arrays may take; 1 where none is compressed.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: arrays that take more.
+        EOFError, KeyError, zipfile.BadZipFile, zlib.error: a damaged file.
+    """
+    with open(path, "rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            require_unpacked_size(archive, most_times * os.fstat(file.fileno()).st_size)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tfdml._core.checks import require, require_seed
+from tfdml.datasets.readers.text import class_name
 from tfdml.typing import Data
 
 
@@ -77,7 +78,7 @@ def _hash(seed, name):
 
 
 def require_disjoint(*sets: Data) -> None:
-    """Raise an error if two sets have a class in common, compared by name.
+    """Raise an error if two sets have a class in common, compared by name: its spelling in Unicode does not count.
 
     Call it on the parts of a class-disjoint protocol that you split yourself. Query and gallery share their classes:
     check each of them with the training part.
@@ -98,7 +99,7 @@ def require_disjoint(*sets: Data) -> None:
     Raises:
         ValueError: a class with examples in two sets.
     """
-    names = [{labeled_set.class_names[number] for number in np.unique(labeled_set.labels)} for labeled_set in sets]
+    names = [{class_name(part.class_names[number]) for number in np.unique(part.labels)} for part in sets]
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):
         common = sorted(first & second)
         require(

@@ -8,11 +8,13 @@ import keras
 import numpy as np
 from keras import layers
 
+from tfdml._core.memory_maps import read_arrays
 from tfdml.networks.pytorch_files import read_state_dict
 from tfdml.typing import FilePath
 
 # The order of axes that turns a tensor of PyTorch into one of Keras, by rank, and for depthwise kernels.
 _AXES = {1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}
+_MOST_INFLATED = 16  # times the length of a compressed file, of weights in half precision stored as float32, or zeros
 _DEPTHWISE_AXES = (2, 3, 0, 1)
 
 
@@ -66,13 +68,12 @@ def read_weights(weights: FilePath | Mapping[str, Any]) -> Mapping[str, Any]:
     """Names and arrays or tensors of a PyTorch file, an `.npz` file or a dict.
 
     Raises:
-        ValueError: a PyTorch file that is no state dict.
+        ValueError: a PyTorch file that is no state dict, or an `.npz` file of arrays above 16 times its length.
     """
     if isinstance(weights, Mapping):
         return weights
     if Path(weights).suffix == ".npz":
-        with np.load(weights) as arrays:
-            return dict(arrays)
+        return read_arrays(weights, most_times=_MOST_INFLATED)
     return read_state_dict(weights)
 
 

@@ -1,7 +1,9 @@
 """Caches of loaded examples, and arrays on disk."""
 
+import io
 import os
 import shutil
+import tarfile
 import tracemalloc
 import warnings
 from dataclasses import dataclass, replace
@@ -191,6 +193,59 @@ def test_sources_are_cached_too(tmp_path):
     np.testing.assert_array_equal(part.cached(tmp_path / "cache").examples(), IMAGES)
 
 
+def test_a_cache_of_an_array_that_changed_is_replaced(tmp_path):
+    part = LabeledSet(images=IMAGES.copy(), labels=LABELS, class_names=NAMES)
+    part.cached(tmp_path / "cache")
+    part.images[5, 2, 1] = 99  # a row that is not among those that are compared
+    with pytest.warns(UserWarning, match="was written for other files"):
+        np.testing.assert_array_equal(part.cached(tmp_path / "cache").examples(), part.images)
+
+
+def write_tar(path, values):
+    with tarfile.open(path, "w") as archive:
+        for row, value in enumerate(values):
+            content = tf.io.encode_png(np.full((4, 4, 3), value, np.uint8)).numpy()
+            member = tarfile.TarInfo(f"{row}.png")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return datasets.archives(path, load=datasets.Preprocessing(size=4))
+
+
+def test_an_archive_that_was_replaced_is_another_set(tmp_path):
+    before = write_tar(tmp_path / "a.tar", range(9))
+    state, cached = before.fingerprint(), before.cached(tmp_path / "cache")
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copyfile(tmp_path / "a.tar", tmp_path / "elsewhere" / "a.tar")
+    copied = datasets.archives(copy, load=datasets.Preprocessing(size=4))
+    assert before.fingerprint(portable=True) == copied.fingerprint(portable=True) != before.fingerprint()
+    assert before.take([0, 1]).fingerprint() != before.take([0, 2]).fingerprint()
+    after = write_tar(tmp_path / "a.tar", [0, 1, 2, 3, 99, 5, 6, 7, 8])  # as many images, of the same sizes
+    os.utime(tmp_path / "a.tar", ns=(1, 1))
+    assert after.fingerprint() != state
+    with pytest.warns(UserWarning, match="was written for other files"):
+        assert after.cached(tmp_path / "cache").examples()[4, 0, 0, 0] == 99
+    assert cached.examples()[4, 0, 0, 0] == 4
+
+
+def test_a_source_counts_by_what_it_says_of_itself():
+    class Source:
+        version = 1
+
+        def __len__(self):
+            return 12
+
+        def __getitem__(self, row):
+            return IMAGES[row]
+
+        def fingerprint(self, portable):
+            return f"version {self.version}"
+
+    part = LabeledSet(source=Source(), labels=LABELS, class_names=NAMES)
+    before = part.fingerprint()
+    Source.version = 2
+    assert part.fingerprint() != before
+
+
 @pytest.fixture
 def mapped(tmp_path):
     """A set on disk, and a subset of it as arrays."""
@@ -215,6 +270,13 @@ def test_a_tuple_or_dict_may_have_parts_on_disk(mapped):
     for first, second in (((on_disk, LABELS), (in_memory, LABELS)), ({"a": on_disk}, {"a": in_memory})):
         found, expected = (next(iter(sampler.batches(data, LABELS)))[0] for data in (first, second))
         tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
+
+
+def test_an_array_has_one_fingerprint_on_disk_and_in_memory(mapped):
+    rows = [11, 0, 5]
+    assert mapped[0].fingerprint() == mapped[1].fingerprint()
+    whole = mapped[0].take(rows).fingerprint()
+    assert whole == mapped[1].take(rows).fingerprint() != mapped[0].fingerprint()
 
 
 def test_subsets_on_disk_stay_there(mapped):

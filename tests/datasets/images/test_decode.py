@@ -172,7 +172,9 @@ def test_the_decoder_is_given_the_first_frame_of_an_animation_alone(kind):
 def tiff(orientation, order, *, kind=3, before=2):
     """An Exif block of `before` other tags and the orientation."""
     other = [struct.pack(order + "HHII", 0x0100 + k, 4, 1, 99) for k in range(before)]
-    ours = struct.pack(order + "HHIHH", 0x0112, kind, 1, orientation, 0)
+    ours = struct.pack(
+        order + ("HHII" if kind == 4 else "HHIHH"), *[0x0112, kind, 1, orientation, 0][: 4 + (kind != 4)]
+    )
     mark = b"II*\x00" if order == "<" else b"MM\x00*"
     entries = b"".join([*other, ours])
     return (
@@ -182,6 +184,24 @@ def tiff(orientation, order, *, kind=3, before=2):
 
 def with_exif(kind, block):
     return saved(kind, exif=b"Exif\x00\x00" + block, **({} if kind == "JPEG" else {"lossless": True}))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_an_orientation_may_be_a_long_number(kind, order):
+    np.testing.assert_array_equal(
+        decoded(with_exif(kind, tiff(6, order, kind=4)))[1], decoded(with_exif(kind, tiff(6, order)))[1]
+    )
+
+
+def test_the_orientation_of_a_png_may_be_behind_its_pixels():
+    before = with_exif("PNG", tiff(6, "<"))
+    start = before.index(b"eXIf") - 4
+    end = start + 12 + int.from_bytes(before[start : start + 4], "big")
+    iend = before.index(b"IEND") - 4
+    behind = before[:start] + before[end:iend] + before[start:end] + before[iend:]
+    np.testing.assert_array_equal(decoded(behind)[1], decoded(before)[1])
+    assert decoded(behind)[1].shape != decoded(before[:start] + before[end:])[1].shape
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
@@ -410,10 +430,36 @@ def test_limits_are_exact():
         assert problem.numpy().decode() == message
 
 
-@pytest.mark.parametrize("file", [b"", b"\xff", b"RIFF\x00\x00\x00\x00WAVE", b"%PDF-1.7", b"II*\x00" + bytes(50)])
+@pytest.mark.parametrize("file", [b"", b"\xff", b"RIFF\x00\x00\x00\x00WAVE", bytes(50)])
 def test_what_is_not_an_image_is_said(file):
     expected = f"{len(file)} bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."
     assert decoded(file)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (b"\0\0\0\x18ftypheic", "a HEIC file"),
+        (b"\0\0\0\x1cftypmif1", "a HEIC file"),
+        (b"\0\0\0 ftypavif", "an AVIF file"),
+        (b"II*\0", "a TIFF file"),
+        (b"MM\0*", "a TIFF file"),
+        (b"%PDF-1.7", "a PDF file"),
+    ],
+)
+def test_a_format_that_is_not_read_is_named_with_what_to_do(start, name):
+    file = start + bytes(50)
+    expected = (
+        f"{len(file)} bytes that are {name}, expected a JPEG, PNG, GIF, BMP or WebP file. Convert it, for example"
+    )
+    assert decoded(file)[0] == f"{expected} by ImageMagick."
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_webp_whose_end_is_zeros_is_refused(lossless):
+    file = saved("WEBP", lossless=lossless)
+    assert decoded(file)[0] == ""
+    assert "cannot be decoded" in decoded(file[: 2 * len(file) // 3] + bytes(len(file) - 2 * len(file) // 3))[0]
 
 
 def test_damaged_files_give_an_image_within_the_limit_or_a_reason():

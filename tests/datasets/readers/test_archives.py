@@ -2,6 +2,7 @@
 
 import re
 import tarfile
+import tracemalloc
 
 import numpy as np
 import pyarrow
@@ -120,3 +121,46 @@ def test_missing_files_features_and_columns_are_errors(tmp_path):
     parquet.write_table(pyarrow.table({"other": [b""]}), tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=re.escape("without the column ['image'], expected one of other")):
         archives(tmp_path / "b.parquet")
+
+
+def tar_header(name, size, kind=b"0"):
+    """The 512 bytes before a member, whatever its size is in truth."""
+    fields = [name.encode().ljust(100, b"\0"), b"0000644\0", b"0000000\0" * 2, b"%011o\0" % size, b"00000000000\0"]
+    head = b"".join(fields) + b" " * 8 + kind + b"\0" * 100 + b"ustar\x0000" + b"\0" * 247
+    return head[:148] + b"%06o\0 " % sum(head) + head[156:]
+
+
+def in_blocks(content):
+    return content + bytes(-len(content) % 512)
+
+
+LONG = b"a" * 10**6 + b".png"
+HOLES = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n32 GNU.sparse.name=sparse.png\n30 GNU.sparse.realsize=9999\n"
+HOSTILE = {
+    "a sparse member": tar_header("x", len(HOLES), b"x")
+    + in_blocks(HOLES)
+    + tar_header("b.png", 10**6)
+    + b"9\n" * 5 * 10**5,
+    "a name of a million characters": tar_header("x", len(LONG), b"L") + in_blocks(LONG) + tar_header("a", 0),
+    "a class of a million bytes": tar_header("0.cls", 10**6) + bytes(10**6),
+    "a size above that of the archive": tar_header("b.png", 2**32) + b"cut",
+    "a header of 8 GiB": tar_header("x", 2**32, b"L") + in_blocks(LONG),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_member_ends_its_archive_in_little_memory(case, tmp_path):
+    content = png(7)
+    good = tar_header("0.png", len(content)) + in_blocks(content)
+    (tmp_path / "a.tar").write_bytes(good + HOSTILE[case] + bytes(1024))
+    tracemalloc.start()
+    images = archives(tmp_path / "a.tar", load=VIEW)
+    assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
+    tracemalloc.stop()
+    assert values(images) == [7]
+    assert images.skipped[0][1].startswith("ends after 0.png: ")
+
+
+def test_classes_of_archives_have_one_spelling(tmp_path):
+    members = {"0.png": png(0), "0.cls": "caf\u00e9".encode(), "1.png": png(1), "1.cls": " cafe\u0301\n".encode()}
+    assert archives(write_tar(tmp_path / "a.tar", members), load=VIEW).class_names == ("caf\u00e9",)

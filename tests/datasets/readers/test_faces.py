@@ -216,6 +216,7 @@ def test_a_divided_header_is_read_as_a_whole_record(tmp_path, monkeypatch):
         ("train.idx", "0\t4\n", "train.rec' at byte 4, expected a record"),
         ("train.idx", "0\t999999\n", "at byte 999,999, which ends early"),
         ("property", "two,9,9\n", "'two,9,9' in .*property', expected classes,height,width"),
+        ("property", "1000000000000,1,1\n", "1,000,000,000,000 classes in .*property'"),
         ("property", "", "'' in .*property'"),
         ("property", "1,9,9\n", r"labels \[1.\] in .*train.rec', expected 0 to 0"),
     ],

@@ -191,6 +191,7 @@ def test_pickles_are_refused_with_what_to_do(mini):
         (["n0193011200000005.jpg,n01930112"] * 2, "file,label", "test.csv with the header 'file,label'"),
         (["n0193011200000005.jpg,n01930113"] * 2, "filename,label", "the line 'n0193011200000005.jpg,n01930113'"),
         (["n0153282900000005.jpg,n01532829"] * 2, "filename,label", "'n01532829' in two of the lists"),
+        (["n" * 200_000 + ",n01930112"], "filename,label", "test.csv, which is not a table"),
         (["n0193011200000005.jpg,n01930112"], "filename,label", "1 images of 1 classes in test.csv of miniImageNet"),
     ],
 )

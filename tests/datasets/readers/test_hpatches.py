@@ -213,3 +213,8 @@ def test_lists_of_another_form_and_unknown_patches_are_refused(root):
     write_csv(root.parent / "tasks" / "retr_queries_split-a.csv", "s;idx", [("v_tower", 2)])
     with pytest.raises(ValueError, match=r"retr_queries_split-a.csv that begins with \['s;idx', 'v_tower,2'\]"):
         test.retrieval_rows()
+
+
+def test_a_root_that_does_not_exist_is_the_path_that_the_error_names():
+    with pytest.raises(ValueError, match="root='/nowhere/at/all', which is not a folder"):
+        hpatches("/nowhere/at/all")

@@ -102,17 +102,61 @@ def test_a_missing_folder_is_named(tmp_path):
         folder(tmp_path / "missing")
 
 
-def test_a_folder_without_subfolders_is_named(tmp_path):
-    write_image(tmp_path / "a.png", np.zeros((1, 1, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"has no subfolder. Expected one subfolder per class"):
+def test_a_folder_without_subfolders_has_a_class_for_each_name(tmp_path):
+    with pytest.raises(
+        ValueError, match="has no subfolder and no image, expected one subfolder of images per class, or"
+    ):
         folder(tmp_path)
+    for name in ("B-7.png", "A-12.jpg", "B-7.jpg"):
+        write_image(tmp_path / name, np.zeros((1, 1, 3), np.uint8))
+    (tmp_path / "prices.csv").touch()
+    (tmp_path / "@eaDir").mkdir()
+    items = folder(tmp_path)
+    assert items.class_names == ("A-12", "B-7")
+    assert items.paths.tolist() == [str(tmp_path / name) for name in ("A-12.jpg", "B-7.jpg", "B-7.png")]
+    assert items.labels.tolist() == [0, 1, 1]
+    assert [reason for _, reason in items.skipped] == ["of a system or program", "suffix '.csv'"]
+
+
+def test_one_class_has_one_spelling(tmp_path):
+    for number, name in enumerate(("caf\u00e9", "cafe\u0301", "caf\u00e9\u00a0", "tea")):
+        write_image(tmp_path / "train" / name / f"{number}.png", np.zeros((1, 1, 3), np.uint8))
+    write_image(tmp_path / "test" / "cafe\u0301" / "4.png", np.zeros((1, 1, 3), np.uint8))
+    train, test = folder(tmp_path, splits=("train", "test"))
+    assert train.class_names == test.class_names == ("caf\u00e9", "tea")
+    assert (sorted(train.labels.tolist()), test.labels.tolist()) == ([0, 0, 0, 1], [0])
+
+
+def test_classes_that_differ_in_case_only_are_named_in_one_warning(tmp_path):
+    for name in ("China", "china", "A", "a"):  # single letters may be the classes of a script
+        write_image(tmp_path / name / "1.png", np.zeros((1, 1, 3), np.uint8))
+    with pytest.warns(UserWarning, match="the classes 'China' and 'china', which differ in upper and lower") as warned:
+        assert len(folder(tmp_path).class_names) == 4
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+def test_folders_of_systems_are_no_classes(root):
+    for name in ("__MACOSX/a.png", "cat/@eaDir/2.png"):
+        write_image(root / name, np.zeros((1, 1, 3), np.uint8))
+    files = folder(root)
+    assert files.class_names == ("ant", "bee", "cat")
+    assert len(files) == 4
+
+
+def test_a_folder_of_splits_is_no_folder_of_classes(split_root):
+    with pytest.raises(ValueError, match=r"subfolders test, train are splits .* Pass splits=\('test', 'train'\)"):
+        folder(split_root)
+    assert len(folder(split_root / "train")) == 2
 
 
 def test_classes_without_images_are_named(root):
     (root / "dog").mkdir()
     (root / "eel").mkdir()
     (root / "eel" / "eel.tiff").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"no image \(.*\): dog, eel. Fill or remove"):
+    with pytest.raises(
+        ValueError, match=r"no image \(.*\): dog, eel. Fill or remove their folders, or convert .*: 1 \.tiff"
+    ):
         folder(root)
 
 

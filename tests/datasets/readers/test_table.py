@@ -286,3 +286,63 @@ def test_rows_with_text_that_is_not_utf8_are_listed(root):
     assert photos.skipped == tuple(zip([r"caf\udce9.png", "a.png", "c.png"], reasons, strict=True))
     with pytest.raises(ValueError, match=r"1 a path that is not UTF-8, first caf\\udce9\.png"):
         table(rows, root=root, group="day")
+
+
+def test_labels_of_one_class_have_one_spelling(root):
+    labels = ["caf\u00e9", "cafe\u0301", " caf\u00e9", "caf\u00e9\u00a0", "caf\u00e9\t", "tea"]
+    splits = ["train", "train ", "test", "test", "test", "test"]
+    photos = {"path": COLUMNS["path"], "label": labels, "split": splits}
+    train, test = table(photos, root=root, splits=("train", "test"))
+    assert train.class_names == test.class_names == ("caf\u00e9", "tea")
+    assert (train.labels.tolist(), test.labels.tolist()) == ([0, 0], [0, 0, 0, 1])
+
+
+def test_labels_that_differ_in_case_only_are_named_in_one_warning(root):
+    with pytest.warns(UserWarning, match="'China' and 'china', which differ") as warned:
+        table({"path": COLUMNS["path"][:3], "label": ["China", "china", "Peru"]}, root=root)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["cat", float("nan"), "cat"], "1 no label, first deep/b.png"),
+        ([1.0, 2.0**53, 2.0], "label 9007199254740992.0, expected whole numbers that were not converted to float64"),
+        (["cat", "c" * 5000, "cat"], "a name of 5,000 characters"),
+    ],
+)
+def test_labels_that_are_lost_or_merged_are_errors(labels, message, root):
+    with pytest.raises(ValueError, match=message):
+        table({"path": COLUMNS["path"][:3], "label": labels}, root=root)
+    large = table({"path": COLUMNS["path"][:3], "label": [2**53, 2**53 + 1, 10**400]}, root=root)
+    assert len(large.class_names) == 3
+
+
+def test_groups_of_any_size_are_numbered(root):
+    photos = table({**COLUMNS, "camera": [10**30, 1, 10**30, 1, 2, 2]}, group="camera", root=root)
+    assert len(set(photos.groups.tolist())) == 3
+
+
+def test_a_missing_file_says_where_it_was_looked_for(root):
+    (root / "lists").mkdir()
+    lists = write_csv(root / "lists", COLUMNS)
+    with pytest.raises(
+        ValueError, match=r"6 not a file, first a\.png\. Files were looked for in '.*lists/': pass root="
+    ):
+        table(lists)
+    assert len(table(lists, root=root)) == 6
+    with pytest.raises(ValueError, match=r"1 with \\ in its path where this system has /, first deep\\b\.png"):
+        table({"path": ["deep\\b.png"], "label": ["cat"]}, root=root)
+
+
+def test_other_delimiters_and_columns_of_one_name_are_named(root):
+    (root / "photos.csv").write_text("path;label\na.png;cat\n")
+    with pytest.raises(
+        ValueError, match=r"first line \['path;label'\], whose cells are separated by ';', expected ','"
+    ):
+        table(root / "photos.csv")
+    frame = Frame({"path": COLUMNS["path"], "label": COLUMNS["label"]})
+    frame.columns.append("label")
+    with pytest.raises(ValueError, match=r"several columns \['label'\], expected different names"):
+        table(frame, root=root)

@@ -71,6 +71,13 @@ def got_root(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere"])
+def test_a_list_of_got10k_leads_to_no_other_folder(got_root, name):
+    (got_root / "val" / "list.txt").write_text(f"{name}\n")
+    with pytest.raises(ValueError, match=f"Received a list with '{name}', expected paths below root"):
+        got10k(got_root, "val")
+
+
 def test_got10k_reads_boxes_flags_and_sizes(got_root):
     (clip,) = got10k(got_root, "train")  # without the damaged one
     assert (clip.name, clip.size, clip.protocol) == ("GOT-10k_Train_000001", (1920, 1080), "got10k/train/ao/v1")

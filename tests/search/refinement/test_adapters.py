@@ -1,5 +1,7 @@
 """Adapters against scikit-learn and SciPy, and indexes that are upgraded by them."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
@@ -87,6 +89,12 @@ def test_other_and_damaged_files_are_no_adapters(tmp_path):
     np.savez(tmp_path / "adapter.npz", projection=NEW)
     with pytest.raises(ValueError, match=r"expected an adapter as it was saved\. Learn it again"):
         search.load_adapter(tmp_path / "adapter.npz")
+    np.savez_compressed(tmp_path / "adapter.npz", projection=np.zeros(2**24))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"members of 134,217,.* bytes, unpacked"):
+        search.load_adapter(tmp_path / "adapter.npz")
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write, read_whole, require_replaceable
 from tfdml._core.checks import require
-from tfdml._core.checksums import SUMS, problems, write_checksums
+from tfdml._core.checksums import SUMS, problems, sha256_of_rows, write_checksums
 from tfdml._core.terminal import show_progress
 
 _IMAGES, _KEY = "images.npy", "cache.json"
@@ -72,11 +72,12 @@ def _are_images_of(labeled_set, images):
 
 
 def _key(labeled_set):
-    """Files, boxes and settings of `load`: what a cache depends on and needs no loading."""
+    """Files, images in memory, records, boxes and settings of `load`: what a cache depends on and needs no loading."""
     checksum = hashlib.sha256(str(len(labeled_set)).encode())
     for path in [] if labeled_set.paths is None else labeled_set.paths.tolist():
         status = os.stat(path)
         checksum.update(f"{os.path.abspath(path)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    checksum.update(_content(labeled_set, False).encode())
     if getattr(labeled_set.load, "boxes", False):
         checksum.update(np.ascontiguousarray(labeled_set.boxes).tobytes())
     return {"files": checksum.hexdigest(), "load": _settings(labeled_set.load)}
@@ -86,14 +87,36 @@ def fingerprint(labeled_set: Any, portable: bool = False) -> str:
     """The checksum of a set, see `LabeledSet.fingerprint`."""
     checksum = hashlib.sha256(repr((len(labeled_set), labeled_set.class_names, _settings(labeled_set.load))).encode())
     checksum.update(np.ascontiguousarray(labeled_set.labels).tobytes())
-    paths = [] if labeled_set.paths is None else list(map(os.path.abspath, labeled_set.paths.tolist()))
-    root = os.path.commonpath(map(os.path.dirname, paths)) if portable and paths else None
-    for path in paths:
-        name, state = (path, _state(path)) if root is None else (os.path.relpath(path, root), _state(path).split()[0])
-        checksum.update(f"{name} {state}\n".encode())
-    for array in (_some_of(labeled_set.images), labeled_set.boxes):
-        checksum.update(b"" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    paths = [] if labeled_set.paths is None else labeled_set.paths.tolist()
+    checksum.update("".join(f"{line}\n" for line in states_of_files(paths, portable)).encode())
+    checksum.update(_content(labeled_set, portable).encode())
+    if labeled_set.boxes is not None:
+        checksum.update(f"{labeled_set.boxes.dtype} {labeled_set.boxes.shape}".encode() + labeled_set.boxes.tobytes())
     return checksum.hexdigest()
+
+
+def states_of_files(paths: Sequence[str], portable: bool) -> list[str]:
+    """Name, size and modification time of each file; portable: its name in the common folder, and its size."""
+    paths = list(map(os.path.abspath, paths))
+    if not portable or not paths:
+        return [f"{path} {_state(path)}" for path in paths]
+    root = os.path.commonpath(list(map(os.path.dirname, paths)))
+    return [f"{os.path.relpath(path, root)} {_state(path).split()[0]}" for path in paths]
+
+
+def _content(labeled_set, portable):
+    """A checksum of the images, or of what a source says of itself or of its names; empty for files."""
+    if labeled_set.images is not None:
+        return sha256_of_rows(labeled_set.images)
+    return "" if labeled_set.source is None else fingerprint_of_source(labeled_set.source, portable)
+
+
+def fingerprint_of_source(source: Any, portable: bool) -> str:
+    """What a source says of itself by a method `fingerprint`; else a checksum of its names, or empty without names."""
+    if hasattr(source, "fingerprint"):
+        return source.fingerprint(portable=portable)
+    names = getattr(source, "names", None)
+    return "" if names is None else sha256_of_rows(names)
 
 
 def _state(path):
@@ -103,10 +126,6 @@ def _state(path):
     except OSError:
         return "missing"
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _some_of(images):
-    return None if images is None or not len(images) else np.asarray(images[_some_rows(len(images))])
 
 
 def _some_rows(number):

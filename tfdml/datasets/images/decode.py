@@ -14,6 +14,18 @@ from tfdml.datasets.images.plain import is_plain
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
 _BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
+_EXPECTED = "expected a JPEG, PNG, GIF, BMP or WebP file."
+_OTHERS = {
+    **{b"    ftyp" + brand: "a HEIC file" for brand in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")},
+    **{b"    ftyp" + brand: "an AVIF file" for brand in (b"avif", b"avis")},
+    b"II*\x00": "a TIFF file",
+    b"MM\x00*": "a TIFF file",
+    b"\x00\x00\x00\x0cJXL ": "a JPEG XL file",
+    b"\xff\x0a": "a JPEG XL file",
+    b"\x00\x00\x00\x0cjP  ": "a JPEG 2000 file",
+    b"8BPS": "a Photoshop file",
+    b"%PDF": "a PDF file",
+}
 _SCANS = f" scans, expected at most {MAX_SCANS}. Save the JPEG without progressive scans."
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
@@ -88,7 +100,7 @@ def _decoded(inverse_dct, file, max_bytes, max_pixels):
     header = tf.switch_case(kind, [lambda read=read: read(file, data) for read in _READERS])
     problem = _first_reason(
         (size > max_bytes, [size, " bytes, expected at most ", max_bytes, ". Send a smaller file."]),
-        (kind == 0, [size, " bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."]),
+        (kind == 0, [size, " bytes that are ", _other_kind(data)]),
         (header.scans > MAX_SCANS, [header.scans, _SCANS]),
         (tf.minimum(header.width, header.height) < 1, [_BROKEN]),
         (
@@ -124,8 +136,19 @@ def _first_reason(*reasons):
 
 
 def _kind(data):
-    """Index into `_READERS` by the first bytes of the file, int32; a space stands for any byte."""
-    starts = (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")
+    """Index into `_READERS` by the first bytes of the file, int32."""
+    return _first_start(data, (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP"))
+
+
+def _other_kind(data):
+    """What a file is that is not read, and what to do."""
+    names = tf.constant([f"{name}, {_EXPECTED} Convert it, for example by ImageMagick." for name in _OTHERS.values()])
+    kind = _first_start(data, tuple(_OTHERS))
+    return tf.where(kind == 0, f"not an image, {_EXPECTED}", tf.gather(names, tf.maximum(kind - 1, 0)))
+
+
+def _first_start(data, starts):
+    """The number, from 1, of what a file begins with, or 0, int32; a space is for any byte."""
     table = np.array([list(start.ljust(12)) for start in starts])
     same = tf.reduce_all((read(data, 0, 12) == table) | (table == ord(" ")), axis=1)
     return tf.reduce_sum(tf.cast(same, tf.int32) * tf.range(1, 1 + len(starts)))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfdml.datasets.images.bytes import big, little, read_at, size_of, spells
 
-_ORIENTATION, _SHORT, _ENTRY = 0x0112, 3, 12
+_ORIENTATION, _SHORT, _LONG, _ENTRY = 0x0112, 3, 4, 12
 # For each value 0 to 8: first swap the axes, then reverse the order of rows, then of columns.
 _SWAP = (False, False, False, False, False, True, True, True, True)
 _REVERSE_ROWS = (False, False, False, True, True, False, False, True, True)
@@ -36,8 +36,10 @@ def _tag(data, start):
     entries = first + 2 + _ENTRY * tf.range(tf.maximum(count, 0))
     heads = read_at(data, entries[:, None] + tf.range(4, dtype=tf.int64))
     heads = tf.where(order, heads[:, 0::2] * 256 + heads[:, 1::2], heads[:, 0::2] + heads[:, 1::2] * 256)
-    ours = tf.where(tf.reduce_all(heads == [_ORIENTATION, _SHORT], axis=1), entries, size_of(data))
-    value = number(tf.reduce_min(tf.concat([ours, size_of(data)[None]], 0)) + 8, 2)
+    is_whole = (heads[:, 1] == _SHORT) | (heads[:, 1] == _LONG)
+    ours = tf.where((heads[:, 0] == _ORIENTATION) & is_whole, entries, size_of(data))
+    entry = tf.reduce_min(tf.concat([ours, size_of(data)[None]], 0))
+    value = tf.where(number(entry + 2, 2) == _LONG, number(entry + 8, 4), number(entry + 8, 2))
     return tf.where((value >= 1) & (value <= 8), value, 1)
 
 

@@ -18,6 +18,7 @@ _NOT_FOUND = 2**62  # position of a block that has not been found
 _MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
 _MAX_SEGMENT = 2**16 + 2  # bytes of a segment of a JPEG with its marker
 _BLOCKS_PER_STEP = 64  # number of blocks of equal length that are skipped in one step
+_ZEROS = 64  # bytes at the end of a WebP
 _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
 
 
@@ -56,13 +57,16 @@ def _walk(condition, step, *start):
 
 
 def png(file, data):
-    """IHDR comes first. An eXIf chunk is read if it precedes the image data."""
+    """IHDR comes first. An eXIf chunk may be before or behind the image data, runs of chunks of one length."""
 
     def step(position, exif):
-        length, name = big(data, position, 4), position + 4
-        exif = tf.where(spells(data, name, b"eXIf"), position + 8, exif)
-        last = (exif >= 0) | spells(data, name, b"IDAT")
-        return tf.where(last, size_of(data), position + 12 + length), exif
+        size = 12 + big(data, position, 4)
+        ahead = position + size * tf.range(_BLOCKS_PER_STEP, dtype=tf.int64)
+        heads = read_at(data, ahead[:, None] + tf.range(8, dtype=tf.int64))
+        run = tf.reduce_sum(tf.math.cumprod(tf.cast(tf.reduce_all(heads == heads[:1], axis=1), tf.int64)))
+        exif = tf.where(spells(data, position + 4, b"eXIf"), position + 8, exif)
+        last = (exif >= 0) | spells(data, position + 4, b"IEND")
+        return tf.where(last, size_of(data), position + size * run), exif
 
     _, exif = _walk(lambda position, exif: position < size_of(data), step, 8, -1)
     first = tf.cast(spells(data, 8, b"\x00\x00\x00\rIHDR"), tf.int64)
@@ -192,7 +196,9 @@ def webp(file, data):
     length = little(data, frame + 4, 4)
     end = frame + 8 + length + length % 2
     width, height = _webp_size(data, frame)
-    is_whole = tf.cast((end <= riff) & (riff <= size_of(data)), tf.int64)
+    # A file that was cut off and filled up ends in zeros, which no entropy coder writes for so long.
+    is_filled = (length > 2 * _ZEROS) & tf.reduce_all(read(data, frame + 8 + length - _ZEROS, _ZEROS) == 0)
+    is_whole = tf.cast((end <= riff) & (riff <= size_of(data)) & ~is_filled, tf.int64)
     stream = between(file, frame * is_whole, end * is_whole)
     still = tf.strings.join([b"RIFF", _four_bytes((end - frame) * is_whole + 4), b"WEBP", stream])
     return _header(width * is_whole, height * is_whole, still, tf.where(spells(data, exif, b"Exif"), exif + 6, exif))

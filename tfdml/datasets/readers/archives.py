@@ -13,13 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.checksums import sha256_of_rows
+from tfdml._core.memory_maps import BoundedReader
 from tfdml._core.optional import optional_import
+from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.readers.text import MOST_CHARACTERS, as_names, class_name, numbered, require_short, warn_of_similar
 from tfdml.typing import FilePath
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 _CLASS = ".cls"  # a member of a tar file that holds the class of its key
+_MOST_CLASS = 4 * MOST_CHARACTERS  # bytes in UTF-8
+_MOST_HEADER = 2**20  # bytes of a header with names and times
 _LENGTH = struct.Struct("<Q")  # of a TFRecord, before its checksum of 4 bytes
 _CHECKSUM = 4
 _UNLABELED = "unlabeled"
@@ -82,18 +88,20 @@ def archives(
     require(len(records) > 0, f"{len(files)} archives without an image", expected)
     numbers, names, starts, lengths, classes = zip(*records, strict=True)
     source = Archives(
+        files=tuple(str(Path(file).expanduser()) for file in files),
         readers=tuple(listing.reader for listing in listings),
         archive=np.array(numbers, np.int32),
-        names=np.array(names),
+        names=as_names(names),
         starts=np.array(starts, np.int64),
         lengths=np.array(lengths, np.int64),
     )
-    class_names, labels = np.unique([_UNLABELED if name is None else name for name in classes], return_inverse=True)
+    labels, class_names = numbered([_UNLABELED if name is None else class_name(name) for name in classes])
+    warn_of_similar(class_names, stacklevel=2)
     load = Preprocessing(size=224) if load is None else load
     return LabeledSet(
         source=source,
-        labels=labels.astype(np.int64),
-        class_names=tuple(class_names.tolist()),
+        labels=labels,
+        class_names=class_names,
         load=getattr(load, "from_bytes", load),
         skipped=tuple(listing.problem for listing in listings if listing.problem is not None),
     )
@@ -124,12 +132,14 @@ class Archives:
     """The contents of the image files in archives, one per row: a source of a `LabeledSet`.
 
     Attributes:
+        files: the archives.
         readers: for each archive, a function of starts and lengths that returns the contents.
         archive: `(n,)` int32, the archive of each row.
         names: `(n,)` str.
         starts, lengths: `(n,)` int64, as in `Record`.
     """
 
+    files: tuple[str, ...]
     readers: tuple[Callable[[np.ndarray, np.ndarray], list[bytes]], ...]
     archive: np.ndarray
     names: np.ndarray
@@ -141,6 +151,13 @@ class Archives:
 
     def __getitem__(self, row: int) -> bytes:
         return self.__getitems__([row])[0]
+
+    def fingerprint(self, portable: bool) -> str:
+        """The state of each archive, see `LabeledSet.fingerprint`, and a checksum of names, starts and lengths."""
+        owners = zip(self.names.tolist(), self.archive.tolist(), strict=True)
+        names = np.array([name.removeprefix(self.files[number]) for name, number in owners])
+        columns = (names, self.archive, self.starts, self.lengths)
+        return "\n".join([*states_of_files(self.files, portable), *map(sha256_of_rows, columns)])
 
     def __getitems__(self, rows: Sequence[int]) -> list[bytes]:
         contents: list[bytes] = []
@@ -204,20 +221,50 @@ def _listing(path, image, label):
 
 def _tar(path, image, label):
     """The image files of a tar file."""
-    images, classes, problem = [], {}, None
+    images, classes, problem, size = [], {}, None, path.stat().st_size
     try:
-        with tarfile.open(path, "r:") as archive:
+        with (
+            path.open("rb") as content,
+            tarfile.open(fileobj=BoundedReader(content, _MOST_HEADER), mode="r:", tarinfo=_Member) as archive,
+        ):
             for member in archive:
                 suffix = PurePosixPath(member.name).suffix.lower()
-                if member.isfile() and suffix in _IMAGES:
+                if not member.isfile() or suffix not in (*_IMAGES, _CLASS):
+                    continue
+                _require_member(member, size)
+                if suffix == _CLASS:
+                    classes[_key(member.name)] = archive.extractfile(member).read().decode()
+                else:
                     images.append((member.name, member.offset_data, member.size))
-                elif member.isfile() and suffix == _CLASS:
-                    classes[_key(member.name)] = archive.extractfile(member).read().decode().strip()
-    except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, OSError, ValueError, OverflowError) as error:  # of tarfile, too
         require(len(images) > 0, f"{str(path)!r}, which cannot be read ({error})", "a tar file, not compressed")
         problem = str(path), f"ends after {images[-1][0]}: {error}"
     records = [Record(f"{path}/{name}", start, size, classes.get(_key(name))) for name, start, size in images]
     return Listing(records, BytesAt(str(path)), problem)
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive. The list of the holes of a sparse one is not read, since it has any length."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise tarfile.ReadError(f"{self.name[:200]!r} is a sparse file, expected whole ones. Write it without holes")
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse
+
+
+def _require_member(member, size):
+    """Raise a TarError unless a member lies in the archive and has the name of a file, and a class is a name."""
+    try:
+        require_short("a member", member.name)
+        require(
+            not member.issparse(), f"{member.name!r}, a sparse file", "whole files: write the archive without holes"
+        )
+        is_inside = member.offset_data + member.size <= size
+        require(is_inside, f"{member.name!r} of {member.size:,} bytes", f"at most those of the archive, {size:,}")
+        is_class = PurePosixPath(member.name).suffix.lower() == _CLASS
+        require(not is_class or member.size <= _MOST_CLASS, f"{member.name!r} of {member.size:,} bytes", "a class name")
+    except ValueError as error:
+        raise tarfile.TarError(str(error)) from error
 
 
 def _key(name):

@@ -10,9 +10,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from tfdml._core.checks import require
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import is_utf8, printable, require_utf8
+from tfdml.datasets.readers.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 from tfdml.datasets.splits import as_split_names, with_shared_names
 
 Loader = Callable[..., Any]
@@ -23,6 +24,9 @@ _UNREAD_IMAGE_SUFFIXES = (
     *(".pbm", ".pgm", ".ppm", ".pnm", ".exr", ".hdr", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2"),
 )
 _FOLDER = "a folder"
+_SERVICE_FOLDERS = ("@eadir", "__macosx", "__pycache__", "lost+found", "$recycle.bin", "system volume information")
+_SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
+_LINK = "a link to a folder"
 _NOT_UTF8 = "a name that is not UTF-8"
 
 
@@ -38,10 +42,16 @@ def folder(
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
     with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
-    with other suffixes, hidden files, hidden folders and links to folders (without their contents), files and folders
-    whose name is not UTF-8, and files outside the class folders. Links to files are followed, and so are the folders of
-    classes that are links. A warning counts files with the suffix of another image format, such as .tiff or .heic,
-    and names that are not UTF-8.
+    with other suffixes, hidden files, hidden folders and links to folders (without their contents), folders of systems
+    and programs such as `@eaDir` and `__MACOSX`, files and folders whose name is not UTF-8, and files outside the class
+    folders. Links to files are followed, and so are the folders of classes that are links. A warning counts files with
+    the suffix of another image format, such as .tiff or .heic, and names that are not UTF-8.
+
+    Blanks around the name of a folder and its spelling in Unicode do not count: folders that differ in nothing else are
+    one class. A warning names classes that differ in upper and lower case only.
+
+    A folder of images without subfolders is a set, too: the class of a file is its name without the suffix, such as the
+    number of a product. A folder whose subfolders are splits of classes, such as train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
@@ -69,64 +79,94 @@ def folder(
         `LabeledSet` of paths, or with `splits` a tuple of them.
 
     Raises:
-        ValueError: the folder does not exist, has no subfolder or a path that is not UTF-8, or the folder of a class
-            has no image; `splits` that are not different names.
+        ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
+            folder of a class has no image; subfolders that are splits, without `splits`; `splits` that are no different
+            names.
     """
     if splits is None:
+        _require_no_splits(path)
         labeled_set = _listed(path, load)
-        _warn_of_unread(path, labeled_set.skipped)
+        _warn_of_unread(path, [labeled_set])
         return labeled_set
     sets = [_listed(os.path.join(path, name), load) for name in as_split_names(splits)]
     others = [child for child in _children(path) if child.name not in splits]
     outside = tuple((printable(str(child)), "outside the splits") for child in others)
-    _warn_of_unread(path, [*outside, *(entry for subset in sets for entry in subset.skipped)])
-    return with_shared_names([replace(subset, skipped=outside + subset.skipped) for subset in sets])
+    sets = [replace(subset, skipped=outside + subset.skipped) for subset in sets]
+    _warn_of_unread(path, sets)
+    return with_shared_names(sets)
 
 
 def _listed(path, load):
-    """The set of a folder with one subfolder per class."""
-    classes = _class_names(path)
-    listed = [list(_sorted_files(pathlib.Path(path, name))) for name in classes]
-    files = [[file for file, reason in entries if not reason] for entries in listed]
-    _require_images(path, classes, files)
-    others = [child for child in _children(path) if child.name not in classes]
-    skipped = [(child, _reason(child) or "outside the class folders") for child in others]
-    skipped += [entry for entries in listed for entry in entries if entry[1]]
+    """The set of a folder with one subfolder per class, or of images alone."""
+    folders = _class_folders(path)
+    listed = {name: [entry for child in same for entry in _sorted_files(child)] for name, same in folders.items()}
+    files = {name: [file for file, reason in entries if not reason] for name, entries in listed.items()}
+    _require_images(path, files, listed)
+    class_folders = {child for same in folders.values() for child in same}
+    others = [(child, _reason(child)) for child in _children(path) if child not in class_folders]
+    if not folders:
+        files = _by_name(path, [child for child, reason in others if not reason])
+        others = [(child, reason) for child, reason in others if reason]
+    skipped = [(child, reason or "outside the class folders") for child, reason in others]
+    skipped += [entry for entries in listed.values() for entry in entries if entry[1]]
     return LabeledSet(
-        paths=np.array([str(image) for images in files for image in images]),
-        labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(images) for images in files]),
-        class_names=tuple(classes),
+        paths=as_names([str(image) for images in files.values() for image in images]),
+        labels=np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()]),
+        class_names=tuple(files),
         load=load or Preprocessing(size=224),
         skipped=tuple((printable(str(file)), reason) for file, reason in skipped),
     )
+
+
+def _by_name(path, images):
+    """The images of a folder without subfolders by class: their names without the suffix."""
+    expected = f"one subfolder of images per class, or image files ({', '.join(EXTENSIONS)})"
+    require(bool(images), f"path={os.fspath(path)!r}, which has no subfolder and no image", expected)
+    files: dict[str, list[pathlib.Path]] = {}
+    for image in images:
+        files.setdefault(class_name(image.stem), []).append(image)
+    return dict(sorted(files.items()))
 
 
 def _children(path):
     return sorted(pathlib.Path(path).iterdir())
 
 
-def _class_names(path):
-    """Names of the subfolders, sorted."""
+def _class_folders(path):
+    """The subfolders of each class, sorted by the name of the class."""
     root = pathlib.Path(path)
     require_utf8("a path", [os.fspath(path)])
     if not root.is_dir():
         raise ValueError(
             f"Received path={str(path)!r}, which is not a folder. Expected one subfolder of images per class."
         )
-    folders = [child.name for child in root.iterdir() if child.is_dir()]
-    names = sorted(name for name in folders if not name.startswith(".") and is_utf8(name))
-    if not names:
-        raise ValueError(f"Received path={str(path)!r}, which has no subfolder. Expected one subfolder per class.")
-    return names
+    folders: dict[str, list[pathlib.Path]] = {}
+    for child in _children(root):
+        if child.is_dir() and _reason(child) in (_FOLDER, _LINK):
+            folders.setdefault(class_name(child.name), []).append(child)
+    return dict(sorted(folders.items()))
 
 
-def _require_images(path, classes, files):
-    """Raise a ValueError that names the classes without images."""
-    empty = [name for name, images in zip(classes, files, strict=True) if not images]
+def _require_no_splits(path):
+    """Raise a ValueError if subfolders are splits with folders of classes in them."""
+    root = pathlib.Path(path)
+    names = [child.name for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
+    splits = sorted(name for name in names if name.strip().lower() in _SPLITS)
+    have_classes = all(any(child.is_dir() for child in (root / name).iterdir()) for name in splits)
+    received = f"path={str(path)!r}, whose subfolders {', '.join(splits)} are splits with folders of classes"
+    expected = f"one subfolder per class. Pass splits={tuple(splits)!r} (--split NAME), or the path of one of them"
+    require(len(splits) < 2 or not have_classes, received, expected)
+
+
+def _require_images(path, files, listed):
+    """Raise a ValueError that names the classes without images, and counts their files in other formats."""
+    empty = [name for name, images in files.items() if not images]
+    counts = _other_formats(file for name in empty for file, _ in listed[name])
+    advice = f", or convert their files to .jpg or .png: {', '.join(counts)}" if counts else ""
     if empty:
         raise ValueError(
             f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}, with a name in "
-            f"UTF-8): {', '.join(empty)}. Fill or remove their folders."
+            f"UTF-8): {', '.join(empty)}. Fill or remove their folders{advice}."
         )
 
 
@@ -151,15 +191,19 @@ def _reason(child):
         return _NOT_UTF8
     if child.name.startswith("."):
         return "hidden"
+    if child.name.lower() in _SERVICE_FOLDERS and child.is_dir():
+        return "of a system or program"
     if child.is_dir():
-        return "a link to a folder" if child.is_symlink() else _FOLDER
+        return _LINK if child.is_symlink() else _FOLDER
     if not child.is_file():
         return "not a file"
     return "" if child.suffix.lower() in EXTENSIONS else f"suffix {child.suffix!r}"
 
 
-def _warn_of_unread(path, skipped):
-    """Warn of image files of other formats, and of names that are not UTF-8."""
+def _warn_of_unread(path, sets):
+    """Warn of image files of other formats, of names that are not UTF-8, and of classes with similar names."""
+    skipped = list(dict.fromkeys(entry for part in sets for entry in part.skipped))
+    warn_of_similar([name for part in sets for name in part.class_names], stacklevel=3)
     for message in (_formats_message(path, skipped), _names_message(path, skipped)):
         if message:
             warnings.warn(message, stacklevel=3)
@@ -167,12 +211,17 @@ def _warn_of_unread(path, skipped):
 
 def _formats_message(path, skipped):
     """Counts the files of other image formats by suffix; empty without such files."""
-    counts = collections.Counter(pathlib.Path(file).suffix.lower() for file, _ in skipped)
-    counts = [f"{counts[suffix]} {suffix}" for suffix in sorted(_UNREAD_IMAGE_SUFFIXES) if counts[suffix]]
+    counts = _other_formats(file for file, _ in skipped)
     return counts and (
         f"Received path={str(path)!r} with image files in formats that are not read: {', '.join(counts)}. Expected "
         f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them."
     )
+
+
+def _other_formats(files):
+    """Number and suffix of the files of image formats that are not read, such as "2 .heic"."""
+    counts = collections.Counter(pathlib.Path(file).suffix.lower() for file in files)
+    return [f"{counts[suffix]} {suffix}" for suffix in sorted(_UNREAD_IMAGE_SUFFIXES) if counts[suffix]]
 
 
 def _names_message(path, skipped):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_seed, require_whole
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.readers.text import read_utf8
+from tfdml.datasets.readers.text import is_whole, read_lines
 
 _FORM = """
 10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow
@@ -84,7 +84,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007.
     """
-    header, *lines = [line.split() for line in read_utf8(path).splitlines()] or [[]]
+    header, *lines = [line.split() for line in read_lines(path)] or [[]]
     while lines and not lines[-1]:
         lines.pop()
     folds, matched = _counts(path, header)
@@ -101,7 +101,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
 
 def _counts(path, header):
     """Numbers of folds, None without folds, and of matched pairs per fold, from the first line."""
-    numbers = [int(word) for word in header if word.isdecimal()]
+    numbers = [int(word) for word in header if is_whole(word)]
     is_header = len(numbers) == len(header) in (1, 2) and min(numbers) > 0
     _require_form(path, 1, header, is_header, "the numbers of folds and of matched pairs per fold, or the latter alone")
     return numbers if len(numbers) == 2 else (None, numbers[0])

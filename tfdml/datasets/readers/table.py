@@ -15,13 +15,25 @@ from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import is_utf8, printable, read_utf8
+from tfdml.datasets.readers.text import (
+    as_names,
+    class_name,
+    class_name_of,
+    is_utf8,
+    numbered,
+    printable,
+    read_utf8,
+    warn_of_similar,
+)
 from tfdml.datasets.splits import as_split_names, with_shared_names
 
 Loader = Callable[..., Any]
 Table = str | os.PathLike | Mapping[str, Any] | Any
 
 _MISSING = ("None", "nan", "NaT", "<NA>")  # how NumPy and pandas print values that are missing
+_DIGITS = 19  # of numbers above int64
+_MOST_DIGITS = 300  # of labels that are sorted by value
+_NOT_A_FILE, _WITH_BACKSLASHES = "not a file", "with \\ in its path where this system has /"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -69,7 +81,8 @@ def table(
     """Image files from the rows of a table.
 
     Labels are text or whole numbers; `class_names` are sorted, by value if all are whole numbers. Cells of a CSV file
-    are text, so that the label 007 is not the label 7.
+    are text, so that the label 007 is not the label 7. Blanks around a label do not count, and neither does the
+    spelling in Unicode: é may be one character or two. A warning names labels that differ in upper and lower case only.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes, as query and
     gallery need it. A split that has no class in common with another has its own.
@@ -105,22 +118,25 @@ def table(
 
     Raises:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a source or a file of another kind, a missing column, columns of different lengths, a line with more
-            cells than columns, an open quote or a cell above 131,072 characters (the error names the line), a text file
-            that is not UTF-8, a damaged Parquet file, a split without rows, no row that can be used, and the rows that
-            `on_error` is about.
+        ValueError: a source or a file of another kind, a missing column, two columns of one name, columns of different
+            lengths, a label, split or group that is a fraction, a float from 2**53 on or above 4,096 characters, a line
+            with more cells than columns, an open quote or a cell above 131,072 characters (the error names the line), a
+            text file that is not UTF-8, a damaged Parquet file, a split without rows, no row that can be used, and the
+            rows that `on_error` is about.
     """
     require(on_error in ("error", "skip"), f"on_error={on_error!r}", "'error' or 'skip'")
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")
     options = {"path": path, "label": label, "group": group, "split": None if splits is None else split}
     columns = _columns(source, {option: name for option, name in options.items() if name is not None}, box)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    names, folder = None if splits is None else as_split_names(splits), _root(source, root)
+    names = None if splits is None else tuple(map(class_name, as_split_names(splits)))
+    folder = _root(source, root)
     rejected = list(_rejected(rows, names, folder))
-    _require_usable(rows, rejected, on_error)
+    _require_usable(rows, rejected, on_error, folder)
     numbers = {row.number for row in rejected}
     usable = [row for number, row in enumerate(rows) if number not in numbers]
     labeled_set = _labeled_set(usable, folder, load, tuple((row.name, row.reason) for row in rejected))
+    warn_of_similar(labeled_set.class_names, stacklevel=2)
     return labeled_set if names is None else _split(labeled_set, usable, names, rows)
 
 
@@ -144,7 +160,7 @@ def _rejected(rows, splits, root):
             yield _Rejected(number, _name_of(number, row), reason, is_usable_split)
 
 
-def _require_usable(rows, rejected, on_error):
+def _require_usable(rows, rejected, on_error, root):
     """Raise the ValueError of a table without a usable row, and, with "error", of a table with a problem."""
     problems = [row for row in rejected if row.is_problem]
     counts = collections.Counter(row.reason for row in problems).most_common()
@@ -153,6 +169,8 @@ def _require_usable(rows, rejected, on_error):
     received = f"a table of {len(rows):,} rows"
     if problems:
         received += f", of which {len(problems):,} cannot be used: {reasons}"
+    if _NOT_A_FILE in first:
+        received += f". Files were looked for in {os.path.join(root, '')!r}: pass root= for another folder"
     require(len(rows) > len(rejected), received, "at least one row that can be used")
     advice = "a label and a file below root in every row. Correct them, or pass on_error='skip' to list them in skipped"
     require(not problems or on_error == "skip", received, advice)
@@ -160,11 +178,11 @@ def _require_usable(rows, rejected, on_error):
 
 def _labeled_set(rows, root, load, skipped):
     """The set of usable rows."""
-    labels = [_text(row["label"], "label") for row in rows]
-    names = sorted(set(labels), key=_order(labels))
+    labels = [class_name_of(row["label"], "label") for row in rows]
+    names = sorted(set(labels), key=_order(set(labels)))
     number_of = {name: number for number, name in enumerate(names)}
     return LabeledSet(
-        paths=np.array([_file(root, row) for row in rows]),
+        paths=as_names([_file(root, row) for row in rows]),
         labels=np.array([number_of[label] for label in labels], np.int64),
         class_names=tuple(names),
         boxes=np.array([row["box"] for row in rows], np.float64) if "box" in rows[0] else None,
@@ -176,7 +194,7 @@ def _labeled_set(rows, root, load, skipped):
 
 def _split(labeled_set, usable, names, rows):
     """The sets of the splits, from the set of the usable rows."""
-    split_of = np.array([_split_name(row) for row in usable])
+    split_of = as_names([_split_name(row) for row in usable])
     empty = [name for name in names if name not in split_of]
     received = f"splits={names!r} and no row of {', '.join(empty)} that can be used"
     values = sorted({name for name in map(_split_name, rows) if name is not None})
@@ -188,20 +206,20 @@ def _split(labeled_set, usable, names, rows):
 
 def _split_name(row):
     """The split of a row; None for an empty cell."""
-    return None if _is_missing(row["split"]) else _text(row["split"], "split")
+    return None if _is_missing(row["split"]) else class_name_of(row["split"], "split")
 
 
 def _order(names):
     """The key by which names are sorted: their values if all are whole numbers."""
-    return int if all(name.isdecimal() for name in names) else None
+    return int if all(name.isdecimal() and len(name) <= _MOST_DIGITS for name in names) else None
 
 
 def _ids(groups):
     """Groups as int64: whole numbers as they are, others numbered in the order of their text."""
-    texts = [_text(group, "group") for group in groups]
-    if all(text.isdecimal() for text in texts):
+    texts = [class_name_of(group, "group") for group in groups]
+    if all(text.isdecimal() and len(text) < _DIGITS for text in texts):
         return np.array([int(text) for text in texts], np.int64)
-    return np.unique(texts, return_inverse=True)[1]
+    return numbered(texts)[0]
 
 
 def _problem(row, root, real_path):
@@ -221,7 +239,7 @@ def _file_problem(file, root, real_path):
     if not _is_below(os.path.abspath(file), os.path.abspath(root)):
         return "outside root"
     if not os.path.isfile(file):
-        return "not a file"
+        return _WITH_BACKSLASHES if os.path.isfile(file.replace("\\", "/")) else _NOT_A_FILE
     folder, name = os.path.split(file)
     real = os.path.realpath(file) if os.path.islink(file) else os.path.join(real_path(folder), name)
     return "" if _is_below(real, real_path(root)) else "a link out of root"
@@ -247,14 +265,6 @@ def _is_missing(value):
     return not value.strip() if isinstance(value, str) else str(value) in _MISSING
 
 
-def _text(value, option):
-    """A label, a split or a group as text."""
-    if isinstance(value, float):
-        require(value.is_integer(), f"{option} {value!r}", "text or a whole number")
-        return str(int(value))
-    return str(value)
-
-
 def _name_of(number, row):
     """The path of a row, or its number from 0 if it has none."""
     return f"row {number}" if _is_missing(row["path"]) else printable(str(row["path"]))
@@ -273,6 +283,8 @@ def _columns(source, names, box):
     missing += [f"{name!r} ({option}=)" for option, name in names.items() if name not in available]
     received = f"a table with the columns {', '.join(map(repr, available))} and without {', '.join(missing)}"
     require(not missing, received, "these columns. Name the columns of your table, for example label='class'")
+    repeated = [name for name in dict.fromkeys([*names.values(), *(box or ())]) if available.count(name) > 1]
+    require(not repeated, f"a table with several columns {repeated[:1]}", "different names. Rename the others")
     columns = {option: read(name) for option, name in names.items()}
     borders = [read(name) for name in box or ()]
     lengths = {len(column) for column in [*columns.values(), *borders]}
@@ -290,7 +302,12 @@ def _open(source):
         received,
         "a path, a data frame or a dict of columns",
     )
-    return list(getattr(source, "columns", source)), lambda name: np.asarray(source[name]).tolist()
+    return list(getattr(source, "columns", source)), lambda name: _cells(source[name])
+
+
+def _cells(column):
+    """The cells of a column; an array of a list would turn NaN among texts into the text nan."""
+    return list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
 
 
 def _open_file(path):
@@ -326,6 +343,9 @@ def _read_parquet(path, read):
 def _open_text(path, delimiter):
     lines = _lines(path, delimiter)
     names = next(lines, [])
+    other = next((character for character in ";\t,|" if len(names) == 1 and character in names[0]), None)
+    received = f"{str(path)!r} with the first line {names[:1]}, whose cells are separated by {other!r}"
+    require(other is None, received, f"{delimiter!r}. Write it again, or read it yourself and pass the data frame")
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
     rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
     long = [number for number, cells in enumerate(rows) if len(cells) > len(names)]
@@ -348,7 +368,7 @@ def _next_line(path, lines):
     try:
         return next(lines, None)
     except UnicodeDecodeError:
-        read_utf8(path)  # raises the error that names the line
+        read_utf8(path)  # raises the error that names the line, or the size
         raise
     except csv.Error as error:
         raise ValueError(

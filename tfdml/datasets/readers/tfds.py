@@ -11,6 +11,7 @@ from tfdml._core.checks import require
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.readers.text import class_name
 
 _LABELS_AT_ONCE = 256
 
@@ -97,6 +98,11 @@ class _Images:
     def __len__(self) -> int:
         return len(self.records)
 
+    def fingerprint(self, portable: bool) -> str:
+        """Name, version and split of the data set, and how many bytes its examples have."""
+        info, split = self.records.dataset_info, self.records.split
+        return f"{info.full_name} {split} {info.dataset_size} {self.name}"
+
     def __getitem__(self, row: int) -> bytes:
         return self.records[row][self.name]
 
@@ -121,5 +127,7 @@ def _numbered(labels, feature):
     if hasattr(feature, "names"):
         return np.array(labels, np.int64), tuple(feature.names)
     texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
-    names, numbers = np.unique(texts, return_inverse=True)
+    names, numbers = np.unique(
+        [class_name(text) if isinstance(text, str) else text for text in texts], return_inverse=True
+    )
     return numbers, tuple(map(str, names.tolist()))

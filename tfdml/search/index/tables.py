@@ -24,7 +24,7 @@ def as_table(metadata: Metadata | None, count: int) -> "pyarrow.Table | None":
         return None
     pyarrow = _pyarrow()
     try:
-        table = metadata if isinstance(metadata, pyarrow.Table) else pyarrow.table(metadata)
+        table = metadata if isinstance(metadata, pyarrow.Table) else _table_of(pyarrow, metadata)
     except (TypeError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise ValueError(
             f"Received metadata that is not a table ({error}). Pass a pyarrow.Table, a pandas.DataFrame, or a dict "
@@ -36,6 +36,12 @@ def as_table(metadata: Metadata | None, count: int) -> "pyarrow.Table | None":
     if len(set(names)) < len(names):
         raise ValueError(f"Received metadata with columns {names}, expected distinct names. Rename those that repeat.")
     return table.replace_schema_metadata(None)
+
+
+def _table_of(pyarrow, metadata):
+    """The table of a data frame or a dict of columns; the row names of a filtered frame are no column."""
+    is_frame = hasattr(metadata, "iloc")  # of pandas
+    return pyarrow.Table.from_pandas(metadata, preserve_index=False) if is_frame else pyarrow.table(metadata)
 
 
 def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") -> "pyarrow.Table | None":

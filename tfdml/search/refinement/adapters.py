@@ -13,6 +13,7 @@ from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import as_vectors, require, require_metric, require_positive, require_whole
 from tfdml._core.checksums import as_fingerprint
 from tfdml._core.json_files import parsed_json
+from tfdml._core.memory_maps import read_arrays
 from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import FilePath
@@ -266,8 +267,7 @@ def load_adapter(path: FilePath) -> LinearAdapter | MLPAdapter:
     """
     path = Path(path).expanduser()
     try:
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as saved:
-            entries = dict(saved)
+        entries: dict[str, Any] = dict(read_arrays(path))
         settings = parsed_json(str(entries.pop("settings")), path.name)
         adapter: Any = _KINDS[settings.pop("kind")](**settings, **entries)
         require_metric(adapter.metric)

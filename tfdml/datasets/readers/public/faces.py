@@ -13,6 +13,7 @@ from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
 from tfdml.datasets.readers.public.files import Loader, existing_paths, read_lists, require_counts
 from tfdml.datasets.readers.public.record_io import RecordImages, read_first_labels, read_offsets, read_records
+from tfdml.datasets.readers.text import is_whole, read_lines
 
 # Images and identities.
 COUNTS = {
@@ -71,9 +72,9 @@ def lfw(
     _require_no_pickle(root)
     read_lists(root, _LFW_TREE, pairs)
     people = _people(root)
-    names = [_image_name(person, number) for _, person, count in people for number in range(1, count + 1)]
     counts = [count for *_, count in people]
-    require_counts("lfw", (len(names), len(people)), COUNTS["lfw"])
+    require_counts("lfw", (sum(counts), len(people)), COUNTS["lfw"])
+    names = [_image_name(person, number) for _, person, count in people for number in range(1, count + 1)]
     order = np.argsort(np.array([person for _, person, _ in people]))
     number_pairs, protocol = LISTS[pairs]
     faces = LabeledSet(
@@ -147,14 +148,14 @@ def _people(root):
 
 def _count(root, rows):
     """The number in the only word of the only row."""
-    is_count = len(rows) == 1 and len(rows[0]) == 1 and rows[0][0].isdecimal()
+    is_count = len(rows) == 1 and len(rows[0]) == 1 and is_whole(rows[0][0])
     received = f"{' '.join(rows[0]) if rows else 'the end'!r} in people.txt of {os.fspath(root)!r}"
     require(is_count, received, "a number of sets or of people")
     return int(rows[0][0])
 
 
 def _person(root, row):
-    is_person = len(row) == 2 and row[1].isdecimal() and int(row[1]) > 0
+    is_person = len(row) == 2 and is_whole(row[1]) and int(row[1]) > 0
     received = f"{' '.join(row)!r} in people.txt of {os.fspath(root)!r}"
     require(is_person, received, "a name and a number of images")
     return row[0], int(row[1])
@@ -198,6 +199,8 @@ def _image_offsets(record, offsets):
     require(0 in offsets, f"train.idx without key 0 beside {record!r}", "a record that says how many images there are")
     ((labels, image),) = read_records(record, np.array([offsets[0]]))
     require(not image and len(labels) == 2, f"an image under key 0 of {record!r}", "the number of images there")
+    published = COUNTS["casia-webface as records"][0]
+    require(1 <= labels[0] <= 2 * published, f"{labels[0]} under key 0 of {record!r}", f"{published:,} images and one")
     keys = range(1, int(labels[0]))
     missing = [key for key in keys if key not in offsets]
     require(not missing, f"train.idx without the keys {missing[:3]} of {len(keys):,} images", "all of them")
@@ -205,7 +208,9 @@ def _image_offsets(record, offsets):
 
 
 def _number_of_classes(path):
-    (line,) = path.read_text().splitlines()[:1] or [""]
+    (line,) = read_lines(path)[:1] or [""]
     first = line.split(",")[0]
-    require(first.isdecimal(), f"{line!r} in {str(path)!r}", "classes,height,width, such as 10572,112,112")
-    return int(first)
+    require(is_whole(first), f"{line[:80]!r} in {str(path)!r}", "classes,height,width, such as 10572,112,112")
+    number, published = int(first), COUNTS["casia-webface as records"][1]
+    require(number <= 2 * published, f"{number:,} classes in {str(path)!r}", f"{published:,}, as in the published set")
+    return number

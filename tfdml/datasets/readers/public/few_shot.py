@@ -248,7 +248,10 @@ def _require_no_pickles(root):
 
 def _table(name, lines):
     """File names and classes of a list."""
-    header, *rows = list(csv.reader(lines)) or [[]]
+    try:
+        header, *rows = list(csv.reader(lines)) or [[]]
+    except csv.Error as error:
+        raise ValueError(f"Received {name}, which is not a table ({error}). Download the set again.") from error
     if header != ["filename", "label"]:
         raise ValueError(f"Received {name} with the header {','.join(header)!r}, expected 'filename,label'.")
     wrong = [row for row in rows if len(row) != 2 or not re.fullmatch(rf"{re.escape(row[1])}\d{{8}}\.jpg", row[0])]

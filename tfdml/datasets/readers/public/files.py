@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.datasets.readers.text import read_utf8
+from tfdml.datasets.readers.text import as_names, read_lines, require_short
 
 Loader = Callable[..., Any]
 
@@ -17,7 +17,7 @@ def read_lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[lis
     for name in names:
         if not pathlib.Path(root, name).is_file():
             raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
-    return [read_utf8(pathlib.Path(root, name)).splitlines() for name in names]
+    return [read_lines(pathlib.Path(root, name)) for name in names]
 
 
 def as_columns(lines: Iterable[str], number: int) -> list[list[str]]:
@@ -29,12 +29,18 @@ def as_columns(lines: Iterable[str], number: int) -> list[list[str]]:
     return rows
 
 
+def require_inside(files: Iterable[str]) -> None:
+    """Raise a ValueError if a name in a list is too long or would be outside of the folder of the set."""
+    for file in files:
+        require_short("a list with a name", file)
+        if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts:
+            raise ValueError(f"Received a list with {file!r}, expected paths below root. Download the set again.")
+
+
 def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
     """Paths below root, all of which are files; each folder is listed once."""
     folder = pathlib.Path(root)
-    outside = [file for file in files if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts]
-    if outside:
-        raise ValueError(f"Received a list with {outside[0]!r}, expected paths below root. Download the set again.")
+    require_inside(files)
     names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
     missing = [file for file in files if os.path.basename(file) not in names_by_folder[os.path.dirname(file)]]
     if missing:
@@ -42,7 +48,7 @@ def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]
             f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "
             f"missing). Expected these files:{tree}"
         )
-    return np.array([str(folder / file) for file in files])
+    return as_names([str(folder / file) for file in files])
 
 
 def _names(folder):

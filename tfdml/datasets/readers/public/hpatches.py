@@ -1,7 +1,6 @@
 """HPatches: patches of planar scenes under changes of light or viewpoint, from the original columns and lists."""
 
 import functools
-import json
 import os
 import pathlib
 import struct
@@ -11,9 +10,11 @@ from typing import Literal
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.json_files import parsed_json
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 from tfdml.datasets.readers.pair_lists import PairList
 from tfdml.datasets.readers.public.files import Loader, existing_paths, read_lists
+from tfdml.datasets.readers.text import as_names
 
 FILES = ("ref", *(f"{jitter}{image}" for jitter in "eht" for image in range(1, 6)))
 JITTERS = {"easy": "e", "hard": "h", "tough": "t"}
@@ -150,8 +151,10 @@ def hpatches(
     Descriptors, CVPR 2017.
     """
     folder = pathlib.Path(tasks) if tasks is not None else _tasks_near(root)
-    splits = json.loads("\n".join(read_lists(folder, _TREE, "splits/splits.json")[0]))
-    require(split in splits, f"split={split!r}", f"one of {', '.join(map(repr, splits))}")
+    require(pathlib.Path(root).is_dir(), f"root={os.fspath(root)!r}, which is not a folder", f"these files:{_TREE}\n")
+    text = "\n".join(read_lists(folder, _TREE, "splits/splits.json")[0])
+    splits = parsed_json(text, f"splits/splits.json in {os.fspath(folder)!r}")
+    require(split in splits, f"split={split!r}", f"one of {', '.join(map(repr, list(splits)[:20]))}")
     return tuple(
         _set_of_split(root, sorted(splits[split].get(part, ())), split=split, suffix=suffix, tasks=folder, load=load)
         for part, suffix in (("train", "-train"), ("test", ""))
@@ -208,8 +211,12 @@ def _table(folder, name, header):
     columns = header.split(",")
     rows = [line.split(",") for line in lines[1:] if line]
     is_table = lines[:1] == [header] and rows and all(len(row) == len(columns) for row in rows)
-    require(is_table, f"{name} that begins with {lines[:2]}", f"the header {header} and rows of {len(columns)} cells")
-    return np.array(rows).T
+    require(
+        is_table,
+        f"{name} that begins with {str(lines[:2])[:200]}",
+        f"the header {header} and rows of {len(columns)} cells",
+    )
+    return as_names([cell for row in rows for cell in row]).reshape(len(rows), -1).T
 
 
 def _indices(names, values):

@@ -16,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.checksums import sha256_of_rows
+from tfdml._core.memory_maps import BoundedReader
+from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.readers.public.files import as_columns
-from tfdml.datasets.readers.text import read_utf8
+from tfdml.datasets.readers.text import is_whole, read_lines
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _LENGTH = 2**29 - 1
@@ -47,6 +50,10 @@ class RecordImages:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def fingerprint(self, portable: bool) -> str:
+        """The state of the file, see `LabeledSet.fingerprint`, and a checksum of the offsets."""
+        return "\n".join([*states_of_files([self.path], portable), sha256_of_rows(self.offsets)])
+
     def __getitem__(self, row: int) -> bytes:
         return self.__getitems__([row])[0]
 
@@ -60,8 +67,8 @@ def read_offsets(path: str | os.PathLike[str]) -> dict[int, int]:
     Raises:
         ValueError: a line of another form, or a key that occurs twice.
     """
-    rows = as_columns(read_utf8(path).splitlines(), 2)
-    wrong = [" ".join(row) for row in rows if not all(word.isdecimal() for word in row)]
+    rows = as_columns(read_lines(path), 2)
+    wrong = [" ".join(row) for row in rows if not all(map(is_whole, row))]
     require(not wrong, f"the line {wrong[:1]} in {os.fspath(path)!r}", "a key and a byte offset, two whole numbers")
     offsets = {int(key): int(offset) for key, offset in rows}
     require(len(offsets) == len(rows), f"{os.fspath(path)!r} with a key on two lines", "each key once")
@@ -75,7 +82,8 @@ def read_records(path: str | os.PathLike[str], offsets: np.ndarray) -> list[Imag
         ValueError: an offset without an image record.
         OSError: the file cannot be read.
     """
-    with pathlib.Path(path).open("rb") as file:
+    with pathlib.Path(path).open("rb") as content:
+        file = BoundedReader(content)
         return [_image_record(file, offset) for offset in offsets.tolist()]
 
 
@@ -85,7 +93,8 @@ def read_first_labels(path: str | os.PathLike[str], offsets: np.ndarray) -> np.n
     Raises:
         ValueError, OSError: as `read_records`.
     """
-    with pathlib.Path(path).open("rb") as file:
+    with pathlib.Path(path).open("rb") as content:
+        file = BoundedReader(content)
         return np.array([_first_label(file, offset) for offset in offsets.tolist()], np.float32)
 
 

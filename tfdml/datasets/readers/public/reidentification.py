@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_one_of
+from tfdml._core.checks import require, require_one_of
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists, require_counts
+from tfdml.datasets.readers.text import is_whole
 
 # Images and identities of each part, without junk; distractors count as one identity. None: no source states it.
 MARKET_COUNTS = {"train": (12_936, 751), "query": (3_368, 750), "gallery": (15_913, 751)}
@@ -194,7 +195,10 @@ def _attribute(root, name):
     """A dict from vehicle to number, None without the file."""
     if not pathlib.Path(root, name).is_file():
         return None
-    return {vehicle: int(number) for vehicle, number in as_columns(read_lists(root, _VEHICLE_TREE, name)[0], 2)}
+    rows = as_columns(read_lists(root, _VEHICLE_TREE, name)[0], 2)
+    wrong = [" ".join(row) for row in rows if not is_whole(row[1])]
+    require(not wrong, f"the line {wrong[:1]} in {name}", "a vehicle and a whole number. Download the set again")
+    return {vehicle: int(number) for vehicle, number in rows}
 
 
 def _vehicle_set(root, split, table, attributes, load, test):

@@ -8,8 +8,8 @@ import numpy as np
 
 from tfdml._core.checks import require, require_one_of
 from tfdml.datasets.clips.clip import Clip
-from tfdml.datasets.readers.public.files import read_lists
-from tfdml.datasets.readers.text import read_utf8
+from tfdml.datasets.readers.public.files import read_lists, require_inside
+from tfdml.datasets.readers.text import is_whole, read_lines, read_utf8
 
 # Sequences of each part; for OTB, tracks.
 COUNTS = {"otb100": 100, "otb2013": 51, "train": 9_335, "val": 180, "test": 180}
@@ -100,6 +100,7 @@ def got10k(root: str | os.PathLike[str], split: str) -> list[Clip]:
     (lines,) = read_lists(root, _GOT_TREE, f"{split}/list.txt")
     names = [line.strip() for line in lines if line.strip()]
     _require_count(root, len(names), COUNTS[split], f"sequences in {split}/list.txt", _GOT_TREE)
+    require_inside(names)
     folder = pathlib.Path(root, split)
     return [_got_clip(folder / name, split) for name in names if name not in _DAMAGED]
 
@@ -165,7 +166,7 @@ def _images(folder):
 
 def _numbers(file):
     """The boxes of a truth file, `(lines, 4)` float64."""
-    rows = [re.split(r"[,\s]+", line.strip()) for line in read_utf8(file).splitlines() if line.strip()]
+    rows = [re.split(r"[,\s]+", line.strip()) for line in read_lines(file) if line.strip()]
     if not rows:
         return np.zeros((0, 4))
     try:
@@ -181,7 +182,7 @@ def _flags(file):
     if not file.is_file():
         return None
     words = read_utf8(file).split()
-    is_list = all(word.isdecimal() for word in words)
+    is_list = all(map(is_whole, words))
     require(is_list, f"{os.fspath(file)!r} with other words than whole numbers", "a whole number per frame")
     return np.array(words, dtype=np.int64)
 
