@@ -66,9 +66,9 @@ def _parts(folder):
     return sorted(children, key=_order)
 
 
-def _order(part):
+def _order(folder):
     """The known splits in their order, then the others."""
-    name = part.name.casefold()
+    name = folder.name.casefold()
     return _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)
 
 
