@@ -1,9 +1,8 @@
 """The page of an evaluation: one HTML file that needs no other file, no script and no network."""
 
 import base64
-from html import escape
 
-from tfdml._core.pages import style_sheet
+from tfdml._core.pages import escape, style_sheet
 from tfdml.evaluation.report.comparison import paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
     DARK,
