@@ -604,5 +604,5 @@ def test_k_beyond_the_items_says_how_many_there_are_and_a_filter_that_passes_non
     index = search.Exact(np.eye(6), metadata={"label": ["a"] * 6})
     with pytest.raises(ValueError, match="k=10, expected a whole number from 1 to 6, the 6 items of the index"):
         index.search(np.eye(6), 10)
-    with pytest.raises(ValueError, match="no items, expected at least one. Change the filter"):
+    with pytest.raises(ValueError, match="no items, expected at least one"):
         index.search(np.eye(6), 1, where=np.zeros(6, bool))

@@ -262,9 +262,7 @@ class Index:
             for segment, allowed in zip(items.segments, items.allowed(where), strict=True)
         ]
         total = sum(count for _, _, count in counts)
-        items_that_pass = (
-            f"the {len(self)} items of the index" if where is None else f"the {total} items that pass `where`"
-        )
+        items_that_pass = f"the {total} items {'of the index' if where is None else 'that pass the filter'}"
         require(total > 0, "no items", "at least one. Change the filter, or add items")
         is_whole = isinstance(k, numbers.Integral) and not isinstance(k, bool)
         require(is_whole and 1 <= k <= total, f"k={k!r}", f"a whole number from 1 to {total}, {items_that_pass}")
