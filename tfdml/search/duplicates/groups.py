@@ -48,16 +48,16 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
 
 
 def nearest_copies(
-    vectors: npt.ArrayLike, similarity: float, parts: npt.ArrayLike, *, memory: int = MEMORY
+    vectors: npt.ArrayLike, similarity: float, splits: npt.ArrayLike, *, memory: int = MEMORY
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Groups of near-duplicates, and of each row its most similar earlier row in its part and in the other parts.
+    """Groups of near-duplicates, and of each row its most similar earlier row in its split and in the other splits.
 
     A thousand copies of an image are half a million pairs; here they are two pairs a row at most.
 
     Args:
         vectors: `(n, dim)` floats, finite.
         similarity: least cosine similarity of a pair, in (-1, 1].
-        parts: `(n,)` integers: the part of each row.
+        splits: `(n,)` integers: the split of each row.
         memory: bytes for the search.
 
     Returns:
@@ -67,7 +67,7 @@ def nearest_copies(
     Raises:
         ValueError: as `near_duplicates`.
     """
-    scores, parts = _scores(vectors, similarity), np.asarray(parts)
+    scores, splits = _scores(vectors, similarity), np.asarray(splits)
     count = len(scores)
     first, best = np.arange(count), np.full((2, count), -1, np.int64)
 
@@ -75,7 +75,7 @@ def nearest_copies(
         unite(first, row, column)
         steps = np.round((score + 2.0) * _STEPS).astype(np.int64)
         key = steps * count + (count - 1 - row)  # the most similar, and of equal ones the first
-        np.maximum.at(best, ((parts[row] != parts[column]).astype(np.int64), column), key)
+        np.maximum.at(best, ((splits[row] != splits[column]).astype(np.int64), column), key)
 
     _for_pairs(scores, similarity, memory // 2, add)  # keys take as much as the pairs
     column = np.nonzero(best >= 0)[1]
