@@ -2,7 +2,8 @@
 
 import pytest
 
-from tfdml._core.terminal import visible
+from tfdml._core.pages import escape
+from tfdml._core.terminal import as_cells, visible
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,12 @@ def test_control_characters_become_visible(text, expected):
 def test_other_text_stays():
     for text in ("Größe/3+4", "日本語\u3000写真", "C:\\photos", "😀", "e\u0301"):
         assert visible(text) == text
+
+
+def test_no_text_of_a_cell_is_a_formula_and_numbers_stay():
+    row = ["=HYPERLINK(1)", "+1", "-2", "@x", "\tx", -0.5, None, "a=b", ""]
+    assert as_cells(row) == ["'=HYPERLINK(1)", "'+1", "'-2", "'@x", "'\tx", -0.5, None, "a=b", ""]
+
+
+def test_text_of_a_page_keeps_its_lines_and_no_control():
+    assert escape("<a>\n\u202ecat\x1b") == "&lt;a&gt;\n\\u202ecat\\x1b"

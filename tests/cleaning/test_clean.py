@@ -1,6 +1,7 @@
 """Cleaning of images with planted copies, leaks, wrong labels and outliers, whose answers are known."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -280,6 +281,48 @@ def test_folders_that_cannot_be_cleaned_are_refused(words, message, photos, caps
     (photos / "empty").mkdir()
     assert cli.main(["clean", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def written(names):
+    for name in names:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(tf.io.encode_png(np.zeros((2, 2, 3), np.uint8)).numpy())
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [
+        (("train/a/1", "valid/a/1", "test/a/1"), ["train", "valid", "test"]),
+        (("Test/a/1", "TRAIN/1", "holdout/a/1"), ["TRAIN", "Test", "holdout"]),
+        (("train/a/1", "mine/a/1"), ["train", "mine"]),
+        (("a/1", "b/1"), [""]),
+        (("train/1", "bus/1"), [""]),  # two classes
+    ],
+)
+def test_every_subfolder_is_a_part_once_there_are_splits(files, parts, tmp_path):
+    written([tmp_path / f"{name}.png" for name in files])
+    (tmp_path / ".hidden").mkdir()
+    assert command._parts(tmp_path) == [tmp_path / part for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (("train/a/1.png", "valid/a/1.png", "labels/1.txt"), "labels' without images"),
+        (("train/a/1.png", "valid/a/1.png", "0.png"), "with 1 images beside its folders, such as ['split/0.png']"),
+        (("a/1.png", "0.png"), "with 1 images beside its folders"),
+    ],
+)
+def test_images_that_would_be_left_out_end_the_command(files, message, photos, capsys):
+    written([f"split/{name}" for name in files])
+    assert cli.main(["clean", "split", "--out", "out"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_files_of_a_flat_folder_that_are_left_out_are_counted(photos, capsys):
+    written(["flat/1.png", "flat/2.jp2", "flat/.png"])
+    assert len(command._read(Path("flat"), datasets.Preprocessing(size=8))) == 1
+    assert "left out of the set: 1, first flat/2.jp2: suffix '.jp2'" in capsys.readouterr().err
 
 
 def test_removing_a_cache_leaves_the_folders_of_others(tmp_path):

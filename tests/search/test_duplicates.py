@@ -1,5 +1,7 @@
 """Groups of near-duplicates against scipy's connected components of all pairs."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
@@ -8,6 +10,7 @@ from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks, near_duplicates
 from tfdml.search import scores as pair_scores
+from tfdml.search.duplicates.groups import nearest_copies
 
 
 def near_copies(seed=0):
@@ -75,3 +78,38 @@ def test_wrong_vectors_and_too_little_memory_are_refused():
         near_duplicates(np.eye(3) * np.nan, 0.5)
     with pytest.raises(ValueError, match="expected at least"):
         near_duplicates(np.eye(300), 0.5, memory=100)
+
+
+def test_nearest_copies_are_the_best_pairs_of_each_row_in_and_outside_its_part():
+    distinct = np.random.default_rng(0).normal(size=(60, 3))
+    vectors = np.concatenate([distinct, distinct[:20] + 1e-3, np.ones((40, 3))])
+    parts = np.repeat([0, 1], 60)
+    pairs = search.similar_pairs(vectors, 0.9)
+    groups, rows, similarity = nearest_copies(vectors, 0.9, parts)
+    np.testing.assert_array_equal(groups, search.near_duplicates(vectors, 0.9))
+    best = {}
+    for (first, row), score in zip(pairs.rows.tolist(), pairs.similarity.tolist(), strict=True):
+        kind = (parts[first] != parts[row], row)
+        best[kind] = max(best.get(kind, (-2, 0)), (round(score, 5), -first))
+    found = {(parts[a] != parts[b], b): (a, score) for (a, b), score in zip(rows.tolist(), similarity, strict=True)}
+    assert set(found) == set(best)
+    for kind, (first, score) in found.items():
+        assert abs(score - best[kind][0]) < 1e-4
+        assert similarity.dtype == np.float32
+        assert groups[first] == groups[kind[1]]
+    assert found[False, 119][0] == 80  # the first of equal ones
+
+
+def test_two_thousand_copies_take_little_memory_and_none_is_lost():
+    vectors = np.tile(np.random.default_rng(0).normal(size=16), (2_000, 1))
+    tracemalloc.start()
+    groups, rows, _ = nearest_copies(vectors, 0.99, np.zeros(2_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert not groups.any()
+    np.testing.assert_array_equal(rows, np.stack([np.zeros(1_999), np.arange(1, 2_000)], axis=1))
+    assert peak < 200 * 2**20
+
+
+def test_a_set_of_nothing_has_no_groups():
+    assert search.near_duplicates(np.zeros((0, 3)), 0.9).tolist() == []

@@ -606,3 +606,11 @@ def test_row_names_of_a_filtered_frame_are_no_column():
     frame = pandas.DataFrame({"label": ["a", "b", "c"]})
     frame = frame[frame["label"] != "b"]
     assert search.Exact(np.eye(2, dtype="float32"), metadata=frame).metadata.column_names == ["label"]
+
+
+def test_k_beyond_the_items_says_how_many_there_are_and_a_filter_that_passes_none_says_so():
+    index = search.Exact(np.eye(6), metadata={"label": ["a"] * 6})
+    with pytest.raises(ValueError, match="k=10, expected a whole number from 1 to 6, the 6 items of the index"):
+        index.search(np.eye(6), 10)
+    with pytest.raises(ValueError, match="no items, expected at least one"):
+        index.search(np.eye(6), 1, where=np.zeros(6, bool))

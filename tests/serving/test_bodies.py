@@ -1,14 +1,15 @@
-"""Files and images are cut out of a request before its JSON is read: what is left, and how much memory it takes."""
+"""Values of a request are read when their type is known: files, pixels, and how much memory a request takes."""
 
 import base64
 import json
 import tracemalloc
 
+import msgspec
 import numpy as np
 import pytest
 
 from tfdml.serving import Limits, rest
-from tfdml.serving.bodies import read_object
+from tfdml.serving.bodies import read_pixels
 from tfdml.serving.limits import RefusedError
 from tfdml.serving.signatures import Signature, signatures_of
 
@@ -19,27 +20,50 @@ SIGNATURES = signatures_of(None, 8) | {"embed": Signature(pixels="embed", dtype=
 
 @pytest.mark.parametrize("shape", [(2, 1, 1), (1, 1, 1), (3, 2, 3), (1, 4, 3)])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_what_is_cut_out_is_what_json_reads(shape, indent):
+def test_pixels_are_the_numbers_that_json_reads(shape, indent):
     rng = np.random.default_rng(0)
-    images = [rng.integers(0, 256, shape), rng.normal(size=shape), rng.integers(-300, 300, shape), np.zeros(shape, int)]
-    near = [[0, 1], "[[[0]]]"[:-1], [[[[[]]]]], {"b64": "QQ"}, {"c": {"b64": ""}}, [None, True, 1e5, "\u00e9"]]
-    request = {"instances": [image.tolist() for image in images], "other": near, "b64": 7}
-    found = read_object(json.dumps(request, indent=indent).encode(), LIMITS, shape)
-    for image, cut in zip(images, found["instances"], strict=True):
-        assert cut.dtype == (np.uint8 if image.dtype.kind == "i" and 0 <= image.min() <= image.max() <= 255 else "f4")
-        np.testing.assert_array_equal(cut, image.astype(cut.dtype))
-    assert found["other"][3:5] == [{"b64": b"QQ"}, {"c": {"b64": b""}}]
-    assert {**found, "instances": [], "other": near[:3] + near[5:]} == {
-        "instances": [],
-        "other": [*found["other"][:3], found["other"][5]],
-        "b64": 7,
-    }
+    for image in (rng.integers(0, 256, shape), rng.normal(size=shape), np.zeros(shape) + 1e-20):
+        text = json.dumps(image.tolist(), indent=indent).encode()
+        np.testing.assert_array_equal(read_pixels(msgspec.Raw(text), shape), image)
+        for other in (text[1:-1], text.replace(b"1", b'"1"'), text.replace(b"[", b"[[],", 1), b"[[[]]]", b"[true]"):
+            assert (read_pixels(msgspec.Raw(other), shape) is None) == (other != text)
 
 
-@pytest.mark.parametrize("number", ["01", "1.", ".5", "+1", "1e", "- 1", "0x1", "1 2", "Infinity", "٣"])
+@pytest.mark.parametrize("number", ["01", "1.", ".5", "+1", "1e", "- 1", "0x1", "1 2", "Infinity", "٣", ""])
 def test_a_number_that_json_does_not_have_is_refused(number):
     with pytest.raises(RefusedError):
-        read_object(f'{{"instances": [[[[{number}]]]]}}'.encode(), LIMITS, (1, 1, 1))
+        rest.read_predict(f'{{"instances": [[[[{number}]]]]}}'.encode(), SIGNATURES, (1, 1, 1), LIMITS)
+
+
+CONTENT = bytes(range(256)) * 3 + b"\xfb\xff\xfe"
+TEXT = base64.b64encode(CONTENT[:-2]).decode()  # with padding, plus signs and slashes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.replace("+", r"\u002B").replace("=", r"\u003D"),  # System.Text.Json
+        TEXT.replace("=", r"\u003d").replace("/", r"\/"),
+        "".join(rf"\u{ord(letter):04x}" for letter in TEXT),
+        TEXT.rstrip("="),
+        TEXT.rstrip("=").replace("/", r"\/"),
+        r"\r\n".join(TEXT[start : start + 76] for start in range(0, len(TEXT), 76)) + r"\n",  # MIME
+        r"\n" + TEXT.rstrip("=") + " ",
+    ],
+)
+def test_every_way_to_write_base64_in_json_is_the_same_file(text):
+    assert "+" in TEXT
+    assert "/" in TEXT
+    assert TEXT.endswith("==")
+    body = f'{{"instances": [{{"b64": "{text}"}}, {{"images": {{"b64": "{text}"}}}}]}}'.encode()
+    assert rest.read_search(body, LIMITS)[0] == [CONTENT[:-2]] * 2
+
+
+@pytest.mark.parametrize("text", ["Q", "QUJDQ", "QQ==QQ==", "QU-_", "Q\u00e9JD", "data:image/png;base64,QUJD", "Q=Q="])
+def test_a_text_that_is_not_base64_is_refused(text):
+    with pytest.raises(RefusedError, match="Image 0: Received b64 that is not base64"):
+        rest.read_search(json.dumps({"instances": [{"b64": text}]}).encode(), LIMITS)
 
 
 def filled(begin, unit, end=b""):
@@ -71,6 +95,10 @@ HOSTILE = {
     "empty files": filled(b'{"instances":[', b'{"b64":""},', b"0]}"),
     "a file": filled(b'{"signature_name":"serve_bytes","instances":[{"b64":"', b"AAAA", b'"}]}'),
     "images": images_of((224, 224, 3), b"7"),
+    "an escaped file": b'{"signature_name":"serve_bytes","instances":[{"b64":"\\/' + b"AAAA" * MIB + b'AA"}]}',
+    "names": filled(b'{"instances":0', b',"a":0', b"}"),
+    "names of a row": filled(b'{"instances":[{"b64":""', b',"a":0', b"}]}"),
+    "a long escaped text": filled(b'{"signature_name":"serve_bytes","instances":[{"b64":"', b"\\u0041", b'-"}]}'),
     "one file of two": b'{"signature_name":"serve_bytes","instances":[{"b64":"' + b"AAAA" * MIB + b'"},{"b64":"A"}]}',
 }
 
@@ -89,9 +117,16 @@ def test_a_request_takes_four_times_max_bytes_and_4_mib(name):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     refused = isinstance(found, RefusedError)
-    assert refused == (name != "a file")
+    assert refused == (name not in ("a file", "an escaped file"))
     assert not refused or (400 <= found.status < 500 and len(str(found)) < 400)
     assert peak + len(body) <= 4 * LIMITS.max_bytes + 4 * MIB
+
+
+@pytest.mark.parametrize("where", [b"[" + b"1," * 20_000 + b"1]", b'"' + b"x" * (MIB + 1) + b'"'])
+def test_a_filter_beyond_the_limits_is_refused(where):
+    with pytest.raises(RefusedError, match="Received where of") as refused:
+        rest.read_search(b'{"instances": [{"row": 1}], "where": {"a": ' + where + b"}}", LIMITS)
+    assert refused.value.status == 413
 
 
 def test_a_long_text_and_a_long_list_of_values_are_read_in_a_search():

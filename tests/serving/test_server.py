@@ -639,3 +639,24 @@ def test_a_server_runs_until_the_process_is_told_to_end(monkeypatch):
     serving.run(app, listening)
     asking.join()
     assert found == [200]
+
+
+def test_requests_that_come_with_the_signal_are_answered(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    app, listening = serving.application(None, Preprocessing(size=2)), serving.listen(port=0)
+    address = listening.getsockname()
+    statuses = []
+
+    def ask():
+        with urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/healthz", timeout=10):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(5):
+            with urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/healthz", timeout=10) as response:
+                statuses.append(response.status)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    serving.run(app, listening)
+    asking.join()
+    assert statuses == [200] * 5

@@ -1,6 +1,14 @@
-"""Style sheets of the pages that tfdml writes and serves."""
+"""Text and style sheets of the pages that tfdml writes and serves."""
 
+import html
 from importlib.resources import files
+
+from tfdml._core.terminal import visible
+
+
+def escape(text: str) -> str:
+    """Text for HTML; control and right-to-left characters are escapes, line breaks stay."""
+    return html.escape("\n".join(map(visible, text.split("\n"))))
 
 
 def style_sheet(package: str, *path: str) -> str:

@@ -1,9 +1,12 @@
-"""Terminals: text from files made safe to print, and progress."""
+"""Text from files made safe to print and to open in a spreadsheet, and progress on a terminal."""
 
 import sys
 import unicodedata
+from collections.abc import Iterable
+from typing import Any
 
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _WIDTH = 30  # characters of a whole bar
 
 
@@ -13,6 +16,11 @@ def visible(text: str) -> str:
     Line breaks are escaped too, so that text from a file cannot print a line of its own.
     """
     return "".join(map(_visible_character, text))
+
+
+def as_cells(row: Iterable[Any]) -> list[Any]:
+    """A row of a CSV file whose texts no spreadsheet takes for a formula: one that begins as a formula gets a quote."""
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell for cell in row]
 
 
 def _visible_character(character):

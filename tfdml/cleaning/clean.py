@@ -15,7 +15,8 @@ from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
 from tfdml.search import Exact, pair_groups, similar_pairs
-from tfdml.search.duplicates.pairs import SimilarPairs
+from tfdml.search.duplicates.groups import nearest_copies
+from tfdml.search.duplicates.pairs import SimilarPairs, TooManyPairsError
 from tfdml.typing import Embedder, FilePath
 
 _AGREEING = 3  # neighbors of a label suspect
@@ -100,11 +101,12 @@ def clean(
     registration = None if calibration is None else calibration.registration
     if registration is not None:
         pairs = _verified_pairs(images, similarity, registration)
+        groups = pair_groups(pairs.rows, len(images.vectors))
     else:
         approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
-        pairs = _similar_pairs(images, similarity, approximate, seed)
+        groups, pairs = _similar_pairs(images, similarity, approximate, seed)
     findings = list(_copies(images, pairs)) if pairs else []
-    rows = np.unique(pair_groups(pairs.rows if pairs else np.empty((0, 2)), len(images.vectors)))
+    rows = np.unique(groups)
     if len(rows) > 1:  # one image of each group of near-duplicates
         findings += [*_labels(images, rows), *_outliers(images, rows, neighbors)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
@@ -114,8 +116,20 @@ def clean(
 
 
 def _similar_pairs(images, similarity, approximate, seed):
-    """Pairs of a similarity; None where it cannot be reached."""
-    return similar_pairs(images.vectors, similarity, approximate=approximate, seed=seed) if similarity <= 1 else None
+    """Groups, and pairs of a similarity; None where it cannot be reached.
+
+    A list of all pairs would grow with the square of the copies of an image. So the exact join keeps two a row, and it
+    takes the place of an approximate one that has too many.
+    """
+    if similarity > 1:
+        return np.arange(len(images.vectors)), None
+    with contextlib.suppress(TooManyPairsError):
+        if approximate:
+            pairs = similar_pairs(images.vectors, similarity, approximate=True, seed=seed)
+            return pair_groups(pairs.rows, len(images.vectors)), pairs
+    parts = np.unique(images.splits, return_inverse=True)[1]
+    groups, *pairs = nearest_copies(images.vectors, similarity, parts)
+    return groups, SimilarPairs(*pairs, None)
 
 
 def _verified_pairs(images, floor, registration):

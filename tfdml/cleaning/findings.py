@@ -11,6 +11,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.pages import style_sheet
+from tfdml._core.terminal import as_cells, visible
 from tfdml.cleaning.calibration import Calibration
 from tfdml.datasets import Preprocessing
 from tfdml.search.duplicates.pairs import PairRecall
@@ -150,7 +151,7 @@ def write_report(findings: Findings, path: FilePath) -> Path:
     with atomic_write(path, listed_files) as new:
         new.mkdir()
         with (new / _TABLE).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([Finding._fields, *findings.listed])
+            csv.writer(file).writerows(map(as_cells, [Finding._fields, *findings.listed]))
         (new / _PAGE).write_text(_page(findings), encoding="utf-8")
     return Path(path).expanduser()
 
@@ -190,7 +191,7 @@ def _tile(name, split, label):
     """The picture of a file, where it can be read, with its name."""
     picture = _data_uri(name)
     image = f'<img src="{picture}" alt="">' if picture else ""
-    caption = "<br>".join(escape(text) for text in (split, label, name) if text)
+    caption = "<br>".join(escape(visible(text)) for text in (split, label, name) if text)
     return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
 
 

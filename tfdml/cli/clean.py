@@ -16,7 +16,7 @@ from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, print_result, table_lines
 from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.training.train import require_outside
 
-_SPLITS = ("train", "validation", "val", "test", "query", "gallery")
+_SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
             require_outside(options.out, folder)
         require_replaceable(options.out, listed_files)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
-        listed = [each for folder in options.folders for each in _split_folders(Path(folder))]
+        listed = [part for folder in options.folders for part in _parts(Path(folder))]
     model, preprocessing = _open_model(options)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         sets = {str(folder): _read(folder, preprocessing) for folder in listed}
@@ -55,18 +55,58 @@ def _open_model(options):
     return cleaning.copy_network(size), datasets.Preprocessing(size=size)
 
 
-def _split_folders(folder):
-    """The folders of the splits in a folder, or the folder itself."""
+def _parts(folder):
+    """The parts of a folder, which are all of its folders once it has splits; else the folder itself."""
     require(folder.is_dir(), f"{str(folder)!r}, which is not a folder", "a folder of images")
-    splits = [folder / name for name in _SPLITS if (folder / name).is_dir()]
-    return splits if len(splits) > 1 else [folder]
+    children = _subfolders(folder)
+    splits = [child for child in children if child.name.casefold() in _SPLITS]
+    if len(splits) < 2 and not any(map(_subfolders, splits)):  # a class may be called "train"
+        return [folder]
+    _require_no_images_beside(folder)
+    return sorted(children, key=_order)
+
+
+def _order(folder):
+    """The known splits in their order, then the others."""
+    name = folder.name.casefold()
+    return _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)
+
+
+def _subfolders(folder):
+    return [child for child in _visible(folder) if child.is_dir()]
+
+
+def _images(folder):
+    """The image files in a folder itself."""
+    return [child for child in _visible(folder) if child.is_file() and child.suffix.lower() in EXTENSIONS]
+
+
+def _visible(folder):
+    return sorted(child for child in folder.iterdir() if not child.name.startswith("."))
+
+
+def _require_no_images_beside(folder):
+    """Refuse images beside folders of images, since they would be left out."""
+    names = [str(image) for image in _images(folder)]
+    received = f"{str(folder)!r} with {len(names):,} images beside its folders, such as {names[:1]}"
+    require(not names, received, "images in its folders only. Move them into a folder")
 
 
 def _read(folder, load):
     """The set of a folder with one subfolder per class, or of the images in a folder, in one class."""
-    if any(child.is_dir() and not child.name.startswith(".") for child in folder.iterdir()):
-        return datasets.folder(folder, load=load)
-    paths = [str(file) for file in sorted(folder.iterdir()) if file.suffix.lower() in EXTENSIONS]
-    require(len(paths) > 0, f"{str(folder)!r} without images", f"images ({', '.join(EXTENSIONS)})")
+    if _subfolders(folder):
+        _require_no_images_beside(folder)
+        images = datasets.folder(folder, load=load)
+    else:
+        images = _flat(folder, load)
+    inputs.say_left_out(images)
+    return images
+
+
+def _flat(folder, load):
+    paths = [str(file) for file in _images(folder)]
+    expected = f"images ({', '.join(EXTENSIONS)}). Name the folders with images one by one"
+    require(len(paths) > 0, f"{str(folder)!r} without images", expected)
     labels = np.zeros(len(paths), np.int64)
-    return datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=load)
+    skipped = tuple((str(file), f"suffix {file.suffix!r}") for file in _visible(folder) if str(file) not in paths)
+    return datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=load, skipped=skipped)

@@ -100,7 +100,7 @@ def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing)
     with as_usage_error(f"SET={options.set!r}"):
         sets = _read_sets(options, preprocessing)
     labeled_set = sets[0] if isinstance(sets, tuple) else sets
-    _say_left_out(labeled_set)
+    say_left_out(labeled_set)
     return labeled_set
 
 
@@ -117,7 +117,8 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
     return datasets.folder(options.set, splits=splits, load=load)
 
 
-def _say_left_out(labeled_set):
+def say_left_out(labeled_set: datasets.LabeledSet) -> None:
+    """Print on stderr how many files or rows a set leaves out, and the first one with its reason."""
     left_out = [(name, reason) for name, reason in labeled_set.skipped if not is_of_another_split(reason)]
     if left_out:
         name, reason = left_out[0]

@@ -19,7 +19,7 @@ from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
-from tfdml._core.terminal import show_progress
+from tfdml._core.terminal import as_cells, show_progress
 from tfdml.distributed.cluster import RETRIES, connected, ended, require_room
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
@@ -179,7 +179,7 @@ def embed(
         _embed(model, data, path, run, starts, actors, {"num_cpus": cpus, "num_gpus": gpus, "memory": memory})
     shards = read_shards(path)
     with atomic_write(path / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
-        csv.writer(text).writerows([("row", "name", "reason"), *shards.skipped])
+        csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *shards.skipped]))
     return shards
 
 

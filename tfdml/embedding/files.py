@@ -14,6 +14,7 @@ from tfdml._core.checks import is_labeled_set, require
 from tfdml._core.checksums import SUMS, require_checksums, write_checksums
 from tfdml._core.json_files import parsed_json, read_json
 from tfdml._core.memory_maps import map_array
+from tfdml._core.terminal import as_cells
 from tfdml.embedding.in_memory import Problem
 from tfdml.typing import Examples, FilePath
 
@@ -187,7 +188,7 @@ def _write_folder(folder, data, chunks, shape, skipped, fingerprint):
             file.write(np.ascontiguousarray(embeddings).data)
             lines.writerows(zip(*_columns(data, rows).values(), strict=True))
     with _opened(folder / _SKIPPED, "w") as text:
-        csv.writer(text).writerows([("row", "name", "reason"), *skipped])
+        csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *skipped]))
     (folder / _MODEL).write_text(json.dumps({_FINGERPRINT: fingerprint}))
     write_checksums(folder)
 

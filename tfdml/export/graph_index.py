@@ -22,8 +22,9 @@ class GraphIndex(tf.Module):
         search: how the graph searches.
         dim: dimension of the embeddings.
         matches: whether `match` is called, which needs a second table of ids.
-        texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, rows stand for ids that
-            are not int32, and -1 for "unknown"; metadata are left out.
+        texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, -1 stands for "unknown",
+            metadata are left out, and ids that are not int32 become rows: the outputs `rows` and `row` in place of
+            `ids` and `id`.
 
     Attributes:
         description: JSON-serializable facts about the search, shown by the server.
@@ -41,6 +42,7 @@ class GraphIndex(tf.Module):
         self._searcher = search.searcher(vectors, index.metric)
         names, numbers = _as_names(index.ids, texts), _as_numbers(index.ids, texts)
         self._names: Any = tf.Variable(names, trainable=False) if matches or numbers is None else None
+        self._outputs = ("ids", "id") if texts or are_kept(index.ids, texts) else ("rows", "row")
         self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
         metadata = getattr(index, "metadata", None) if texts else None
         self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
@@ -70,13 +72,13 @@ class GraphIndex(tf.Module):
 
     def _neighbors(self, rows, scores):
         payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
-        return {"ids": tf.gather(self._ids, rows), "scores": scores, **payload}
+        return {self._outputs[0]: tf.gather(self._ids, rows), "scores": scores, **payload}
 
     def _nearest(self, rows, scores, threshold):
         similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
         # Texts are only gathered, never selected: other runtimes lack that.
         names = tf.where(similarity >= threshold, rows[:, 0], self.description["vectors"])
-        return {"id": tf.gather(self._names, names), "score": scores[:, 0]}
+        return {self._outputs[1]: tf.gather(self._names, names), "score": scores[:, 0]}
 
     def require_no_unknown(self) -> None:
         """Raise a ValueError if an id is the one of no match, the text "unknown" or the number -1."""

@@ -2,9 +2,10 @@
 
 try:
     import aiohttp  # noqa: F401
+    import msgspec  # noqa: F401
     import prometheus_client  # noqa: F401
 except ImportError as error:
-    raise ImportError("The server needs aiohttp and prometheus_client: pip install tfdml[serving].") from error
+    raise ImportError("The server needs aiohttp, msgspec and prometheus_client: pip install tfdml[serving].") from error
 
 from tfdml.serving.limits import Limits
 from tfdml.serving.run import listen, run

@@ -1,121 +1,135 @@
-"""The body of a request as an object: files and images are cut out of its text before the rest is read as JSON.
+"""The JSON of a request, read one level at a time: a value stays text until its type is known.
 
-As lists of Python, numbers take up to thirty times the memory of their text, and texts as numbers far more. An image is
-therefore cut out only if all of it are numbers in lists of the right lengths, and what is left has to be short.
+As lists and objects of Python, hostile JSON takes up to thirty times the memory of its text.
 """
 
-import json
+import binascii
 import re
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Raw
 
-from tfdml.serving.limits import Limits, RefusedError
+from tfdml.serving.limits import RefusedError
 
-_SPACE = rb"[ \t\n\r]*+"
-_NUMBER = rb"-?+(?:0|[1-9]\d{0,15}+)(?:\.\d{1,20}+)?+(?:[eE][+-]?+\d{1,2}+)?+"
-_FILE = rb'"b64"' + _SPACE + b":" + _SPACE + rb'"([^"]*+)"'
+Plain = str | int | float | bool | None
+_MAX_NAMES = 1_000  # of an object
+_BASE64 = re.compile(r"[A-Za-z0-9+/ \t\r\n]*+[= \t\r\n]*+")
+_BLANKS, _OF_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
 _NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
 
 
-def read_object(body: bytes, limits: Limits, shape: tuple[int, int, int] | None = None) -> dict[str, Any]:
-    """The JSON object of a request.
+class _Name:
+    """Stands for a name of an object. Each is a key of its own, so that a name that comes twice is seen."""
 
-    Args:
-        body: its text, in UTF-8.
-        limits: the limits of the server.
-        shape: height, width and channels of the images that are cut out; None to cut out files only.
 
-    Returns:
-        The object. The value of each `b64` is its text as bytes. An image is a NumPy array of `shape`, uint8 if its
-        numbers are whole and between 0 and 255, else float32.
+def read_object(text: bytes | Raw) -> dict[str, Raw]:
+    """The values of a JSON object by name, as text.
 
     Raises:
-        RefusedError: no JSON object, a name twice in an object, NaN or Infinity, or beyond a limit.
+        RefusedError: no JSON object, a name twice, or too many names.
     """
-    _require_few_lists(body, limits, shape)
-    images: list[Any] = []
-    text = _pattern(shape).sub(lambda match: _cut(match, images, shape, limits), body)
-    _require_short(text, limits)
-    return _parsed(text, images)
+    names: list[str] = []
 
+    def add_name(_, name):
+        names.append(name)
+        if len(names) > _MAX_NAMES:
+            raise RefusedError(413, f"Received an object of more than {_MAX_NAMES:,} names, expected fewer.")
+        return _Name()
 
-def _require_few_lists(body, limits, shape):
-    """Refuse more lists than a valid request can have, before the search for images, which takes ten times as long."""
-    height, width, _ = shape or (0, 0, 0)
-    max_lists = limits.max_values + limits.max_images * (1 + height + height * width)
-    num_lists = body.count(b"[")
-    if num_lists > max_lists:
-        received = f"Received {num_lists} lists, expected at most {max_lists}"
-        raise RefusedError(413, f"{received}. Send fewer images, or files.")
-
-
-def _cut(match, images, shape, limits):
-    """Append a file or an image to `images`, and return NaN in its place, which valid JSON does not have."""
-    if len(images) == limits.max_images:
-        raise RefusedError(
-            413, f"Received more than {limits.max_images} images, expected at most that many. Send several requests."
-        )
-    is_file = match[1] is not None
-    images.append(match[1] if is_file else _image(match[0], shape))
-    return b'"b64":NaN' if is_file else b"NaN"
-
-
-def _image(text, shape):
-    numbers = np.fromstring(text.translate(_NO_BRACKETS), np.float64, sep=",").reshape(shape)
-    whole = re.search(rb"[.eE]", text) is None
-    with np.errstate(over="ignore"):
-        return numbers.astype(np.uint8 if whole and numbers.min() >= 0 and numbers.max() <= 255 else np.float32)
-
-
-def _require_short(text, limits):
-    values = sum(map(text.count, (b"[", b"{", b",", b":")))
-    if len(text) > limits.max_text or values > limits.max_values:
-        raise RefusedError(
-            413,
-            f"Received {len(text)} bytes with {values} values beside files and images of the model's shape, expected "
-            f"at most {limits.max_text} with {limits.max_values}. Send images of that shape, and files as base64.",
-        )
-
-
-def _parsed(text, images):
-    images = iter(images)
-    try:
-        value = json.loads(text.decode(), parse_constant=lambda name: _next(images, name), object_pairs_hook=_as_object)
-    except (RecursionError, ValueError) as error:
-        reason = getattr(error, "msg", error)
-        raise RefusedError(400, f"Received a body that is not JSON ({reason}), expected a JSON object.") from error
-    if not isinstance(value, dict) or next(images, None) is not None:
-        kind = f"JSON of type {type(value).__name__}" if not isinstance(value, dict) else "an image inside a text"
-        raise RefusedError(400, f"Received {kind}, expected an object.")
-    return value
-
-
-def _next(images, name):
-    image = next(images, None) if name == "NaN" else None
-    if image is None:
-        raise RefusedError(400, "Received NaN or Infinity, which JSON does not have, expected numbers.")
-    return image
-
-
-def _as_object(pairs):
-    values = dict(pairs)
-    if len(values) < len(pairs):
+    values = read_json(text, dict[_Name, Raw], dec_hook=add_name).values()
+    if len(set(names)) < len(names):
         raise RefusedError(400, "Received an object with a name twice, expected each name once.")
-    return values
+    return dict(zip(names, values, strict=True))
+
+
+def read_json(text: bytes | Raw, kind: Any, **options: Any) -> Any:
+    """JSON of a type.
+
+    Raises:
+        RefusedError: no JSON, or of another type.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind, **options)
+    except msgspec.ValidationError as error:
+        raise RefusedError(400, f"Received JSON of another form: {error}.") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise RefusedError(400, f"Received a body that is not JSON ({error}), expected a JSON object.") from error
+
+
+def read_rows(text: Raw, most: int) -> list[Raw]:
+    """The items of a JSON list, as text.
+
+    Raises:
+        RefusedError: another value, or more items.
+    """
+    if kind_of(text) != "a list":
+        raise RefusedError(400, f"Received {kind_of(text)}, expected a list of at least one image.")
+    try:
+        rows = msgspec.structs.astuple(msgspec.json.decode(text, type=_rows(most)))
+    except msgspec.ValidationError as error:
+        reason = f"Received more than {most} images, expected at most that many. Send several requests."
+        raise RefusedError(413, reason) from error
+    if not rows[0]:
+        raise RefusedError(400, "Received no images, expected a list of at least one image.")
+    return [row for row in rows if row]
+
+
+def read_base64(text: Raw) -> bytes:
+    """The content of a file; line ends are skipped, and padding may lack.
+
+    Raises:
+        RefusedError: a text that is not base64.
+    """
+    try:
+        return binascii.a2b_base64(memoryview(text)[1:-1], strict_mode=True)  # no copy of the text
+    except binascii.Error as error:
+        plain = read_json(text, str)
+        if not _BASE64.fullmatch(plain):
+            raise _not_base64(error) from error
+    plain += "=="
+    try:
+        return binascii.a2b_base64(plain)
+    except binascii.Error as error:
+        raise _not_base64(error) from error
+
+
+def _not_base64(error):
+    return RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.")
+
+
+def read_pixels(text: Raw, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Numbers in lists of the lengths of `shape`, float64; None for other JSON."""
+    compact = bytes(text).translate(None, _BLANKS)
+    if b"[]" in compact or compact.translate(None, _OF_NUMBERS) != _brackets(shape):
+        return None
+    return np.fromstring(compact.translate(_NO_BRACKETS), np.float64, sep=",").reshape(shape)
+
+
+def is_whole(text: Raw) -> bool:
+    """Whether the numbers of a text have neither fractions nor exponents."""
+    return re.search(rb"[.eE]", text) is None
+
+
+def kind_of(text: Raw) -> str:
+    """A value of JSON in a few words, without any data of the request."""
+    kinds = {b"{": "an object", b"[": "a list", b'"': "a text", b"n": "null", b"t": "true", b"f": "false"}
+    return kinds.get(bytes(memoryview(text)[:1]), "a number" if text else "nothing")
 
 
 @lru_cache
-def _pattern(shape):
-    """Files, and images of a shape. Possessive quantifiers never backtrack, so that matching takes linear time."""
-    if shape is None:
-        return re.compile(_FILE)
-    image = _NUMBER
+def _rows(most):
+    """The type of a list of at most this many values. msgspec makes all items of a list before it counts them."""
+    fields = [(f"row_{number}", Raw, Raw(b"")) for number in range(most)]
+    return msgspec.defstruct("Rows", fields, array_like=True, forbid_unknown_fields=True)
+
+
+@lru_cache
+def _brackets(shape):
+    """The brackets and commas of an image."""
+    text = b""
     for length in reversed(shape):
-        image = _list_of(image, length)
-    return re.compile(_FILE + b"|" + image)
-
-
-def _list_of(item, length):
-    return rb"\[" + _SPACE + item + _SPACE + b"(?:," + _SPACE + item + _SPACE + b"){%d}+" % (length - 1) + rb"\]"
+        text = b"[" + b",".join([text] * length) + b"]"
+    return text

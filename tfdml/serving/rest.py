@@ -3,21 +3,30 @@
 Source: TensorFlow Serving, RESTful API, https://www.tensorflow.org/tfx/serving/api_rest.
 """
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Raw
 
-from tfdml.serving.bodies import read_object
+from tfdml.serving.bodies import (
+    Plain,
+    is_whole,
+    kind_of,
+    read_base64,
+    read_json,
+    read_object,
+    read_pixels,
+    read_rows,
+)
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
 _K = 10
 _ITEMS = 12  # random items
+_NOTHING = Raw(b"")
 _DIGITS = re.compile("[0-9]{1,19}")
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "float16": "DT_HALF", "int64": "DT_INT64"}
@@ -41,14 +50,14 @@ def read_predict(
     Raises:
         RefusedError: a request of another form, or beyond a limit.
     """
-    request = read_object(body, limits, shape)
-    signature = request.get("signature_name", PIXELS)
+    request = read_object(body)
+    signature = _plain(request["signature_name"]) if "signature_name" in request else PIXELS
     is_valid = isinstance(signature, str) and signature in signatures
     _require(is_valid, f"signature_name={_named(signature)}", " or ".join(map(repr, signatures)))
     form, rows = _rows_of(request)
     dtype = signatures[signature].dtype
     read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
-    return _FORMS[form], signature, read_images(rows, read, limits)
+    return _FORMS[form], str(signature), read_images(rows, read, limits)
 
 
 def read_search(
@@ -70,14 +79,12 @@ def read_search(
     Raises:
         RefusedError: a request of another form, or beyond a limit.
     """
-    request, largest = read_object(body, limits), max_neighbors or limits.max_neighbors
-    k, where = request.get("k", min(_K, largest)), request.get("where", {})
+    request, largest = read_object(body), max_neighbors or limits.max_neighbors
+    k = _plain(request["k"]) if "k" in request else min(_K, largest)
     _require(type(k) is int and 1 <= k <= largest, "another k", f"a whole number from 1 to {largest}")
-    _require(isinstance(where, dict), _shown(where), "where as an object of columns with their values")
-    for name, values in where.items():
-        flat = all(map(_is_plain, values if isinstance(values, list) else [values]))
-        _require(flat, f"where with {_listed([name])}", "texts, numbers, booleans or null, or a list of them")
-    return read_images(request.get("instances"), _read_query, limits), k, json.dumps(where, sort_keys=True)
+    where = _read_where(request["where"], limits) if "where" in request else {}
+    queries = read_images(request.get("instances", _NOTHING), _read_query, limits)
+    return queries, k, json.dumps(where, sort_keys=True)
 
 
 def read_items(query: Mapping[str, str], limits: Limits) -> tuple[int, int | None]:
@@ -118,35 +125,25 @@ def answer(form: str, rows: list[dict[str, Any]]) -> bytes:
     return as_json({form: single or (columns if form == "outputs" else rows)})
 
 
-def read_images(rows: Any, read: Callable[[Any], Any], limits: Limits) -> list[Any]:
+def read_images(rows: Raw, read: Callable[[Raw], Any], limits: Limits) -> list[Any]:
     """`read(row)` for a list of rows.
 
     Raises:
         RefusedError: no list, no row or too many, or a row that `read` refuses, with its number.
     """
-    _require(isinstance(rows, list) and len(rows) > 0, _shown(rows), "a list of at least one image")
-    if len(rows) > limits.max_images:
-        raise RefusedError(
-            413, f"Received {len(rows)} images, expected at most {limits.max_images}. Send several requests."
-        )
-    return [_read_numbered(number, read, row) for number, row in enumerate(rows)]
+    return [_read_numbered(number, read, row) for number, row in enumerate(read_rows(rows, limits.max_images))]
 
 
-def read_file(row: Any) -> bytes:
+def read_file(row: Raw) -> bytes:
     """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`.
 
     Raises:
         RefusedError: another form.
     """
     row = _unnamed(row)
-    text: Any = row.get("b64") if isinstance(row, dict) else None
-    _require(isinstance(text, bytes), _shown(row), 'a file as {"b64": "..."}')
-    try:
-        return base64.b64decode(text.replace(rb"\/", b"/"), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RefusedError(
-            400, f"Received b64 that is not base64 ({error}), expected the content of a file."
-        ) from error
+    text = read_object(row).get("b64", _NOTHING) if kind_of(row) == "an object" else _NOTHING
+    _require(kind_of(text) == "a text", _shown(row), 'a file as {"b64": "..."}')
+    return read_base64(text)
 
 
 def metadata(
@@ -183,8 +180,7 @@ def _rows_of(request):
     forms = [name for name in _FORMS if name in request]
     _require(len(forms) == 1, f"an object with {_listed(request)}", "either instances or inputs")
     rows = request[forms[0]]
-    named = forms == ["inputs"] and isinstance(rows, dict)
-    return forms[0], rows.get(INPUT) if named else rows
+    return forms[0], _unnamed(rows) if forms == ["inputs"] else rows
 
 
 def _pixel_reader(shape, dtype):
@@ -193,26 +189,59 @@ def _pixel_reader(shape, dtype):
 
     def read(row):
         row = _unnamed(row)
-        _require(isinstance(row, np.ndarray), _shown(row), expected)
-        good = row.dtype == np.uint8 or (dtype != "uint8" and np.isfinite(row).all())
-        _require(good, f"numbers from {row.min():g} to {row.max():g}", expected)
-        return row.astype(dtype)
+        numbers = read_pixels(row, shape) if kind_of(row) == "a list" else None
+        if numbers is None:
+            raise RefusedError(400, f"Received {_shown(row)}, expected {expected}.")
+        with np.errstate(over="ignore"):
+            pixels = numbers.astype(np.uint8 if _are_bytes(row, numbers) else np.float32)
+        good = pixels.dtype == np.uint8 or (dtype != "uint8" and np.isfinite(pixels).all())
+        _require(good, f"numbers from {numbers.min():g} to {numbers.max():g}", expected)
+        return pixels.astype(dtype)
 
     return read
 
 
+def _are_bytes(row, numbers):
+    return is_whole(row) and numbers.min() >= 0 and numbers.max() <= 255
+
+
 def _read_query(row):
-    item = [name for name in ("id", "row") if isinstance(row, dict) and name in row]
-    return (item[0], row[item[0]]) if item else read_file(row)
+    values = read_object(row) if kind_of(row) == "an object" else {}
+    item = [name for name in ("id", "row") if name in values]
+    return (item[0], _plain(values[item[0]])) if item else read_file(row)
+
+
+def _read_where(where, limits):
+    """The columns of a filter with their values."""
+    _require_short(where, limits)
+    _require(kind_of(where) == "an object", _shown(where), "where as an object of columns with their values")
+    return {name: _read_values(name, values) for name, values in read_object(where).items()}
+
+
+def _read_values(name, values):
+    try:
+        return read_json(values, Plain | list[Plain])
+    except RefusedError as error:
+        expected = "texts, numbers, booleans or null, or a list of them"
+        raise RefusedError(400, f"Received where with {_listed([name])}, expected {expected}.") from error
+
+
+def _require_short(where, limits):
+    text = bytes(where)
+    values = sum(map(text.count, (b"[", b"{", b",", b":")))
+    if len(text) > limits.max_text or values > limits.max_values:
+        expected = f"at most {limits.max_text} with {limits.max_values}"
+        raise RefusedError(413, f"Received where of {len(text)} bytes with {values} values, expected {expected}.")
 
 
 def _unnamed(row):
     """The image of a row that names its input, or the row."""
-    return row.get(INPUT, row) if isinstance(row, dict) else row
+    return read_object(row).get(INPUT, row) if kind_of(row) == "an object" else row
 
 
-def _is_plain(value):
-    return value is None or isinstance(value, str | int | float)
+def _plain(text):
+    """A text, a number, true, false or null; any other JSON stays text, which is no valid value of anything."""
+    return text if kind_of(text) in ("an object", "a list") else read_json(text, Plain)
 
 
 def _as_list(value):
@@ -243,15 +272,12 @@ def _require(condition, received, expected):
 
 def _shown(value):
     """A value of JSON in a few words, without any data of the request."""
-    if isinstance(value, np.ndarray):
-        return f"numbers of shape {value.shape}"
-    if isinstance(value, dict):
-        return f"an object with {_listed(value)}"
-    return f"a list of {len(value)}" if isinstance(value, list) else f"a value of type {type(value).__name__}"
+    kind = kind_of(value)
+    return f"an object with {_listed(read_object(value))}" if kind == "an object" else kind
 
 
 def _named(name):
-    return repr(name[:40]) if isinstance(name, str) else _shown(name)
+    return repr(name[:40]) if isinstance(name, str) else "another value"
 
 
 def _listed(names):

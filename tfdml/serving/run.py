@@ -1,10 +1,16 @@
 """A running server."""
 
+import asyncio
+import contextlib
+import signal
 import socket
 
 from aiohttp import web
+from aiohttp.web_runner import GracefulExit
 
 from tfdml.serving.middleware import LIMITS
+
+_LAST_SECONDS = 0.5  # a busy server accepts the connections that wait, and reads their requests
 
 
 def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
@@ -38,7 +44,9 @@ def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
 
 
 def run(application: web.Application, listening: socket.socket) -> None:
-    """Answer requests until the process is interrupted (SIGINT, SIGTERM); requests under way are then finished.
+    """Answer requests until the process is interrupted (SIGINT, SIGTERM).
+
+    After a signal, the server accepts connections for half a second more, finishes the requests that it has, and ends.
 
     See also: `application`, which it serves, and `listen` for the socket.
 
@@ -66,6 +74,7 @@ def run(application: web.Application, listening: socket.socket) -> None:
         listening: a socket of `listen`.
     """
     seconds = application[LIMITS].seconds
+    application.on_startup.append(_end_later)
     web.run_app(
         application,
         sock=listening,
@@ -76,3 +85,15 @@ def run(application: web.Application, listening: socket.socket) -> None:
         handler_cancellation=True,  # clients that left are not waited for
         auto_decompress=False,  # a small body must not become a large one
     )
+
+
+async def _end_later(application):
+    """Let signals end the server after a moment: closing the socket at once drops connections that wait in it."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, loop.call_later, _LAST_SECONDS, _end)
+
+
+def _end():
+    raise GracefulExit

@@ -33,7 +33,11 @@ class History:
         if num_epochs and path.exists():
             with path.open(encoding="utf-8", newline="") as file:
                 rows = [{name: value for name, value in row.items() if value} for row in csv.DictReader(file)]
-            self.rows = [row for row in rows if int(row["epoch"]) <= num_epochs]
+            try:
+                self.rows = [row for row in rows if int(row["epoch"]) <= num_epochs]
+            except (KeyError, TypeError, ValueError) as error:
+                expected = "a row per epoch with its number in the column epoch. Delete the file to go on without it"
+                raise ValueError(f"Received a damaged {str(path)!r}, expected {expected}.") from error
 
     def append(self, values: Mapping[str, Any]) -> None:
         """Add an epoch, and write the file in one step."""

@@ -137,9 +137,9 @@ def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model
     served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "served", **options))).signatures
     expected = {**served["search"](images=tf.constant(queries)), **served["match"](images=tf.constant(queries))}
     if not runtime.texts:
-        assert set(answer) == {"embedding", *expected} - {"payload"}
+        assert set(answer) == {"embedding", "rows", "scores", "row", "score"}
         listed = [*json.loads((runtime_folder / "ids.json").read_text()), "unknown"]
-        answer = {"ids": np.array(listed)[answer["ids"]], "id": np.array(listed)[answer["id"]]}
+        answer = {"ids": np.array(listed)[answer["rows"]], "id": np.array(listed)[answer["row"]]}
     else:
         assert set(answer) == {"embedding", *expected}
     for name in set(answer) & {"ids", "payload", "id"}:
@@ -150,7 +150,7 @@ def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model
 def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
     large = SimpleNamespace(vectors=index.vectors, ids=2**60 - np.arange(300), metric="cosine", metadata=None)
     folder = runtime.write(model, tmp_path / "model", index=large)
-    ids = runtime.run(folder, images=images[20:30])["ids"][:, 0]
+    ids = runtime.run(folder, images=images[20:30])["ids" if runtime.texts else "rows"][:, 0]
     if not runtime.texts:
         ids = [int(json.loads((folder / "ids.json").read_text())[row]) for row in ids]
     assert list(ids) == list(large.ids[20:30])

@@ -2,9 +2,8 @@
 
 import base64
 import functools
-from html import escape
 
-from tfdml._core.pages import style_sheet
+from tfdml._core.pages import escape, style_sheet
 from tfdml.evaluation.report.comparison import interval_text, paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
     DARK,

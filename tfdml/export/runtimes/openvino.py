@@ -17,8 +17,9 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
     """Write a model of images for OpenVINO, with an index if there is one: `model.xml` and `model.bin`.
 
     Input and outputs are those of `tfdml.export.onnx`, in whole numbers: OpenVINO (2026.4) damages its memory when it
-    gathers texts, and its CPU computes in int32. So ids that are not int32 are the rows of the index, whose ids
-    `ids.json` lists; `id` is -1 for "unknown"; there is no `payload`.
+    gathers texts, and its CPU computes in int32. So `id` is a number, -1 for "unknown", and there is no `payload`. An
+    index whose ids are not int32 has the outputs `rows` in place of `ids` and `row` in place of `id`: rows of the
+    index, whose ids `ids.json` lists.
 
     OpenVINO reads the ONNX file of the model and writes it in its own form, in which equal scores keep the order of the
     index; of itself it promises no order.

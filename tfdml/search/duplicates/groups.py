@@ -41,35 +41,83 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
 
     Source of the union of groups: Shiloach and Vishkin, An O(log n) Parallel Connectivity Algorithm, 1982.
     """
+    scores = _scores(vectors, similarity)
+    first = np.arange(len(scores))
+    _for_pairs(scores, similarity, memory, lambda row, column, _: unite(first, row, column))
+    return roots(first, np.arange(len(scores)))
+
+
+def nearest_copies(
+    vectors: npt.ArrayLike, similarity: float, splits: npt.ArrayLike, *, memory: int = MEMORY
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Groups of near-duplicates, and of each row its most similar earlier row in its split and in the other splits.
+
+    A thousand copies of an image are half a million pairs; here they are two pairs a row at most.
+
+    Args:
+        vectors: `(n, dim)` floats, finite.
+        similarity: least cosine similarity of a pair, in (-1, 1].
+        splits: `(n,)` integers: the split of each row.
+        memory: bytes for the search.
+
+    Returns:
+        The groups `(n,)` as of `near_duplicates`; pairs `(m, 2)`, the smaller row first; and their similarities `(m,)`.
+        Of rows that differ in similarity by less than 1e-6, the first one counts.
+
+    Raises:
+        ValueError: as `near_duplicates`.
+    """
+    scores, splits = _scores(vectors, similarity), np.asarray(splits)
+    count = len(scores)
+    first, best = np.arange(count), np.full((2, count), -1, np.int64)
+
+    def add(row, column, score):
+        unite(first, row, column)
+        steps = np.round((score + 2.0) * _STEPS).astype(np.int64)
+        key = steps * count + (count - 1 - row)  # the most similar, and of equal ones the first
+        np.maximum.at(best, ((splits[row] != splits[column]).astype(np.int64), column), key)
+
+    _for_pairs(scores, similarity, memory // 2, add)  # keys take as much as the pairs
+    column = np.nonzero(best >= 0)[1]
+    row = count - 1 - best[best >= 0] % count
+    return roots(first, np.arange(count)), np.stack([row, column], axis=1), scores.exact(row, column)
+
+
+def _scores(vectors, similarity):
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
-    gallery = Gallery(as_vectors(vectors, "vectors"), "cosine")
-    scores, first, lock = gallery.scores(), np.arange(len(gallery)), Lock()
+    return Gallery(as_vectors(vectors, "vectors"), "cosine").scores()
+
+
+def _for_pairs(scores, similarity, memory, add):
+    """Call `add(row, column, score)` with the similar pairs of each block, one block at a time."""
+    count, lock = len(scores), Lock()
 
     def search(rows, block):
-        pairs = _similar(scores, np.float32(similarity), rows, block)
+        row, column, score = _similar(scores, np.float32(similarity), rows, block)
         with lock:
-            unite(first, *pairs)
+            add(row, column, score)
 
-    for _ in for_blocks(search, len(gallery), len(gallery), memory=memory, row_bytes=_PAIR_BYTES * len(gallery)):
+    for _ in for_blocks(search, count, count, memory=memory, row_bytes=_PAIR_BYTES * count) if count else ():
         pass
-    return roots(first, np.arange(len(gallery)))
 
 
 _PAIR_BYTES = 40  # working memory per pair, if all pairs of a block are similar
+_STEPS = 2**20  # of a similarity
 
 
 def _similar(scores, least, rows, block):
-    """Pairs of a query and a later vector that score at least this: two `(m,)` int64 arrays of row numbers."""
+    """Pairs of a query and a later vector that score at least this: row numbers, `(m,)` int64 each, and scores."""
     numbers = np.arange(rows.start, rows.stop)
     block = block.reshape(-1)[: len(block) * (len(scores) - rows.start)].reshape(len(block), -1)
     scores.approximate(rows, out=block, columns=slice(rows.start, None))
     low, high = scores.around(numbers, np.full(len(numbers), least))
     row, column = np.divmod(np.flatnonzero(block >= low[:, None]), block.shape[1])
-    is_similar = block[row, column] > high[row]
+    score = block[row, column]
+    is_similar = score > high[row]
     row, column = rows.start + row, rows.start + column
     is_similar[~is_similar] = scores.exact(row[~is_similar], column[~is_similar]) >= least
     is_similar &= row < column
-    return row[is_similar], column[is_similar]
+    return row[is_similar], column[is_similar], score[is_similar]
 
 
 def unite(first, a, b):

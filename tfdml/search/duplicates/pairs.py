@@ -33,6 +33,10 @@ class PairRecall(NamedTuple):
     lower: float
 
 
+class TooManyPairsError(ValueError):
+    """More similar pairs than a list of them may have."""
+
+
 class SimilarPairs(NamedTuple):
     """Pairs of rows of at least a cosine similarity.
 
@@ -213,13 +217,14 @@ class _Pairs:
         """Add pairs.
 
         Raises:
-            ValueError: there are too many.
+            TooManyPairsError: there are too many.
         """
         with self._lock:
             self._count += len(row)
-            received = f"vectors of which more than max_pairs={self._max_pairs:,} pairs are similar"
-            advice = "fewer. Raise the similarity or max_pairs, or use near_duplicates, which needs no list of pairs"
-            require(self._count <= self._max_pairs, received, advice)
+            if self._count > self._max_pairs:
+                received = f"Received vectors of which more than max_pairs={self._max_pairs:,} pairs are similar"
+                advice = "Raise the similarity or max_pairs, or use near_duplicates, which needs no list of pairs"
+                raise TooManyPairsError(f"{received}, expected fewer. {advice}.")
             self._blocks.append((row, column, similarity))
 
     def result(self):

@@ -1,5 +1,6 @@
 """Base class of indexes with add, update and remove."""
 
+import numbers
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import read_whole
-from tfdml._core.checks import as_vectors, require, require_metric, require_whole
+from tfdml._core.checks import as_vectors, require, require_metric
 from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml.search.blocks import MEMORY
 from tfdml.search.index.files import read_manifest, write_index
@@ -260,7 +261,11 @@ class Index:
             (segment, allowed, len(segment.ids) if allowed is None else int(allowed.sum()))
             for segment, allowed in zip(items.segments, items.allowed(where), strict=True)
         ]
-        require_whole("k", k, 1, sum(count for _, _, count in counts))
+        total = sum(count for _, _, count in counts)
+        items_that_pass = f"the {total} items {'of the index' if where is None else 'that pass the filter'}"
+        require(total > 0, "no items", "at least one. Change the filter, or add items")
+        is_whole = isinstance(k, numbers.Integral) and not isinstance(k, bool)
+        require(is_whole and 1 <= k <= total, f"k={k!r}", f"a whole number from 1 to {total}, {items_that_pass}")
         ids, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         for segment, allowed, count in counts:
             if count:
