@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
             require_outside(options.out, folder)
         require_replaceable(options.out, listed_files)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
-        listed = [part for folder in options.folders for part in _parts(Path(folder))]
+        listed = [each for folder in options.folders for each in _parts(Path(folder))]
     model, preprocessing = _open_model(options)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         sets = {str(folder): _read(folder, preprocessing) for folder in listed}

@@ -116,9 +116,9 @@ def _network(backbone, input_shape, weights):
 
 def _require_case(name):
     """Raise a ValueError for the name of a network in other letters: "resnet50" for "ResNet50"."""
-    names = {known.lower(): known for known in ("EfficientNetLite0", *dir(keras.applications)) if known[0].isupper()}
-    right = names.get(name.lower().replace("-", "").replace("_", ""))
-    require(right is None or Path(name).is_dir(), f"backbone={name!r}", f"{right!r}, or the folder of a preset")
+    names = {name.lower(): name for name in ("EfficientNetLite0", *dir(keras.applications)) if name[0].isupper()}
+    spelled = names.get(name.lower().replace("-", "").replace("_", ""))
+    require(spelled is None or Path(name).is_dir(), f"backbone={name!r}", f"{spelled!r}, or the folder of a preset")
 
 
 def _application(build, input_shape, weights):

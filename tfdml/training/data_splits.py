@@ -101,10 +101,10 @@ def _drawn(images, split_by, validation, test, seed):
 def _split_rows(images, rows, share, by, seed):
     """Two parts of some rows of a set, of which the second has about this share."""
     try:
-        kept, held_out = splits.split(images.take(rows), share, by=by, seed=seed)
+        training, held_out = splits.split(images.take(rows), share, by=by, seed=seed)
     except ValueError:  # the second part would have none
         return rows, rows[:0]
-    return rows[kept], rows[held_out]
+    return rows[training], rows[held_out]
 
 
 def _problem(images, rows, split_by):

@@ -141,7 +141,7 @@ def _kind(data):
 
 
 def _other_kind(data):
-    """What a file is that is not read, and what to do."""
+    """The kind of a file that is not read, and how to convert it."""
     names = tf.constant([f"{name}, {_EXPECTED} Convert it, for example by ImageMagick." for name in _OTHERS.values()])
     kind = _first_start(data, tuple(_OTHERS))
     return tf.where(kind == 0, f"not an image, {_EXPECTED}", tf.gather(names, tf.maximum(kind - 1, 0)))

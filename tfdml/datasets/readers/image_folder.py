@@ -202,8 +202,8 @@ def _reason(child):
 
 def _warn_of_unread(path, sets):
     """Warn of image files of other formats, of names that are not UTF-8, and of classes with similar names."""
-    skipped = list(dict.fromkeys(entry for part in sets for entry in part.skipped))
-    warn_of_similar([name for part in sets for name in part.class_names], stacklevel=3)
+    skipped = list(dict.fromkeys(entry for labeled_set in sets for entry in labeled_set.skipped))
+    warn_of_similar([name for labeled_set in sets for name in labeled_set.class_names], stacklevel=3)
     for message in (_formats_message(path, skipped), _names_message(path, skipped)):
         if message:
             warnings.warn(message, stacklevel=3)

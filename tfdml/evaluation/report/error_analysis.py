@@ -60,10 +60,10 @@ def hardest_queries(lists, ranks, shown):
 
     `ranks` is `(queries,)`, NaN for a query without a relevant item.
     """
-    wrong, right = np.flatnonzero(ranks > 1), np.flatnonzero(ranks == 1)
+    wrong, first = np.flatnonzero(ranks > 1), np.flatnonzero(ranks == 1)
     order = wrong[np.argsort(-ranks[wrong], kind="stable")]
     if not len(wrong):
-        order = right[np.argsort(lists.similarities[right, 0], kind="stable")]
+        order = first[np.argsort(lists.similarities[first, 0], kind="stable")]
     return tuple(HardQuery(lists.query(row), int(ranks[row]), lists.neighbors(row)) for row in order[:shown])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
-from tfdml.models.pixels import expects_other_pixels, require_pixels
+from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
 from tfdml.pairs import all_pairs
 from tfdml.pairs.conditions import Conditions, noted
 
@@ -262,24 +262,24 @@ def checked_data(
         trains: whether they are those of `fit`.
     """
     counts = trains and not model._has_counted_positives
-    of_training = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))
-    of_validation = checks(advice=_ADVICE_FOR_VALIDATION)
+    training_checks = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))
+    validation_checks = checks(advice=_ADVICE_FOR_VALIDATION)
     batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
-    checked = {**arguments, "x": of_training.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
+    checked = {**arguments, "x": training_checks.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
     if isinstance(validation, tuple | list):
         x, y = (*validation, None)[:2]
-        of_validation.of_data(x, y, arguments.get("validation_batch_size") or batch_size)
+        validation_checks.of_data(x, y, arguments.get("validation_batch_size") or batch_size)
     elif validation is not None:
-        checked["validation_data"] = of_validation.of_data(validation)
+        checked["validation_data"] = validation_checks.of_data(validation)
     if counts:
         model._has_counted_positives = True
         callbacks = arguments.get("callbacks")
         if not isinstance(callbacks, keras.callbacks.CallbackList):
-            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _WarnOfFewPositives(of_training)]
+            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _WarnOfFewPositives(training_checks)]
     try:
         yield checked
     except Exception:  # TensorFlow wraps what a function of Python raises
-        error = of_training.error or of_validation.error
+        error = training_checks.error or validation_checks.error
         if error is None:
             raise
         raise error from None
