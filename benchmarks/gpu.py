@@ -31,7 +31,6 @@ from _report import RESULTS, format_cell, today, write_csv  # noqa: E402
 
 import tfdml  # noqa: E402
 
-
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
 # Important sizes first: a cut leaves a useful table.

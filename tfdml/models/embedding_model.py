@@ -16,6 +16,7 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.compiling import require_losses_and_metrics
+from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.devices import (
     build_layer,
     in_one_process,
@@ -29,7 +30,6 @@ from tfdml.models.devices import (
 from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
 from tfdml.models.own_losses import own_losses
-from tfdml.models.checks.pixels import require_pixels
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 from tfdml.pairs.pairings import require_ids_that_fit
