@@ -64,12 +64,13 @@ def trained(kind):
         side_by_side.build(loss, DIM)
         states.append(side_by_side.loss_start(loss))
         programs.append(side_by_side.loss_step(loss, normalize=True, multiplier=MULTIPLIER))
+    images, labels, rows, rates = map(keras.ops.convert_to_tensor, (X, LABELS, ROWS, RATES))
     for step in range(STEPS):
-        embeddings, gradients = side_by_side.forward(copy)(many, X, ROWS, step), []
+        embeddings, gradients = side_by_side.forward(copy)(many, images, rows, step), []
         for number, program in enumerate(programs):
-            states[number], gradient = program(states[number], embeddings, LABELS, ROWS, number, RATES, step)
+            states[number], gradient = program(states[number], embeddings, labels, rows, number, rates, step)
             gradients.append(gradient)
-        many = side_by_side.update(copy)(many, X, ROWS, gradients, RATES, step)
+        many = side_by_side.update(copy)(many, images, rows, gradients, rates, step)
     return many, states
 
 
@@ -83,7 +84,9 @@ def test_two_networks_at_once_have_the_weights_of_two_calls_of_fit(kind):
         for one, other in zip([*of_network, *states[number].weights], model.trainable_variables, strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-5)
         averages = [v for v in model.non_trainable_variables if "moving" in v.path]
-        for one, other in zip([value[number] for value in many.others if value.dtype == "float32"], averages):
+        for one, other in zip(
+            [value[number] for value in many.others if value.dtype == "float32"], averages, strict=True
+        ):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
