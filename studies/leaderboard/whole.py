@@ -252,13 +252,10 @@ def draw(options):
 
 
 def rate_of(run, steps):
-    """The learning rate of each step of a run, of `steps` in all, 0 after its last."""
-    warmup = max(1, run.steps // 10)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
-    )
-    known = [float(rate(step)) for step in range(run.steps)]
-    return np.array([*known, *[0.0] * (steps - run.steps)], np.float32)
+    """The learning rate of each step of a run, as in `setting.compile_model`; 0 after the last of its steps."""
+    warmup, step = max(1, run.steps // 10), np.arange(steps)
+    cosine = 0.5 * (1 + np.cos(np.pi * np.clip((step - warmup) / (run.steps - warmup), 0, 1)))
+    return (run.learning_rate * np.where(step < warmup, step / warmup, cosine)).astype(np.float32)
 
 
 class Bench:
@@ -291,7 +288,9 @@ class Bench:
         self.data = [jax.device_put(value) for value in (part("train", run.classes).images, self.labels)]
         self.measured = {}
         self.programs = {name: program.result() for name, program in self.programs.items()}
-        say("networks compiled")
+        for program in self.losses.values():
+            program.result()
+        say(f"{len(self.programs)} programs of networks and {len(self.losses)} of losses compiled")
 
     def _shape(self, *shape, dtype="float32"):
         return self.jax.ShapeDtypeStruct(shape, dtype)
