@@ -245,7 +245,7 @@ def batches(run, steps):
     return drawn[:steps]
 
 
-def draw(options):
+def keep_files(options):
     """Write what a machine without TensorFlow and without the weights of ImageNet needs."""
     network()
     for loss in ("multi-similarity", "n-pairs"):  # four examples of each class, and two
