@@ -81,10 +81,15 @@ class Networks(NamedTuple):
 
 def start(models: Sequence[Sequence[np.ndarray]], model: keras.Model) -> Networks:
     """The state of networks with these weights, in the order of `model.weights`, before the first step."""
-    stacked = {id(v): jnp.stack(values) for v, *values in zip(model.weights, *models, strict=True)}
+    stacked = {id(v): np.stack(values) for v, *values in zip(model.weights, *models, strict=True)}
     weights = [stacked[id(variable)] for variable in model.trainable_variables]
-    zeros = [[jnp.zeros_like(value) for value in weights] for _ in range(2)]
-    return Networks(weights, *zeros, [stacked[id(variable)] for variable in model.non_trainable_variables])
+    others = [stacked[id(variable)] for variable in model.non_trainable_variables]
+    return jax.device_put(Networks(weights, *_zeros(weights), others))
+
+
+def _zeros(values):
+    """Momentums and velocities before the first step."""
+    return [[np.zeros(value.shape, np.float32) for value in values] for _ in range(2)]
 
 
 def embed(model: keras.Model) -> Callable:
@@ -158,8 +163,8 @@ class LossState(NamedTuple):
 def loss_start(loss: Any) -> LossState:
     """The state of a loss whose layers are built, before the first step."""
     weights = [variable.value for variable in _variables(loss, "trainable_variables")]
-    zeros = [[jnp.zeros_like(value) for value in weights] for _ in range(2)]
-    return LossState(weights, *zeros, [variable.value for variable in _variables(loss, "non_trainable_variables")])
+    others = [variable.value for variable in _variables(loss, "non_trainable_variables")]
+    return jax.device_put(LossState(weights, *_zeros(weights), others))
 
 
 def build(loss: Any, dim: int) -> None:

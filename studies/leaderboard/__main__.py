@@ -38,7 +38,7 @@ def main(arguments=None):
         return
     options = setting.options(pages.ROOT / "runs" / "leaderboard" / "runs", workers=chosen.workers)
     if chosen.work == "whole-files":
-        whole.draw(options)
+        whole.keep_files(options)
         return
     if chosen.work == "whole":
         train_whole(chosen)

@@ -90,11 +90,11 @@ COMPARISONS = (
 SCORES = {"recall@1": "Recall@1", "map@r": "MAP@R"}
 
 
-def base(options, steps=STEPS[1]):
-    """The run of which all others of this board are variations."""
-    return replace(
-        options.base, data="photo patches", start="whole", steps=2 if options.quick else steps, multiplier=3.0
-    )
+def base(options, file=None):
+    """The run of which all others of this board are variations, with the steps of the kept rows if there are any."""
+    file = file or FILE
+    steps = int(runner.read_rows(file)[0]["steps"]) if file.exists() else STEPS[1]
+    return replace(options.base, data="photo patches", start="whole", steps=2 if options.quick else steps)
 
 
 def rows(options):
@@ -104,9 +104,11 @@ def rows(options):
 
 def width(options):
     """The number of networks that are trained side by side: those of four methods on a GPU, those of one elsewhere."""
+    if options.quick or keras.backend.backend() != "jax":
+        return 5
     import jax
 
-    return 20 if jax.default_backend() == "gpu" and not options.quick else 5
+    return 20 if jax.default_backend() == "gpu" else 5
 
 
 def trained(options, run, side_by_side, *, minutes=None, written=lambda rows: None):
@@ -128,7 +130,7 @@ def trained(options, run, side_by_side, *, minutes=None, written=lambda rows: No
         run = replace(run, steps=bench.fitting(end - time.monotonic(), losses))
 
     def has_time(number):
-        return bench is None or bench.has_time(number, end)
+        return not minutes or bench.has_time(number, end)
 
     for wave in waves(losses, run, options, side_by_side, has_time):
         missing = [one for one in wave if not runner.is_kept(one, options)]
@@ -243,7 +245,7 @@ def batches(run, steps):
     return drawn[:steps]
 
 
-def draw(options):
+def keep_files(options):
     """Write what a machine without TensorFlow and without the weights of ImageNet needs."""
     network()
     for loss in ("multi-similarity", "n-pairs"):  # four examples of each class, and two
@@ -252,13 +254,10 @@ def draw(options):
 
 
 def rate_of(run, steps):
-    """The learning rate of each step of a run, of `steps` in all, 0 after its last."""
-    warmup = max(1, run.steps // 10)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, run.steps - warmup, warmup_target=run.learning_rate, warmup_steps=warmup
-    )
-    known = [float(rate(step)) for step in range(run.steps)]
-    return np.array([*known, *[0.0] * (steps - run.steps)], np.float32)
+    """The learning rate of each step of a run, as in `setting.compile_model`; 0 after the last of its steps."""
+    warmup, step = max(1, run.steps // 10), np.arange(steps)
+    cosine = 0.5 * (1 + np.cos(np.pi * np.clip((step - warmup) / (run.steps - warmup), 0, 1)))
+    return (run.learning_rate * np.where(step < warmup, step / warmup, cosine)).astype(np.float32)
 
 
 class Bench:
@@ -272,6 +271,11 @@ class Bench:
     """
 
     def __init__(self, run, losses, width, most):
+        if keras.backend.backend() != "jax":
+            raise ValueError(
+                f"Received the backend {keras.backend.backend()}, expected jax, on which networks are trained side by "
+                "side. Set KERAS_BACKEND=jax."
+            )
         import jax
 
         from studies import side_by_side
@@ -291,7 +295,9 @@ class Bench:
         self.data = [jax.device_put(value) for value in (part("train", run.classes).images, self.labels)]
         self.measured = {}
         self.programs = {name: program.result() for name, program in self.programs.items()}
-        say("networks compiled")
+        for program in self.losses.values():
+            program.result()
+        say(f"{len(self.programs)} programs of networks and {len(self.losses)} of losses compiled")
 
     def _shape(self, *shape, dtype="float32"):
         return self.jax.ShapeDtypeStruct(shape, dtype)

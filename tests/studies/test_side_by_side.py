@@ -13,6 +13,8 @@ if keras.backend.backend() != "jax":
     pytest.skip("networks side by side are compiled by JAX", allow_module_level=True)
 pytestmark = pytest.mark.backends
 
+import jax  # noqa: E402
+
 from studies import side_by_side  # noqa: E402
 
 LOSSES = {
@@ -63,13 +65,15 @@ def trained(kind):
         keras.utils.set_random_seed(number)
         side_by_side.build(loss, DIM)
         states.append(side_by_side.loss_start(loss))
-        programs.append(side_by_side.loss_step(loss, normalize=True, multiplier=MULTIPLIER))
+        programs.append(jax.jit(side_by_side.loss_step(loss, normalize=True, multiplier=MULTIPLIER)))
+    forward, update = jax.jit(side_by_side.forward(copy)), jax.jit(side_by_side.update(copy))
+    images, labels, rows, rates = map(keras.ops.convert_to_tensor, (X, LABELS, ROWS, RATES))
     for step in range(STEPS):
-        embeddings, gradients = side_by_side.forward(copy)(many, X, ROWS, step), []
+        embeddings, gradients = forward(many, images, rows, step), []
         for number, program in enumerate(programs):
-            states[number], gradient = program(states[number], embeddings, LABELS, ROWS, number, RATES, step)
+            states[number], gradient = program(states[number], embeddings, labels, rows, number, rates, step)
             gradients.append(gradient)
-        many = side_by_side.update(copy)(many, X, ROWS, gradients, RATES, step)
+        many = update(many, images, rows, gradients, rates, step)
     return many, states
 
 
@@ -83,7 +87,9 @@ def test_two_networks_at_once_have_the_weights_of_two_calls_of_fit(kind):
         for one, other in zip([*of_network, *states[number].weights], model.trainable_variables, strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-5)
         averages = [v for v in model.non_trainable_variables if "moving" in v.path]
-        for one, other in zip([value[number] for value in many.others if value.dtype == "float32"], averages):
+        for one, other in zip(
+            [value[number] for value in many.others if value.dtype == "float32"], averages, strict=True
+        ):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 

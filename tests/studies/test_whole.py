@@ -1,0 +1,114 @@
+"""The board of whole networks: what is trained together, what is chosen, and the published rows."""
+
+import csv
+from dataclasses import asdict, replace
+
+import keras
+import numpy as np
+import pytest
+
+from studies import leaderboard, restored, runner
+from studies.leaderboard import setting, whole
+
+
+def result(run):
+    score = run.learning_rate + run.seed / 100 + len(run.settings) / 1000
+    about = {"protocol": run.part, "core_seconds": 1.0, "backend": "jax", "finished": "", "hardware": "-"}
+    return {"run": asdict(run), "scores": {"recall@1": score, "map@r": score}, "versions": "-", **about}
+
+
+class Bench:
+    """A bench that trains nothing and has time for a number of waves."""
+
+    waves: list[list]
+    time = 100
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def fitting(self, seconds, losses):
+        return 80
+
+    def has_time(self, number, end):
+        return number + len(Bench.waves) <= Bench.time
+
+    def results(self, runs):
+        Bench.waves.append(runs)
+        return [result(run) for run in runs]
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole, "Bench", Bench)
+    monkeypatch.setattr(Bench, "waves", [], raising=False)
+    monkeypatch.setattr(whole, "FILE", tmp_path / "whole.csv")
+    return setting.options(tmp_path / "runs", workers=1)
+
+
+def test_every_method_has_four_trials_then_five_seeds_of_the_best(options):
+    rows = whole.trained(options, whole.base(options), 20)
+    assert list(map(len, Bench.waves)) == [*[20] * 11, 12, 20]
+    assert list(dict.fromkeys(row["loss"] for row in rows)) == list(whole.LOSSES)
+    assert len(rows) == len(whole.LOSSES) * (4 + 5) == sum(map(len, Bench.waves))
+    for loss in whole.LOSSES:
+        of_loss = runner.where(rows, loss=loss)
+        best = max(runner.where(of_loss, part="validation"), key=lambda row: row["map@r"])
+        tested = runner.where(of_loss, part="test")
+        assert [row["seed"] for row in tested] == [1, 2, 3, 4, 5]
+        assert {(row["learning_rate"], row["settings"]) for row in tested} == {
+            (best["learning_rate"], best["settings"])
+        }
+    assert whole.trained(options, whole.base(options), 20) == rows
+    assert len(Bench.waves) == 13
+
+
+def test_a_machine_with_little_time_leaves_out_whole_methods(options, monkeypatch):
+    monkeypatch.setattr(Bench, "time", 5)
+    rows = whole.trained(options, whole.base(options), 20, minutes=1)
+    assert {loss: len(runner.where(rows, loss=loss)) for loss in whole.LOSSES[:11]} == {
+        **dict.fromkeys(whole.LOSSES[:10], 9),
+        whole.LOSSES[10]: 0,
+    }
+    assert {row["steps"] for row in rows} == {80}
+
+
+def test_learning_rates_are_those_of_the_schedule_of_keras():
+    run = replace(setting.Run(), steps=40, learning_rate=0.005)
+    rate = keras.optimizers.schedules.CosineDecay(0.0, 36, warmup_target=0.005, warmup_steps=4)
+    np.testing.assert_allclose(whole.rate_of(run, 50)[:40], [float(rate(step)) for step in range(40)], atol=1e-8)
+    assert not whole.rate_of(run, 50)[40:].any()
+
+
+def test_comparisons_are_paired_by_seeds():
+    rows = [
+        {"loss": loss, "part": "test", "seed": seed, "recall@1": score + seed / 10, "map@r": 0.5}
+        for loss, score in (("KL", 0.22), ("RAW", 0.2))
+        for seed in (1, 2, 3)
+    ]
+    line = "| KL, minus RAW | +2.0 [+2.0, +2.0] | +0.0 [+0.0, +0.0] |"
+    assert whole.comparisons(rows).splitlines()[2:] == [line]
+
+
+@pytest.fixture(scope="module")
+def published():
+    if not whole.FILE.exists():
+        pytest.skip("whole networks are not trained yet")
+    return list(csv.DictReader(whole.FILE.read_text().splitlines()))
+
+
+def test_published_rows_are_made_of_restored_runs(published, tmp_path):
+    options = setting.options(tmp_path / "runs", workers=1)
+    restored.restore(published, options, setting.Run, leaderboard.result_of)
+    rows = whole.rows_of(whole.LOSSES, whole.base(options), options)
+    runner.write_rows(tmp_path / "rows.csv", rows)
+    assert (tmp_path / "rows.csv").read_text() == whole.FILE.read_text()
+    assert len({row["steps"] for row in rows}) == 1
+    assert len(rows) == 9 * len({row["loss"] for row in rows})
+
+
+def test_no_published_test_was_run_before_its_trials_were_finished(published):
+    for loss in {row["loss"] for row in published}:
+        times = {part: [row["finished"] for row in published if (row["loss"], row["part"]) == (loss, part)]
+                 for part in ("validation", "test")}  # fmt: skip
+        assert max(times["validation"]) < min(times["test"])
+        assert all(("validation" in row["protocol"]) is (row["part"] == "validation") for row in published)
