@@ -3,11 +3,10 @@
 The network is the first eight blocks of EfficientNet-Lite0 with the weights of ImageNet and a dense layer of all
 positions, as in studies/photo_starts. Batches, trials, choice and seeds are those of the other boards.
 
-    python -m studies leaderboard whole --restore              # trains what has no committed row, then the tables
     KERAS_BACKEND=jax python -m studies.leaderboard whole --output ROWS.csv --minutes 4.5   # on a GPU
 
 Networks are trained side by side on JAX. A machine without TensorFlow and without the weights of ImageNet takes both
-from files of `runs/leaderboard`, which `python -m studies.leaderboard rows whole` writes.
+from files of `runs/leaderboard`, which `python -m studies.leaderboard whole-files` writes.
 """
 
 import functools

@@ -1,13 +1,12 @@
 """The board of whole networks: what is trained together, what is chosen, and the published rows."""
 
-import csv
 from dataclasses import asdict, replace
 
 import keras
 import numpy as np
 import pytest
 
-from studies import leaderboard, restored, runner
+from studies import runner
 from studies.leaderboard import setting, whole
 
 
@@ -87,28 +86,3 @@ def test_comparisons_are_paired_by_seeds():
     ]
     line = "| KL, minus RAW | +2.0 [+2.0, +2.0] | +0.0 [+0.0, +0.0] |"
     assert whole.comparisons(rows).splitlines()[2:] == [line]
-
-
-@pytest.fixture(scope="module")
-def published():
-    if not whole.FILE.exists():
-        pytest.skip("whole networks are not trained yet")
-    return list(csv.DictReader(whole.FILE.read_text().splitlines()))
-
-
-def test_published_rows_are_made_of_restored_runs(published, tmp_path):
-    options = setting.options(tmp_path / "runs", workers=1)
-    restored.restore(published, options, setting.Run, leaderboard.result_of)
-    rows = whole.rows_of(whole.LOSSES, whole.base(options), options)
-    runner.write_rows(tmp_path / "rows.csv", rows)
-    assert (tmp_path / "rows.csv").read_text() == whole.FILE.read_text()
-    assert len({row["steps"] for row in rows}) == 1
-    assert len(rows) == 9 * len({row["loss"] for row in rows})
-
-
-def test_no_published_test_was_run_before_its_trials_were_finished(published):
-    for loss in {row["loss"] for row in published}:
-        times = {part: [row["finished"] for row in published if (row["loss"], row["part"]) == (loss, part)]
-                 for part in ("validation", "test")}  # fmt: skip
-        assert max(times["validation"]) < min(times["test"])
-        assert all(("validation" in row["protocol"]) is (row["part"] == "validation") for row in published)
