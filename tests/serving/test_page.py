@@ -1,6 +1,7 @@
 """The page of a server in a browser: drop an image, filter, open a neighbor, start from a random item."""
 
 import asyncio
+import types
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,28 @@ def test_an_image_is_dropped_filtered_and_a_neighbor_opened(folder, monkeypatch,
     columns = {"path": [str(folder / f"{level}.png") for level in LEVELS], "label": labels}
     index = search.Exact(vectors(), metadata=columns)
     asyncio.run(look(serving.application(None, Preprocessing(size=SIDE), index=index), folder, scheme, width))
+
+
+def test_neighbors_below_the_threshold_of_the_model_stand_below_a_line(folder, monkeypatch):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    index = search.Exact(vectors(), metadata={"path": [str(folder / f"{level}.png") for level in LEVELS]})
+    model = types.SimpleNamespace(threshold=0.95)
+    asyncio.run(look_at_line(serving.application(model, Preprocessing(size=SIDE), index=index), folder))
+
+
+async def look_at_line(app, folder):
+    async with TestServer(app) as running, tab(folder / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/#row=8")))
+        await page.until("document.getElementById('status') !== null")
+        await page.until(f"{STATUS}.endsWith('neighbors, the nearest first.')")
+        kinds = "[...document.getElementById('neighbors').children].map(each => each.className)"
+        scores = "[...document.querySelectorAll('#neighbors span:first-of-type')].map(each => Number(each.textContent))"
+        shown = await page.value(scores)
+        matches = sum(score >= 0.95 for score in shown)
+        assert 0 < matches < len(shown)
+        assert (await page.value(kinds)).index("line") == matches
+        assert await page.value("document.querySelectorAll('#neighbors meter').length") == len(shown)
+        await page.screenshot(folder / "line.png")
 
 
 async def look(app, folder, scheme, width):

@@ -12,7 +12,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import require_checksums, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
-from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT
+from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT, load_threshold
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import PAIR_INPUTS
 from tfdml.typing import FilePath
@@ -43,6 +43,7 @@ class LoadedModel:
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
+        threshold: similarity from which its signature `match` takes two images for the same; None without one.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
@@ -57,6 +58,7 @@ class LoadedModel:
         require(all(isinstance(name, str) for name in self.class_names or ()), f"{names.name} of other types", "text")
         search = extra / "search.json"
         self.search = read_json(search) if search.is_file() else None
+        self.threshold = load_threshold(folder) if (extra / "threshold.json").is_file() else None
         stated = extra / FINGERPRINT
         self.fingerprint = read_json(stated, str) if stated.is_file() else _sha256_of_files(folder)
         self.version = version

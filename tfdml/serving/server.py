@@ -90,6 +90,7 @@ def application(
     require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
     records = None if index is None else _index_records(index, thumbnails, embedder.dim)
     server = _Server(embedder, records, model_index(model), (name, str(version), text), limits, batch_size, monitor)
+    server.threshold = getattr(model, "threshold", None)
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
@@ -121,7 +122,7 @@ class _Server:
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor):
         self._embedder, self._records, self._model_index, self._limits = embedder, records, model_index, limits
         self._name, self._version, self._fingerprint = names
-        self._monitor, self._began = monitor, None
+        self._monitor, self._began, self.threshold = monitor, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
         self._answers = {
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
@@ -183,7 +184,8 @@ class _Server:
 
     async def index(self, request):
         index = self._records or self._model_index
-        return await self._json(rest.as_json, index.description | {"max_neighbors": self._max_neighbors})
+        facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold}
+        return await self._json(rest.as_json, index.description | facts)
 
     async def search(self, request):
         """Neighbors of the images and items of a request."""

@@ -70,9 +70,25 @@ function greetWithOthers() {
 
 function show(neighbors) {
   element("neighbors").replaceChildren(...neighbors.map(tile));
+  const matches = neighbors.filter(({ score }) => isMatch(score)).length;
+  const line = text("li", `Below the threshold of ${index.threshold}: no match`);
+  line.className = "line";
+  if (matches < neighbors.length) element("neighbors").children[matches].before(line);
   if (focusNext) document.querySelector("#neighbors button")?.focus({ preventScroll: true });
   focusNext = false;
-  say(neighbors.length ? `${neighbors.length} neighbors, the nearest first.` : "No item passes the filter.");
+  const counted = `${neighbors.length} neighbors, the nearest first.`;
+  say(!neighbors.length ? "No item passes the filter." : matches ? counted : `No match. ${counted}`);
+}
+
+function isMatch(score) {
+  return index.threshold === null || score >= index.threshold;
+}
+
+function bar(score) {
+  const meter = document.createElement("meter");
+  meter.value = Math.max(0, score);
+  meter.setAttribute("aria-hidden", "true"); // the number is beside it
+  return meter;
 }
 
 function tile(item) {
@@ -89,6 +105,7 @@ function tile(item) {
   button.title = [title, ...facts].join("\n");
   button.append(text("b", label ?? name ?? id));
   if (score !== undefined) button.append(text("span", score.toFixed(3)));
+  if (score !== undefined && index.metric === "cosine") button.append(bar(score));
   button.append(text("span", name ?? `id ${id}`));
   const describe = () => button.lastChild.before(text("span", facts.join(", ")));
   if (index.pictures) button.prepend(picture(row, title, describe));
