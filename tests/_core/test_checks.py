@@ -113,6 +113,7 @@ def test_a_model_refuses_masked_examples_and_labels():
         model().evaluate(X, np.ma.masked_equal(LABELS, LABELS[0]))
 
 
+@pytest.mark.filterwarnings("ignore:0.0% of the anchors")  # no two ids are the same
 def test_fit_keeps_the_ids_apart_that_the_backend_holds_and_samplers_refuse_others():
     far, sampler = LABELS + 2**32 * np.arange(6), samplers.UniformSampler(batch_size=6, seed=0)
     if BACKEND == "jax":

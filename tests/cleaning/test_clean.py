@@ -271,7 +271,7 @@ def test_the_command_writes_a_table_and_a_page_and_deletes_nothing(photos, capsy
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing", "--out", "out"], "'missing', which is not a folder"),
+        (["missing", "--out", "out"], "FOLDER: Received missing: no such file or folder"),
         (["empty", "--out", "out"], "'empty' without images"),
         (["photos", "--out", "photos/out"], "photos/out"),
         (["photos", "--out", "empty/../photos"], "photos"),

@@ -201,7 +201,7 @@ def test_a_photograph_at_half_size_has_the_means_of_its_pixels():
 
 def test_the_cache_is_read_and_a_missing_package_is_named(validation, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"photograph chelsea.png of scikit-image.*pip install tfdml\[photos\]"):
+    with pytest.raises(ImportError, match=r"photograph chelsea.png of scikit-image.*pip install tfdml\[samples\]"):
         photo_patches(splits=("validation",), cache=tmp_path)
 
 

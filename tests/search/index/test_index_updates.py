@@ -413,7 +413,7 @@ def other(**options):
         (lambda i: i.search(X[:1], 1, where=pc.field("cost") < 3), "expression of the columns"),
         (lambda i: i.search(X[:1], 1, where=pc.field("price") + 3), "type int64, expected one that is true or false"),
         (lambda i: i.search(X[:1], 4, where=pc.field("price") == 0), "k=4, expected a whole number from 1 to 3"),
-        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "from 1 to 0"),
+        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "no items, expected at least one"),
     ],
 )
 def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, message):

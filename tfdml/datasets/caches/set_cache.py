@@ -112,7 +112,7 @@ def _content(labeled_set, portable):
 
 
 def fingerprint_of_source(source: Any, portable: bool) -> str:
-    """What a source says of itself by a method `fingerprint`; else a checksum of its names, or empty without names."""
+    """The text of a source's own method `fingerprint`; else a checksum of its names, or empty without names."""
     if hasattr(source, "fingerprint"):
         return source.fingerprint(portable=portable)
     names = getattr(source, "names", None)

@@ -1,1 +1,1 @@
-"""What a model checks before a step, so that no compiled step receives what it cannot train on."""
+"""Checks of a model before a step, so that no compiled step receives what it cannot train on."""
