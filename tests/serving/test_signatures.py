@@ -151,6 +151,7 @@ def test_the_page_shows_the_index_inside(serve, images):
             "dim": 4,
             "metric": "cosine",
             "pictures": False,
+            "threshold": 0.999,
             "random_items": False,
             "filters": {},
             "max_neighbors": 3,

@@ -282,7 +282,9 @@ def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
         zoo.load("nope")
     for name in ("../x", "a/b", "", ".hidden", "a b"):
         with pytest.raises(ValueError, match="expected letters, digits"):
-            zoo.check(name)
+            zoo.check(name, root="savedmodels")  # a name is no path out of its root
+    with pytest.raises(ValueError, match=r"Received '\.\./x', expected the folder of an entry"):
+        zoo.check("../x")
     for url in ("file:///etc", "ftp://host/zoo", "https://host/zoo?x=1"):
         with pytest.raises(ValueError, match="a URL of http or https"):
             zoo.load("squares", root=url)
