@@ -33,12 +33,14 @@ def test_the_learning_rate_of_each_way_is_that_of_the_highest_map_at_r():
 
 
 def test_a_mean_is_over_seeds_and_its_interval_over_things():
-    part = SimpleNamespace(labels=np.repeat(np.arange(2), 2))
+    part = SimpleNamespace(labels=np.repeat(np.arange(6), 2))
     costs = {"trained": 0.1, "trained_with_head": 0.2}
     results = [{"run": things.Run(seed=seed).__dict__, "core_seconds": 10.0 * seed, **costs} for seed in (0, 1)]
-    tested = [{"queries": dict.fromkeys(things.KEYS, values)} for values in ([0, 0, 1, 1], [0, 0, 1, 0])]
+    ones = [[0, 0, 1, 1] * 3, [0, 0, 1, 0] * 3]
+    tested = [{"queries": dict.fromkeys(things.KEYS, values)} for values in ones]
     row = things.row_of(results, tested, part, seed="mean")
-    assert (row["map@r"], row["map@r low"], row["map@r high"]) == (0.375, 0, 0.75)
+    assert row["map@r"] == 0.375
+    assert 0 <= row["map@r low"] < 0.375 < row["map@r high"] <= 0.75
     assert (row["way"], row["photos"], row["core_seconds"]) == ("linear head", 72, 5)
 
 
