@@ -1,6 +1,7 @@
 """The command answers questions about itself before Keras is imported."""
 
 import argparse
+import contextlib
 import dataclasses
 import importlib
 import importlib.metadata
@@ -13,6 +14,7 @@ from typing import get_args
 
 import pytest
 
+import tfdml_command
 from tests.test_documents import ROOT
 from tfdml import cli, serving
 from tfdml.cli.options import export, serve, train
@@ -130,3 +132,14 @@ def test_the_choices_of_export_and_the_limits_of_serve_are_those_of_the_library(
     assert export.DTYPES == DTYPES
     assert tuple(importlib.import_module("tfdml.cli.export")._SEARCHES) == export.SEARCHES
     assert set(serve.LIMITS) <= {field.name for field in dataclasses.fields(serving.Limits)}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_lines_of_a_log_are_held_back_and_all_others_are_shown(fails, capfd):
+    lines = b"WARNING: All log messages before absl::InitializeLog()\nI0000 00:00:17.6 1 stub.cc:31] none\nIt is old.\n"
+    with contextlib.suppress(ImportError), tfdml_command._without_log_lines():
+        os.write(2, lines)
+        if fails:
+            raise ImportError
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "It is old.\nafter\n"

@@ -55,7 +55,7 @@ def require_trainable(images: LabeledSet) -> None:
     folders = "one folder of images per class, or a table with the columns path and label"
     require(bool(np.count_nonzero(sizes) >= 2), received, f"at least two classes: {folders}")
     pairs = np.count_nonzero(sizes >= 2)
-    expected = "two classes or more that have two images, because a network learns from pairs of a class"
+    expected = f"two classes or more that have two images, because a network learns from pairs of a class: {folders}"
     require(bool(pairs >= 2), f"{received}, of which {pairs} have two images or more", expected)
     require(len(images) >= LEAST_IMAGES, received, f"at least {LEAST_IMAGES}, to train and to validate on")
 

@@ -1,6 +1,7 @@
 """Outputs of a run: the model, its export with an index, the report, the card, and checksums of all files."""
 
 import datetime
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -173,4 +174,6 @@ def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
 
 
 def _number(mean):
-    return f"{100 * mean.value:.1f}  ({mean.interval})"
+    """A mean with its interval; a mean alone with too few classes for one, which the sentence below the table says."""
+    value = f"{100 * mean.value:.1f}"
+    return value if math.isnan(mean.low) else f"{value}  ({mean.interval})"

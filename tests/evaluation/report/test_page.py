@@ -220,7 +220,9 @@ def test_too_few_classes_have_no_interval_on_the_page_in_the_table_and_in_the_fi
     page = Strict(found.html(tmp_path / "page.html", {"again": found}).read_text(encoding="utf-8"))
     none = "none: fewer than 6 classes"
     mean = f"{100 * found.metrics['map@r'].value:.1f}"
-    assert f"map@r | {mean} | {none} | {mean} | {none} | +0.0 | {none}" in " | ".join(cells(page))
+    texts = " | ".join(cells(page))
+    assert f"map@r | {mean} | {none}" in texts
+    assert f"map@r | {mean} | none | {mean} | none | +0.0 | none" in texts  # a column of the reason would not fit
     assert f"{mean}  {none}" in str(found)
     assert '"low": null,' in found.save(tmp_path / "page.json").read_text()
 

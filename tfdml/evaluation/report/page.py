@@ -14,6 +14,7 @@ from tfdml.evaluation.report.figures import (
     draw_similarities,
     svg,
 )
+from tfdml.metrics.statistics.confidence import least_classes
 from tfdml.visualize.pictures import thumbnails
 
 _INTERVAL = "95% interval over classes"
@@ -50,7 +51,8 @@ def page(evaluation, baselines, *, title="Evaluation", sentence=""):
 def _first_neighbors(evaluation):
     """The first metric as a sentence."""
     value, interval = _measured(evaluation.metrics["precision@1"])
-    return f"The nearest item has the class of the query for {value}% of the queries ({_INTERVAL}: {interval})."
+    interval = f"{_INTERVAL}: {interval}" if evaluation.classes >= least_classes() else f"no {_INTERVAL}"
+    return f"The nearest item has the class of the query for {value}% of the queries ({interval})."
 
 
 def _sections(evaluation, baselines, pictures):
@@ -81,6 +83,7 @@ def _comparison(evaluation, name, baseline):
     ]
     caption = "Means in %, the mean difference of the same queries in points, and intervals over classes"
     heads = ("metric", THIS, "95% interval", name, "95% interval", "difference", "95% interval")
+    rows = [[text.partition(":")[0] for text in row] for row in rows]  # why there is none stands in the first table
     return f"<h3>{escape(name)}</h3>\n{_table(caption, heads, rows)}"
 
 
