@@ -38,7 +38,7 @@ class FileCheck:
 
     @property
     def transparency(self) -> str:
-        """What the transparent images mean and what to do, in one sentence; empty for none."""
+        """How a network sees the transparent images, and how to change it; empty for none."""
         if not self.transparent:
             return ""
         first, more = self.transparent[0], len(self.transparent) - 1
