@@ -360,8 +360,8 @@ def _resumed(folder, images):
     images = _read_for(images, settings)
     is_same = record.get("fingerprint") in (images.fingerprint(portable=True), images.fingerprint())
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, here or copied elsewhere. "
-        "Begin a new run for another set"
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
+        "or copied elsewhere. Begin a new run for another set"
     )
     require(is_same, "resume=True and a set that has changed", expected)
     return settings, _splits(images, settings), images
