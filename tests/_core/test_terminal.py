@@ -3,7 +3,7 @@
 import pytest
 
 from tfdml._core.pages import escape
-from tfdml._core.terminal import as_cells, visible
+from tfdml._core.terminal import as_cells, from_cells, visible
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,12 @@ def test_other_text_stays():
 def test_no_text_of_a_cell_is_a_formula_and_numbers_stay():
     row = ["=HYPERLINK(1)", "+1", "-2", "@x", "\tx", -0.5, None, "a=b", ""]
     assert as_cells(row) == ["'=HYPERLINK(1)", "'+1", "'-2", "'@x", "'\tx", -0.5, None, "a=b", ""]
+
+
+def test_cells_are_read_as_the_texts_that_were_written():
+    texts = ["=1+1", "'=1+1", "''-2", "'s Gravenhage", "'", "", "-", "a'=b", "\r"]
+    assert from_cells(as_cells(texts)) == texts
+    assert as_cells(texts)[3:6] == texts[3:6]
 
 
 def test_text_of_a_page_keeps_its_lines_and_no_control():

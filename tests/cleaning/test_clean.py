@@ -214,6 +214,20 @@ def test_embeddings_of_another_model_or_of_other_images_are_made_again(tmp_path)
         assert cleaning.clean(Pixels(), labeled(scenes(9)), **options) == findings
 
 
+def test_two_calls_do_not_write_one_cache_at_once(tmp_path):
+    data, options = labeled(scenes(8)), {"similarity": 0.99, "cache": tmp_path}
+
+    class Other(Pixels):
+        fingerprint = "other"
+
+        def predict_on_batch(self, x):
+            with pytest.raises(BlockingIOError, match=r"cache='.*0', which process"):
+                cleaning.clean(Pixels(), data, **options)
+            return super().predict_on_batch(x)
+
+    assert cleaning.clean(Other(), data, **options) == cleaning.clean(Pixels(), data, similarity=0.99)
+
+
 def test_a_folder_of_something_else_is_no_cache_and_stays(tmp_path):
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "1.npz").write_bytes(b"of a user")

@@ -1,5 +1,7 @@
 """Examples that cannot be used are found and named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -149,6 +151,20 @@ def test_a_verification_prints_what_it_found():
         r"\x1b[2J\n.png  an empty file"
     )
     assert repr(FileCheck((), np.arange(3))) == "3 examples, of which 0 have a problem"
+
+
+def test_transparent_images_are_counted_unless_a_background_is_behind_them(tmp_path):
+    opaque, clear = (np.full((40, 60, 1), level, np.uint8) for level in (255, 254))
+    pixels = [np.concatenate([image, alpha], axis=2) for image, alpha in zip(PIXELS, [opaque, clear], strict=False)]
+    part = files(tmp_path, [*(tf.io.encode_png(image).numpy() for image in pixels), PNG[2]], load=Preprocessing(size=8))
+    found = part.check_files()
+    assert (found.problems, found.transparent) == ((), (str(tmp_path / "1.png"),))
+    assert (
+        str(found).splitlines()[1].startswith(f"1 image has transparent pixels, {tmp_path / '1.png'}: a network sees")
+    )
+    assert replace(part, load=Preprocessing(size=8, background=255)).check_files().transparent == ()
+    arrays = LabeledSet(images=np.array(pixels), labels=[0, 0], class_names=("a",), load=Preprocessing(size=8))
+    assert arrays.check_files().transparent == ("1",)
 
 
 def test_workers_are_a_positive_number_and_a_set_may_be_empty(tmp_path):

@@ -188,11 +188,46 @@ def test_a_box_is_given_if_and_only_if_it_is_used():
     [
         Preprocessing(size=224),
         Preprocessing(size=(20, 30), resize=(40, 50), fit="pad", fill=(1, 2, 3), boxes=True, margin=0.1, channels=1),
+        Preprocessing(size=8, background=(1, 2, 3)),
     ],
 )
 def test_the_settings_survive_json(view):
     assert Preprocessing.from_config(json.loads(json.dumps(view.get_config()))) == view
     assert hash(view) == hash(Preprocessing.from_config(view.get_config()))
+
+
+def cut_out(hidden):
+    """The image with an alpha that rises from 0 on the left; a hidden color where it is 0."""
+    alpha = np.tile(np.minimum(np.arange(57) * 10, 255), (38, 1))[..., None].astype("uint8")
+    return np.concatenate([np.where(alpha == 0, np.uint8(hidden), WIDE), alpha], axis=2)
+
+
+def test_every_way_to_read_a_cut_out_shows_the_background(tmp_path):
+    view, path = Preprocessing(size=(38, 57), background=(255, 120, 0)), str(tmp_path / "cut-out.png")
+    pixels = cut_out(hidden=9)
+    alpha = pixels[..., 3:] / 255
+    expected = np.round(pixels[..., :3] * alpha + np.array([255, 120, 0]) * (1 - alpha))
+    for hidden in (9, 200):
+        pixels = cut_out(hidden)
+        Image.fromarray(pixels).save(path)
+        content = (tmp_path / "cut-out.png").read_bytes()
+        batch, problems = view.batch_from_bytes(tf.constant([content]))
+        assert problems.numpy().tolist() == [b""]
+        for image in (view(path), view(pixels), view.original(path), view.from_bytes(content), batch[0]):
+            np.testing.assert_array_equal(image, expected)
+        np.testing.assert_array_equal(Preprocessing(size=(38, 57))(path), pixels[..., :3])
+
+
+def test_without_a_background_settings_have_the_form_of_earlier_versions():
+    view = Preprocessing(size=8)
+    assert repr(view) == (
+        "Preprocessing(size=8, resize=None, fit='stretch', fill=0, channels=3, boxes=False, margin=0.0, "
+        "max_bytes=20971520, max_pixels=67108864, inverse_dct='accurate')"
+    )
+    assert view.fingerprint() == "ec0f579f3ff061f7"
+    white = Preprocessing(size=8, background=255)
+    assert repr(white) == repr(view).replace("'accurate'", "'accurate', background=255")
+    assert white.fingerprint() == Preprocessing(size=8, background=(255,) * 3).fingerprint() != view.fingerprint()
 
 
 def jpeg(path):
@@ -232,6 +267,7 @@ def test_settings_saved_by_an_earlier_version_decode_as_it_did(tmp_path):
         ({"size": 8, "fit": "zoom"}, "Received fit='zoom', expected 'stretch', 'pad' or 'crop'"),
         ({"size": 8, "fill": 256}, "Received fill=256, expected a gray level"),
         ({"size": 8, "fill": (1, 2)}, r"Received fill=\(1, 2\), expected a gray level"),
+        ({"size": 8, "background": -1}, "Received background=-1, expected a gray level"),
         ({"size": 8, "channels": 2}, r"Received channels=2, expected 1 \(gray\) or 3 \(color\)"),
         ({"size": 8, "margin": 0.1}, "Received margin=0.1 and boxes=False"),
         ({"size": 8, "boxes": True, "margin": -0.1}, "Received margin=-0.1, expected a share of 0 or more"),

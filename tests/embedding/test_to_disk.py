@@ -88,6 +88,22 @@ def test_the_files_are_tables_of_a_set(name, files, tmp_path):
     assert again.paths.tolist() == files.paths.tolist()
 
 
+def test_no_cell_of_the_table_is_a_formula_and_all_are_read_as_they_were(tmp_path):
+    names = ("'=quoted", "-1", '=HYPERLINK("http://a.example")', "@class", "plain")
+    paths = np.array([f"{name[0]}{row}.png" for row, name in enumerate(names)])
+    part = LabeledSet(paths=paths, labels=np.arange(5), class_names=names, load=lambda path: PIXELS[0])
+    models.write_embeddings(Flat(), part, tmp_path / "out")
+    text = (tmp_path / "out" / "examples.csv").read_text()
+    assert [line for line in text.splitlines()[1:] if any(f",{first}" in line for first in "=+-@")] == []
+    stored = models.read_embeddings(tmp_path / "out")
+    assert stored.paths.tolist() == paths.tolist()
+    assert [stored.class_names[label] for label in stored.labels] == list(names)
+    for path in paths:
+        (tmp_path / path).write_bytes(b"")
+    again = table(tmp_path / "out" / "examples.csv", root=tmp_path, load=VIEW)
+    assert [again.class_names[label] for label in again.labels] == list(names)
+
+
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_an_array_has_row_numbers_only(name, tmp_path):
     models.write_embeddings(Flat(), PIXELS, tmp_path / name, batch_size=16)

@@ -205,6 +205,18 @@ def test_one_channel_is_the_luma_of_the_resized_image(model, served, photo):
     np.testing.assert_allclose(embed_bytes(served, [saved(photo, "PNG")]), model.predict(gray, verbose=0), atol=1e-4)
 
 
+@pytest.mark.slow
+def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp_path):
+    view = datasets.Preprocessing(size=32, channels=1, background=255)
+    folder = export.saved_model(model, tmp_path / "white", preprocessing=view)
+    assert export.load(folder).preprocessing == view
+    alpha = np.tile(np.arange(48, dtype="uint8")[:, None] * 4, (40, 1, 1))
+    file = png(np.concatenate([photo, alpha], axis=2))
+    expected = model.predict(view.from_bytes(tf.constant(file))[None], verbose=0)
+    np.testing.assert_allclose(embed_bytes(tf.saved_model.load(str(folder)), [file]), expected, atol=1e-5)
+    assert np.abs(expected - model.predict(view.from_bytes(tf.constant(png(photo)))[None], verbose=0)).max() > 1e-3
+
+
 def test_an_export_of_an_earlier_version_reads_jpeg_files_as_it_was_trained(folder, tmp_path):
     assert export.load(folder).preprocessing.inverse_dct == "accurate"
     shutil.copytree(folder, tmp_path / "earlier")

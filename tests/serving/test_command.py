@@ -11,6 +11,7 @@ import pytest
 
 from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
+from tfdml.cli.serve import _name
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.visualize import write_thumbnails
 
@@ -144,10 +145,30 @@ def test_a_training_run_is_served_with_its_index_and_its_thumbnails(serve, run_f
         "index": str(run_folder / "index"),
         "thumbnails": str(run_folder / "thumbnails.npz"),
     }
+    assert (made["name"], record["model"].rpartition("/")[-1]) == ("RUN", "RUN")
     assert made["index"].metadata["class"].to_pylist() == ["cat", "dog", "cat"]
     assert list(made["thumbnails"]) == [0, 1, 2]
     _, printed, *_ = serve(f"{run_folder} --port 0")
     assert f"\nthumbnails: {run_folder / 'thumbnails.npz'}\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("my photos, v2", "my-photos-v2"), (".hidden", "hidden"), ("写真", "model")]
+)
+def test_the_name_of_a_run_becomes_an_address(run_folder, folder, name):
+    run_folder = run_folder.rename(run_folder.parent / folder)
+    assert _name(str(run_folder)) == _name(f"{run_folder}/") == name
+
+
+def test_all_missing_packages_are_named_at_once_with_their_extras(run_folder, monkeypatch, capsys):
+    missing = ("aiohttp", "msgspec", "prometheus_client", "pyarrow")
+    for module in ("_core.optional", "cli.options.names"):
+        monkeypatch.setattr(f"tfdml.{module}.find_spec", lambda package: None if package in missing else package)
+    assert cli.main(["serve", str(run_folder), "--port", "0"]) == 1
+    message = (
+        "tfdml serve needs aiohttp and msgspec and prometheus_client and pyarrow: pip install tfdml[serving,tables]."
+    )
+    assert capsys.readouterr().err == f"tfdml: error: {message}\n"
 
 
 def test_a_training_run_is_served_with_another_index_or_without_one(serve, run_folder, version_two, tmp_path):

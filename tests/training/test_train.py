@@ -62,7 +62,17 @@ def run(photos, tmp_path_factory):
         patch.setattr("tfdml.cli.train._say_line", said.append)
         printed = []
         patch.setattr("builtins.print", lambda text, **_: printed.append(text))
-        arguments = ["train", str(photos), "--out", str(folder), "--steps=4", "--epochs=2", *options, "--json"]
+        arguments = [
+            "train",
+            str(photos),
+            "--out",
+            str(folder),
+            "--steps=4",
+            "--epochs=2",
+            "--background=255",
+            *options,
+        ]
+        arguments += ["--json"]
         assert cli.main(arguments) == 0
     return folder, json.loads(printed[-1]), said
 
@@ -89,6 +99,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     }
     assert read_settings(folder / "settings.toml") == record["settings"]
     assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()
+    assert tfdml.export.load(folder).preprocessing.background == 255
     assert said[0] == "40 usable images of 10 classes, 4 images each; 2 left out"
     assert [line for line in said if line.startswith("  size")] == [
         "  size                16                  as given"

@@ -1,12 +1,13 @@
 """Text from files made safe to print and to open in a spreadsheet, and progress on a terminal."""
 
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a text that begins so, also behind quotes, gets one more quote
 _WIDTH = 30  # characters of a whole bar
 
 
@@ -20,7 +21,12 @@ def visible(text: str) -> str:
 
 def as_cells(row: Iterable[Any]) -> list[Any]:
     """A row of a CSV file whose texts no spreadsheet takes for a formula: one that begins as a formula gets a quote."""
-    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell for cell in row]
+    return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+
+
+def from_cells(row: Iterable[str]) -> list[str]:
+    """The texts that `as_cells` made a row of."""
+    return [cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell for cell in row]
 
 
 def _visible_character(character):

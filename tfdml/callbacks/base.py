@@ -79,6 +79,10 @@ class Scheduled(Callback):
         require(isinstance(at_sign, str), f"at_sign={at_sign!r}", "text in place of the @ of names, such as '_at_'")
         self.every, self.max_time_fraction, self.prefix, self.at_sign = every, max_time_fraction, prefix, at_sign
 
+    def writes(self, name: str) -> bool:
+        """Whether this name may be in the logs after an evaluation; here, any name with the prefix."""
+        return name.startswith(self.prefix)
+
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""
         self._begin, self._durations = time.monotonic(), list[float]()

@@ -70,11 +70,14 @@ class ExportBest(keras.callbacks.Callback):
 
     Raises:
         ValueError: the mode is unknown; `best` is NaN; unless `start_over`, the path holds an export with another
-            monitor or mode or with an unknown value; or, at the end of the first epoch, the monitor is not in the logs.
+            monitor or mode or with an unknown value; or the monitor is not in the logs. `EmbeddingModel.fit` says so
+            before the first step where no callback can write it, other models at the end of the first epoch.
         FileExistsError: the folder holds a file that is not part of an export.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
+
+    needs_monitor = True  # `EmbeddingModel.fit` looks for its writer before the first step
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ from tfdml.typing import Data, Labels
 if TYPE_CHECKING:
     import tensorflow as tf
 
+_NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_share")
 _PATIENCE = 5.0  # seconds without a progress bar
 _CHECKED_QUERIES = 1_000  # of an approximate search, searched exactly, too
 
@@ -137,6 +138,14 @@ class RetrievalEvaluation(Scheduled):
             ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
         """
         return self._measured(*self._embedded(model))
+
+    def writes(self, name: str) -> bool:
+        """Whether this name is a metric of the evaluation, with the prefix."""
+        ks = default_ranks(8) if self.k is None else self.k
+        names = {*(f"recall@{k}" for k in ks), *_NAMES}
+        own = name.removeprefix(self.prefix)
+        is_metric = own in {metric.replace("@", self.at_sign) for metric in names} or own.startswith("search_recall")
+        return name.startswith(self.prefix) and is_metric
 
     def _embedded(self, model):
         """Queries and gallery as `_Embedded`; the gallery is None for queries that are searched among themselves."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 from tfdml._core.environment import version
-from tfdml.cli.options.names import require_names
+from tfdml.cli.options.names import require_names, require_packages
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
 
 __all__ = ["check_names", "main", "parse", "run"]
@@ -38,15 +38,18 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def check_names(options: argparse.Namespace) -> int:
-    """Look for the files, folders, columns and the port that a command names.
+    """Look for the files, folders, columns and the port that a command names, and for the packages that it needs.
 
     Returns:
-        Exit code: 0, or 2 if one is not there, which a line says.
+        Exit code: 0, 2 if something that is named is not there, 1 if a package is not; a line says which.
     """
     try:
         require_names(options)
+        require_packages(options)
     except UsageError as error:
         return fail(error, EXIT_USAGE)
+    except ImportError as error:
+        return fail(error, EXIT_FAILED)
     return EXIT_OK
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml import cleaning, datasets
-from tfdml._core.atomic import require_replaceable
+from tfdml._core.atomic import only_writer, require_replaceable
 from tfdml._core.checks import require
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
@@ -30,6 +30,16 @@ def run(options: argparse.Namespace) -> int:
     model, preprocessing = _open_model(options)
     with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         sets = {str(folder): _read(folder, preprocessing) for folder in listed}
+    with only_writer(options.out, "out"):
+        findings = _findings(options, model, sets)
+    counts = [finding._asdict() for finding in findings.listed]
+    record = {"out": options.out, "similarity": findings.similarity, "images": findings.images, "findings": counts}
+    print_result(options, record, [*table_lines(findings), f"{options.out}/report.html shows them"])
+    return EXIT_FAILED if findings.listed else EXIT_OK
+
+
+def _findings(options, model, sets):
+    """The findings, which are written to OUT; an interrupted call resumes from OUT.unfinished, which is removed."""
     cache = f"{Path(options.out)}.unfinished"
     findings = cleaning.clean(
         model,
@@ -42,10 +52,7 @@ def run(options: argparse.Namespace) -> int:
     )
     cleaning.write_report(findings, options.out)
     remove_cache(cache)
-    counts = [finding._asdict() for finding in findings.listed]
-    record = {"out": options.out, "similarity": findings.similarity, "images": findings.images, "findings": counts}
-    print_result(options, record, [*table_lines(findings), f"{options.out}/report.html shows them"])
-    return EXIT_FAILED if findings.listed else EXIT_OK
+    return findings
 
 
 def _open_model(options):

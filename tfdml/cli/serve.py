@@ -1,6 +1,7 @@
 """`tfdml serve`."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def run(options: argparse.Namespace) -> int:
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
         index, thumbnails = _index(options)
+        options.name = options.name or _name(options.model)
         application = _application(serving, options, model, preprocessing, index, thumbnails)
         url = _url(options.host, listening.getsockname()[1])
         has_page = index is not None or "search" in getattr(model, "signatures", ())
@@ -29,6 +31,12 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         serving.run(application, listening)
     return EXIT_OK
+
+
+def _name(model):
+    """The name of the folder of a run, as an address has it; "model" for any other model."""
+    letters = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(model).resolve().name).lstrip("._-")
+    return letters if letters and inputs.is_training_run(model) else "model"
 
 
 def _index(options):

@@ -20,8 +20,9 @@ def run(options: argparse.Namespace) -> int:
     if Path(options.set).is_dir():
         with inputs.as_usage_error(f"--out {options.out}"):
             require_outside(options.out, options.set)
+    boxes = options.box_columns is not None
     result = training.train(
-        inputs.open_set(options, datasets.Preprocessing(size=64, boxes=options.box_columns is not None)),
+        inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background)),
         options.out,
         config=options.config,
         resume=options.resume,

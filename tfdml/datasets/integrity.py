@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,27 +28,44 @@ class FileCheck:
         problems: tuple of `(row, name, reason)`: the number of the row, its path (or the row again, for sets without
             paths), and the problem.
         usable_rows: `(usable,)` int64, the rows without a problem: `set.take(check.usable_rows)`.
+        transparent: names of the usable images with transparent pixels whose hidden colors `load` shows: a
+            `Preprocessing` without `background`. They are no problem of a file, and a question to its owner.
     """
 
     problems: tuple[tuple[int, str, str], ...]
     usable_rows: np.ndarray
+    transparent: tuple[str, ...] = ()
+
+    @property
+    def transparency(self) -> str:
+        """How a network sees the transparent images, and how to change it; empty for none."""
+        if not self.transparent:
+            return ""
+        first, more = self.transparent[0], len(self.transparent) - 1
+        images = f"{more + 1:,} images have transparent pixels, first" if more else "1 image has transparent pixels,"
+        return visible(
+            f"{images} {first}: a network sees the colors hidden there. Preprocessing(background=255), or --background "
+            "255 of tfdml train, makes them white."
+        )
 
     def __str__(self) -> str:
         examples = len(self.usable_rows) + len(self.problems)
         lines = [f"{examples:,} examples, of which {len(self.problems):,} have a problem"]
         lines += [visible(f"  row {row}  {name}  {reason}") for row, name, reason in self.problems[:_SHOWN]]
         more = len(self.problems) - _SHOWN
-        return "\n".join(lines + [f"  and {more:,} more in problems"] * (more > 0))
+        lines += [f"  and {more:,} more in problems"] * (more > 0)
+        return "\n".join(lines + [self.transparency] * bool(self.transparent))
 
     __repr__ = __str__
 
 
 class _Examination(NamedTuple):
-    """The result of one row: a reason if it cannot be used; a checksum and a shape if it can be loaded."""
+    """The result of one row: a reason if it cannot be used; what is known of it if it can be loaded."""
 
     reason: str = ""
     content: Any = None
     shape: Any = None
+    is_transparent: bool = False
 
 
 class _Record(NamedTuple):
@@ -69,7 +87,9 @@ def check_files(labeled_set: Any, workers: int | None) -> FileCheck:
     reasons |= _other_shapes({row: result.shape for row, result in by_row.items() if row not in reasons})
     reasons |= _duplicates(labeled_set, {row: result.content for row, result in by_row.items() if row not in reasons})
     problems = tuple((row, _name(labeled_set, row), reason) for row, reason in sorted(reasons.items()))
-    return FileCheck(problems, np.setdiff1d(np.arange(len(labeled_set)), list(reasons)))
+    transparent = [row for row, result in by_row.items() if result.is_transparent and row not in reasons]
+    usable = np.setdiff1d(np.arange(len(labeled_set)), list(reasons))
+    return FileCheck(problems, usable, tuple(_name(labeled_set, row) for row in transparent))
 
 
 def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, str, str], ...]:
@@ -97,12 +117,43 @@ def _examine(labeled_set, read_record, load, row):
     try:
         record = read_record(row)
         example = load(record.key)
+        is_transparent = _is_transparent(labeled_set, record.key)
     except Exception as error:  # of the user's source, or of the user's load
         return _Examination(_message(error))
     box = None if labeled_set.boxes is None else labeled_set.boxes[row]
     reason = "" if box is None else _box_problem(box, record.height_width)
     shape = str(tf.nest.map_structure(lambda value: tuple(np.shape(value)), example))
-    return _Examination(reason, (record.checksum, None if box is None else box.tobytes()), shape)
+    content = record.checksum, None if box is None else box.tobytes()
+    return _Examination(reason, content, shape, is_transparent)
+
+
+def _is_transparent(labeled_set, key):
+    """Whether `load` is a `Preprocessing` that drops the alpha of a file, or of pixels, which is not opaque."""
+    load = getattr(labeled_set.load, "__self__", labeled_set.load)
+    if getattr(load, "background", 0) is not None:
+        return False
+    example = key[0] if load.boxes else key
+    if isinstance(example, np.ndarray) and example.ndim == 3:
+        return bool((example[..., 3:] < 255).any())
+    content = Path(example).read_bytes() if labeled_set.paths is not None else example
+    return _may_be_transparent(content) and _has_transparent_pixels(content, load)
+
+
+def _may_be_transparent(content):
+    """Whether a file may have alpha, by its first bytes; most files have none and are not decoded again."""
+    if not isinstance(content, bytes):
+        return False
+    if content.startswith(b"\x89PNG"):
+        return content[25:26] in (b"\x04", b"\x06") or b"tRNS" in content
+    return content.startswith((b"GIF8", b"RIFF"))
+
+
+def _has_transparent_pixels(content, load):
+    import tensorflow as tf
+
+    from tfdml.datasets.images.decode import is_transparent
+
+    return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
 
 
 def _message(error):

@@ -261,7 +261,7 @@ class LabeledSet:
             workers: number of threads; None for the number of cores.
 
         Returns:
-            `FileCheck` with `problems` and `usable_rows`.
+            `FileCheck` with `problems`, `usable_rows` and `transparent`, the images whose hidden colors `load` shows.
 
         Raises:
             ValueError: `workers` below 1.

@@ -29,11 +29,11 @@ class Preprocessing(Settings):
     3. It is resized bilinearly with antialiasing to `resize`, as `fit` says.
     4. The center of `size` is taken.
 
-    Alpha is dropped; 16-bit samples are reduced to their upper 8 bits; palettes, gray and CMYK are converted to RGB;
-    color profiles are ignored. Only the first frame of an animation is read. Bytes after the image are ignored. A
-    truncated file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of
-    pixels or complete scans of a progressive file are missing. A JPEG of more than 32 scans is an error: a small
-    file of thousands would take minutes.
+    Alpha is dropped unless there is a `background`; 16-bit samples are reduced to their upper 8 bits; palettes, gray
+    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. Bytes after
+    the image are ignored. A truncated file is an error, including a truncated JPEG to which an end mark was added,
+    unless only its last block of pixels or complete scans of a progressive file are missing. A JPEG of more than 32
+    scans is an error: a small file of thousands would take minutes.
 
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
@@ -67,13 +67,16 @@ class Preprocessing(Settings):
         max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
         max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
             enough for 64-megapixel cameras and takes 200 MB decoded.
+        background: color behind transparent pixels, with which they are blended by their alpha: a gray level or `(red,
+            green, blue)`. None: alpha is dropped, so that the colors hidden under transparent pixels are used; they are
+            black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14. Earlier versions used it, so a saved
             config without this setting is loaded as "fast": a model keeps the pixels that it was trained with.
 
     Raises:
         ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color
-            outside 0 to 255, other channels, a negative margin, or a margin without `boxes`.
+            or background outside 0 to 255, other channels, a negative margin, or a margin without `boxes`.
     """
 
     size: int | tuple[int, int]
@@ -86,9 +89,10 @@ class Preprocessing(Settings):
     max_bytes: int = MAX_BYTES
     max_pixels: int = MAX_PIXELS
     inverse_dct: Literal["accurate", "fast"] = "accurate"
+    background: int | tuple[int, int, int] | None = None
 
     def __post_init__(self):
-        for name in ("size", "resize", "fill"):
+        for name in ("size", "resize", "fill", "background"):
             value = getattr(self, name)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)  # as read from JSON
         size, resize = (
@@ -99,12 +103,24 @@ class Preprocessing(Settings):
         require(resize[0] >= size[0] and resize[1] >= size[1], f"resize={self.resize!r}", expected)
         require(self.fit in _FITS, f"fit={self.fit!r}", "'stretch', 'pad' or 'crop'")
         require(self.inverse_dct in _INVERSE_DCTS, f"inverse_dct={self.inverse_dct!r}", "'accurate' or 'fast'")
-        _as_color(self.fill)
+        _as_color("fill", self.fill)
+        self._background()
         require(self.channels in (1, 3), f"channels={self.channels!r}", "1 (gray) or 3 (color)")
         require(self.margin >= 0, f"margin={self.margin!r}", "a share of 0 or more")
         require(self.boxes or not self.margin, f"margin={self.margin!r} and boxes=False", "boxes=True for a margin")
         require_whole("max_bytes", self.max_bytes, 1)
         require_whole("max_pixels", self.max_pixels, 1)
+
+    def __repr__(self) -> str:
+        """The settings, in the form of earlier versions where there is no background."""
+        return (
+            f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.get_config().items())})"
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings by name, in the form of earlier versions where there is no background."""
+        config = super().get_config()
+        return config if self.background is not None else {k: v for k, v in config.items() if k != "background"}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -140,8 +156,9 @@ class Preprocessing(Settings):
         with boxes are compared with a gallery of whole images.
         """
         sides = as_sides("size", self.size), as_sides("resize", self.size if self.resize is None else self.resize)
-        fill = _as_color(self.fill) if self.fit == "pad" else None
-        settings = [*sides, self.fit, fill, self.channels, self.inverse_dct]
+        fill = _as_color("fill", self.fill) if self.fit == "pad" else None
+        background = [] if self.background is None else [self._background()]
+        settings = [*sides, self.fit, fill, self.channels, self.inverse_dct, *background]
         return hashlib.sha256(json.dumps(settings, default=int).encode()).hexdigest()[:16]
 
     def __call__(self, example: Any) -> "tf.Tensor":
@@ -189,7 +206,7 @@ class Preprocessing(Settings):
         example = tf.convert_to_tensor(example)
         if example.dtype == tf.string:
             return require_image(*self._decoded(tf.io.read_file(example), box))
-        return require_image(*self._cut("", _as_rgb(example), box))
+        return require_image(*self._cut("", _as_rgb(example, self._background()), box))
 
     def _decoded(self, file, box=None):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
@@ -200,7 +217,12 @@ class Preprocessing(Settings):
             f"boxes={self.boxes} {'and no' if box is None else 'and a'} box",
             "both or none",
         )
-        return self._cut(*decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct), box)
+        settings = self.max_bytes, self.max_pixels, self.inverse_dct, self._background()
+        return self._cut(*decoded(file, *settings), box)
+
+    def _background(self):
+        """The color behind transparent pixels, or None."""
+        return None if self.background is None else _as_color("background", self.background)
 
     def _cut(self, problem, image, box):
         from tfdml.datasets.images.fit import cut
@@ -212,23 +234,32 @@ class Preprocessing(Settings):
     def _fitted(self, image):
         from tfdml.datasets.images.fit import fitted
 
-        resize, fill = as_sides("resize", self.size if self.resize is None else self.resize), _as_color(self.fill)
+        resize, fill = (
+            as_sides("resize", self.size if self.resize is None else self.resize),
+            _as_color("fill", self.fill),
+        )
         return fitted(image, size=self.shape[:2], resize=resize, fit=self.fit, fill=fill, channels=self.channels)
 
 
-def _as_color(fill):
+def _as_color(name, value):
     """A gray level or a color as a tuple of three."""
-    color = tuple(fill) if isinstance(fill, tuple) else (fill,) * 3
+    color = tuple(value) if isinstance(value, tuple) else (value,) * 3
     whole = all(isinstance(level, numbers.Integral) and 0 <= level <= 255 for level in color)
-    require(len(color) == 3 and whole, f"fill={fill!r}", "a gray level or (red, green, blue) in 0 to 255")
+    require(len(color) == 3 and whole, f"{name}={value!r}", "a gray level or (red, green, blue) in 0 to 255")
     return color
 
 
-def _as_rgb(pixels):
+def _as_rgb(pixels, background):
     """Pixels `(any, any, 1, 3 or 4)` as RGB."""
     import tensorflow as tf
+
+    from tfdml.datasets.images.decode import onto
 
     is_image = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)
     received = f"pixels of shape {pixels.shape} and type {pixels.dtype.name}"
     require(is_image, received, "uint8 (height, width, channels) with 1, 3 or 4 channels, or a path")
-    return tf.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]
+    if pixels.shape[2] == 1:
+        return tf.repeat(pixels, 3, axis=2)
+    if background is None or pixels.shape[2] == 3:
+        return pixels[..., :3]
+    return onto(pixels, tf.constant(background, tf.uint8))

@@ -155,6 +155,7 @@ def embed(
 
     Raises:
         ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
+        BlockingIOError: another process writes `folder`, which the message names.
         FileExistsError: a folder with other files, which stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.
         ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
@@ -173,13 +174,13 @@ def embed(
         "batch_size": batch_size,
         "shard_size": shard_size,
     }
-    begun(path, run)
-    starts = [start for start in range(0, len(data), shard_size) if record_of(path, _name(start, run)) is None]
-    if starts:
-        _embed(model, data, path, run, starts, actors, {"num_cpus": cpus, "num_gpus": gpus, "memory": memory})
-    shards = read_shards(path)
-    with atomic_write(path / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
-        csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *shards.skipped]))
+    with begun(path, run):
+        starts = [start for start in range(0, len(data), shard_size) if record_of(path, _name(start, run)) is None]
+        if starts:
+            _embed(model, data, path, run, starts, actors, {"num_cpus": cpus, "num_gpus": gpus, "memory": memory})
+        shards = read_shards(path)
+        with atomic_write(path / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
+            csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *shards.skipped]))
     return shards
 
 

@@ -1,10 +1,12 @@
 """Folders of a run: what it was called with, and a record for each shard that is finished."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfdml._core.atomic import atomic_write
+from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.typing import FilePath
@@ -12,18 +14,30 @@ from tfdml.typing import FilePath
 RUN = "run.json"
 
 
-def begun(path: FilePath, run: dict[str, Any]) -> Path:
-    """The folder of a run, which is made, or was made by an earlier call with the same arguments.
+@contextlib.contextmanager
+def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
+    """Hold the folder of a run, which is made, or was made by an earlier call with the same arguments.
 
     Args:
         path: a new or empty folder, or one of the same run.
         run: what the shards depend on, JSON types only.
 
+    Yields:
+        The folder, which no other call writes until the block ends.
+
     Raises:
+        BlockingIOError: another process, or another call in this one, writes the folder; it is named.
         FileExistsError: a folder of something else, which stays as it is.
         ValueError: the folder of another run; what differs is named.
     """
     folder = Path(path).expanduser()
+    with only_writer(folder, "folder"):
+        _begin(folder, run)
+        yield folder
+
+
+def _begin(folder, run):
+    """Make the folder, or check that it belongs to the same run."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / RUN
     if not file.is_file():
@@ -37,7 +51,6 @@ def begun(path: FilePath, run: dict[str, Any]) -> Path:
     differences = [f"{name} {saved.get(name)!r} where this call has {run[name]!r}" for name in changed]
     received = f"{str(folder)!r}, a run of {' and '.join(differences)}"
     require(not changed, received, "the folder of a run with the same arguments. Finish it, or choose another folder")
-    return folder
 
 
 def write_record(folder: Path, name: str, record: dict[str, Any]) -> dict[str, Any]:

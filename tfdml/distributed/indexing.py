@@ -61,6 +61,7 @@ def build_index(
 
     Raises:
         ImportError: Ray, ScaNN or faiss is not installed.
+        BlockingIOError: another process writes `folder`, which the message names.
         FileExistsError: a folder with other files, which stay.
         ValueError: an option out of range; a folder of other embeddings or options; embeddings without paths.
     """
@@ -69,12 +70,13 @@ def build_index(
     shards = embeddings if isinstance(embeddings, EmbeddedShards) else read_shards(embeddings)
     settings = {"kind": kind, "metric": metric, "ids": ids, "options": options}
     run = {"model": shards.fingerprint, "embeddings": [r["sha256"] for r in shards.records if r["rows"]], **settings}
-    path = begun(folder, run).absolute()
-    missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
-    for _ in results(_build, missing, label="shards built", shared=(shards, path, settings), cpus=cpus, memory=memory):
-        pass
-    entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
-    index_shards.write_manifest(path, {"model": shards.fingerprint, **settings}, entries)
+    with begun(Path(folder).expanduser().absolute(), run) as path:
+        missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
+        shared = shards, path, settings
+        for _ in results(_build, missing, label="shards built", shared=shared, cpus=cpus, memory=memory):
+            pass
+        entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
+        index_shards.write_manifest(path, {"model": shards.fingerprint, **settings}, entries)
     return search.load(path)
 
 

@@ -14,7 +14,7 @@ from tfdml._core.checks import is_labeled_set, require
 from tfdml._core.checksums import SUMS, require_checksums, write_checksums
 from tfdml._core.json_files import parsed_json, read_json
 from tfdml._core.memory_maps import map_array
-from tfdml._core.terminal import as_cells
+from tfdml._core.terminal import as_cells, from_cells
 from tfdml.embedding.in_memory import Problem
 from tfdml.typing import Examples, FilePath
 
@@ -186,7 +186,7 @@ def _write_folder(folder, data, chunks, shape, skipped, fingerprint):
         lines.writerow(_columns(data, np.arange(0)))
         for embeddings, rows in chunks:
             file.write(np.ascontiguousarray(embeddings).data)
-            lines.writerows(zip(*_columns(data, rows).values(), strict=True))
+            lines.writerows(map(as_cells, zip(*_columns(data, rows).values(), strict=True)))
     with _opened(folder / _SKIPPED, "w") as text:
         csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *skipped]))
     (folder / _MODEL).write_text(json.dumps({_FINGERPRINT: fingerprint}))
@@ -222,11 +222,11 @@ def _read_files(folder):
 
 
 def _read_lines(path):
-    """The lines of a table, all of them whole."""
+    """The lines of a table, all of them whole, with the texts that were written."""
     with _opened(path, "r") as file:
         text = file.read()
     require(text.endswith("\n"), f"{path.name} whose last line has no end", "the file as it was written")
-    return csv.reader(io.StringIO(text, newline=""), strict=True)
+    return map(from_cells, csv.reader(io.StringIO(text, newline=""), strict=True))
 
 
 def _write_parquet(path, data, chunks, shape, skipped, fingerprint):

@@ -100,22 +100,29 @@ def embed_cached(
         Embeddings `(n, dim)` float32, rows `(n,)` int64, and `(row, name, reason)` of the other examples.
 
     Raises:
+        BlockingIOError: another process writes the folder, which the message names.
         FileExistsError: a folder with other files, which stay.
         OSError, ValueError: see `write_embeddings`.
     """
     chunks = _Chunks(Path(folder).expanduser())
     run = _run_of(model, data, batch_size)
+    with only_writer(chunks.folder, "cache"):
+        _begin_cache(chunks, run)
+        rows = _filled(chunks, model, data, batch_size)
+        embeddings = np.concatenate([embeddings for embeddings, _ in chunks])
+    return embeddings, rows, problems(data, rows)
+
+
+def _begin_cache(chunks, run):
+    """Make or check the folder of the chunks; those of another run, or damaged ones, are removed with a warning."""
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
         chunks.rows()
     except ValueError as error:
-        warnings.warn(f"{str(error).partition(', expected')[0]}. Its embeddings are made again.", stacklevel=2)
+        warnings.warn(f"{str(error).partition(', expected')[0]}. Its embeddings are made again.", stacklevel=3)
         chunks.remove()
         _begin(chunks, run)
-    rows = _filled(chunks, model, data, batch_size)
-    skipped = problems(data, rows)
-    return np.concatenate([embeddings for embeddings, _ in chunks]), rows, skipped
 
 
 def _require_cache(folder, run):

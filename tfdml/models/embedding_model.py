@@ -16,6 +16,7 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.compiling import require_losses_and_metrics
+from tfdml.models.checks.monitors import require_monitors
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.devices import (
     build_layer,
@@ -226,10 +227,12 @@ class EmbeddingModel(keras.Model):
             ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
                 train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
                 Keras would round up; `steps_per_execution` above 1 on several replicas; several processes with other
-                versions of packages, another number of training steps or other epochs; and the errors of `evaluate`.
+                versions of packages, another number of training steps or other epochs; a monitor `val_...` that
+                certainly no callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_same_run(self.steps, arguments)
+        require_monitors(arguments)
         for x, y, batch_size, split in _sets_of(arguments):
             _require_usable(x, y)
             require_pixels(self, x)

@@ -39,9 +39,10 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
 
 
 def preprocessing_of(settings: TrainingSettings, images: LabeledSet) -> Preprocessing:
-    """How images of a set, with boxes if it reads them, are read for the network and in every use of the model."""
+    """How images of a set are read for the network and in every use of the model: as the set names, in another size."""
     size, boxes = settings.size, getattr(images.load, "boxes", False)
-    return Preprocessing(size=size, resize=round(_RESIZED * size), fit=settings.fit, boxes=boxes)
+    background = getattr(images.load, "background", None)
+    return Preprocessing(size=size, resize=round(_RESIZED * size), fit=settings.fit, boxes=boxes, background=background)
 
 
 def frozen_network(settings: TrainingSettings) -> EmbeddingModel:

@@ -113,8 +113,8 @@ def train(
         (True, True)
 
     Args:
-        data: a labeled set that is read by a `tfdml.datasets.Preprocessing` or not at all; a folder with one subfolder
-            of images per class; or a table with the columns path and label.
+        data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes and background count, or not
+            at all; a folder with one subfolder of images per class; or a table with the columns path and label.
         out: a new or empty folder; with `resume`, the folder of the run.
         config: `settings.toml` of another run, whose settings are taken; those in `options` come first.
         resume: go on with the run in `out`, with its settings, on the same data.
@@ -263,6 +263,8 @@ def _usable(images, say):
         say(visible(f"  {name}: {reason}"))
     if len(left_out) > 3:
         say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
+    if checked.transparent:
+        say(checked.transparency)
     require_trainable(usable)
     return usable
 
@@ -358,8 +360,8 @@ def _resumed(folder, images):
     images = _read_for(images, settings)
     is_same = record.get("fingerprint") in (images.fingerprint(portable=True), images.fingerprint())
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, here or copied elsewhere. "
-        "Begin a new run for another set"
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
+        "or copied elsewhere. Begin a new run for another set"
     )
     require(is_same, "resume=True and a set that has changed", expected)
     return settings, _splits(images, settings), images

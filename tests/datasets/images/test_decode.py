@@ -113,6 +113,48 @@ def test_every_kind_is_rgb_as_pillow_reads_it_whatever_lies_behind_the_image(nam
         np.testing.assert_array_equal(image, by_pillow(FILES[name]))
 
 
+def cut_out(mode):
+    """The photo with an alpha that falls from the left to the right, in any mode."""
+    image = PHOTO.copy()
+    image.putalpha(Image.fromarray(np.tile(np.linspace(0, 255, WIDTH).astype("uint8"), (HEIGHT, 1))))
+    return image.convert(mode)
+
+
+PALETTE = PHOTO.quantize(100)
+CUT_OUTS = {
+    "RGBA PNG": saved("PNG", cut_out("RGBA")),
+    "gray PNG": saved("PNG", cut_out("LA")),
+    "palette PNG": saved("PNG", PALETTE, transparency=bytes(range(0, 200, 2))),
+    "one color of a PNG": saved("PNG", transparency=PHOTO.getpixel((0, 0))),
+    "lossless WEBP": saved("WEBP", cut_out("RGBA"), lossless=True, exact=True),
+    "WEBP": saved("WEBP", cut_out("RGBA"), exact=True),
+    "animated WEBP": saved("WEBP", cut_out("RGBA"), save_all=True, append_images=[PHOTO.convert("RGBA")], exact=True),
+    "GIF": saved("GIF", PALETTE, transparency=PALETTE.getpixel((0, 0))),
+    "animated GIF": saved("GIF", PALETTE, transparency=PALETTE.getpixel((0, 0)), save_all=True, append_images=[PHOTO]),
+}
+
+
+@pytest.mark.parametrize("name", CUT_OUTS)
+def test_transparent_pixels_show_the_background(name):
+    limits = 50_000, MOST
+    pixels = np.array(Image.open(io.BytesIO(CUT_OUTS[name])).convert("RGBA")).astype(int)
+    color, alpha = pixels[..., :3], pixels[..., 3:]
+    background = np.array([255, 120, 0])
+    expected = np.round((color * alpha + background * (255 - alpha)) / 255)
+    assert (expected != color).any()
+    _, image = decode.decoded(tf.constant(CUT_OUTS[name]), *limits, background=(255, 120, 0))
+    np.testing.assert_array_equal(image, expected)
+    assert decode.is_transparent(tf.constant(CUT_OUTS[name]), *limits)
+
+
+@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "RGBA BMP", "palette PNG", "WEBP", "lossless WEBP"])
+def test_opaque_images_are_the_same_with_a_background(name):
+    limits = 50_000, MOST
+    _, image = decode.decoded(tf.constant(FILES[name]), *limits, background=(255, 120, 0))
+    np.testing.assert_array_equal(image, by_pillow(FILES[name]))
+    assert not decode.is_transparent(tf.constant(FILES[name]), *limits)
+
+
 NOISE = Image.fromarray(np.random.default_rng(2).integers(0, 256, (37, 45, 3), np.uint8))  # no whole blocks of 8 or 16
 
 

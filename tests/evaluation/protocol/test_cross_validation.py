@@ -166,6 +166,16 @@ def test_a_folder_of_another_search_is_refused(tmp_path):
         cross_validate(scaled, TRAINING, lambda trial: {"weight": 3.0}, tmp_path, folds=2, trials=2)
 
 
+def test_a_folder_has_one_search_at_a_time(tmp_path):
+    def train(settings, training, seed):
+        with pytest.raises(BlockingIOError, match="which process"):
+            search_in(tmp_path / "search", seed=1)
+        return scaled(settings, training, seed)
+
+    assert len(search_in(tmp_path / "search", train, trials=1).trials) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["search"]
+
+
 def test_a_model_that_has_diverged_counts_as_zero_and_the_search_goes_on(tmp_path):
     def diverges(settings, training, seed):
         model = scaled(settings, training, seed)

@@ -59,16 +59,18 @@ def test_the_page_gives_the_network_the_pixels_of_the_preprocessing(tmp_path):
         Preprocessing(size=12, fit="pad", fill=(255, 0, 90)),
         Preprocessing(size=(11, 12), fit="pad", fill=77, channels=1, resize=(16, 13)),
         Preprocessing(size=10, fit="crop", resize=14),
+        Preprocessing(size=16, background=(255, 120, 0)),
+        Preprocessing(size=12, fit="pad", background=255, channels=1),
     ]
     shapes = [(40, 30), (16, 16), (7, 50)]
     cases, expected = [], []
     for seed, view in enumerate(settings):
         for shape in shapes:
-            pixels = np.random.default_rng(seed).integers(0, 256, (*shape, 3), dtype="uint8")
-            rgba = np.concatenate([pixels, np.full((*shape, 1), 255, "uint8")], axis=2)
+            rgba = np.random.default_rng(seed).integers(0, 256, (*shape, 4), dtype="uint8")
+            rgba[..., 3] |= 255 * np.uint8(view.background is None)
             image = {"height": shape[0], "width": shape[1], "data": rgba.ravel().tolist()}
             cases.append([image, view.get_config()])
-            expected.append(view(tf.constant(pixels)).numpy().ravel().astype(int))
+            expected.append(view(tf.constant(rgba)).numpy().ravel().astype(int))
     shutil.copy(PAGE / "pixels.js", tmp_path / "pixels.mjs")
     (tmp_path / "fit.mjs").write_text(FIT % json.dumps("./pixels.mjs"))
     run = subprocess.run([NODE, tmp_path / "fit.mjs"], input=json.dumps(cases), capture_output=True, text=True)

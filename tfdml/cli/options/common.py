@@ -39,6 +39,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def color(text: str) -> int | tuple[int, ...]:
+    """A gray level from 0 to 255, or three levels with commas between them."""
+    levels = text.split(",")
+    if len(levels) not in (1, 3) or not all(level.isdecimal() and int(level) <= 255 for level in levels):
+        raise argparse.ArgumentTypeError(f"Received {text!r}, expected a level from 0 to 255, or RED,GREEN,BLUE.")
+    return int(text) if len(levels) == 1 else tuple(map(int, levels))
+
+
 def port(text: str) -> int:
     """A whole number from 0 to 65535."""
     if not text.isdecimal() or int(text) > 65535:

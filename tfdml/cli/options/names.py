@@ -1,4 +1,4 @@
-"""Whether what arguments name is there, which a command answers before Keras is imported.
+"""Whether what arguments name and need is there, which a command answers before Keras is imported.
 
 What is inside a file is for the reader of the file to say.
 """
@@ -8,14 +8,21 @@ import contextlib
 import csv
 import importlib.metadata
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 
+from tfdml._core.optional import optional_packages
 from tfdml.cli.options.common import INDEX, MODEL, SET
 from tfdml.cli.printing import UsageError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _TABLES = (*_DELIMITERS, ".parquet")
 _TOWERS = ("query", "gallery")
+_EXTRAS = {
+    **dict.fromkeys(("aiohttp", "msgspec", "prometheus_client"), "serving"),
+    **dict.fromkeys(("matplotlib", "PIL"), "plots"),
+    "pyarrow": "tables",
+}
 
 
 def require_names(options: argparse.Namespace) -> None:
@@ -23,6 +30,32 @@ def require_names(options: argparse.Namespace) -> None:
     for name, check in _CHECKS.items():
         if getattr(options, name, None) is not None:
             check(options)
+
+
+def require_packages(options: argparse.Namespace) -> None:
+    """Raise an ImportError that names all packages which a command needs and does not have, and their extras."""
+    missing = [package for package in _packages(options) if find_spec(package) is None]
+    extras = sorted({_EXTRAS[package] for package in missing})
+    optional_packages(missing, feature=f"tfdml {options.command}", extra=",".join(extras))
+
+
+def _packages(options):
+    """The packages of extras that the arguments of a command need; `tfdml train` names those that it needs itself."""
+    if options.command == "train":
+        return []
+    return [
+        *(["aiohttp", "msgspec", "prometheus_client"] if options.command == "serve" else []),
+        *(["matplotlib", "PIL"] if getattr(options, "html", None) else []),
+        *(["pyarrow"] if _has_parquet(options) else []),
+    ]
+
+
+def _has_parquet(options):
+    """Whether the set, the result or the index of a command is a Parquet file, or has one."""
+    index = getattr(options, "index", None) or f"{getattr(options, 'model', '')}/index"
+    is_searched = options.command in ("serve", "search")
+    named = [getattr(options, "set", ""), index, options.out if options.command == "embed" else ""]
+    return any(name.endswith(".parquet") for name in named) or (is_searched and any(Path(index).rglob("*.parquet")))
 
 
 def is_table(name: str) -> bool:

@@ -20,7 +20,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Answer requests over HTTP, with a page for neighbors."""
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--index", metavar="INDEX", help=INDEX)
-    parser.add_argument("--name", default="model", help="name of the model in addresses (default: model)")
+    parser.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     parser.add_argument("--port", type=port, default=8501, help="port, 0 for a free one (default: 8501)")
     declare_other_model(parser)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from tfdml.cli.options.common import declare_set, positive_number
+from tfdml.cli.options.common import color, declare_set, positive_number
 
 _WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
 _NUMBER: dict[str, Any] = {"type": float, "metavar": "X"}
@@ -45,6 +45,8 @@ EXAMPLE = "tfdml train photos --out run"
 def declare(parser: argparse.ArgumentParser) -> None:
     """Train a model on a set, and leave a folder to serve."""
     declare_set(parser)
+    text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
+    parser.add_argument("--background", type=color, metavar="COLOR", help=text)
     parser.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
     parser.add_argument("--config", metavar="FILE", help="settings.toml of another run, to repeat it")
     parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, after its last whole epoch")

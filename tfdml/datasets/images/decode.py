@@ -41,23 +41,29 @@ def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
         return tf.identity(image)
 
 
-_LIMIT = tf.TensorSpec((), tf.int64)
+_LIMIT, _COLOR = tf.TensorSpec((), tf.int64), tf.TensorSpec((3,), tf.uint8)
 
 
 def decoded(
-    file: tf.Tensor, max_bytes: int, max_pixels: int, inverse_dct: Literal["accurate", "fast"] = "accurate"
+    file: tf.Tensor,
+    max_bytes: int,
+    max_pixels: int,
+    inverse_dct: Literal["accurate", "fast"] = "accurate",
+    background: tuple[int, int, int] | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
 
-    The image is rotated by its Exif orientation. Alpha is dropped, 16-bit samples are reduced to their upper 8 bits,
-    palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first frame of an animation
-    is read, and bytes after the image are ignored. A JPEG whose data end early is rejected, even with an end mark.
+    The image is rotated by its Exif orientation. Alpha is dropped or shows a background, 16-bit samples are reduced to
+    their upper 8 bits, palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first
+    frame of an animation is read, and bytes after the image are ignored. A JPEG whose data end early is rejected, even
+    with an end mark.
 
     Args:
         file: a string `()`, the content of the file.
         max_bytes: maximum size of the file.
         max_pixels: maximum of width times height, checked in the header before anything is decoded.
         inverse_dct: of a JPEG: "accurate" gives the pixels of Pillow and OpenCV, "fast" TensorFlow's approximation.
+        background: RGB color behind transparent pixels; None: alpha is dropped.
 
     Returns:
         A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or one
@@ -69,7 +75,30 @@ def decoded(
     file = tf.convert_to_tensor(file)
     limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
     whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1], inverse_dct), _no_plain)
-    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _PARSERS[inverse_dct](file, *limits))
+    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _parsed(file, limits, inverse_dct, background))
+
+
+def _parsed(file, limits, inverse_dct, background):
+    if background is None:
+        return _PARSERS[inverse_dct](file, *limits)
+    return _COMPOSITORS[inverse_dct](file, *limits, tf.constant(background, tf.uint8))
+
+
+def is_transparent(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tf.Tensor:
+    """Whether a file that can be decoded has pixels that are not opaque."""
+    black, white = (decoded(file, max_bytes, max_pixels, background=(level,) * 3)[1] for level in (0, 255))
+    return tf.reduce_any(black != white)
+
+
+def onto(image: tf.Tensor, background: tf.Tensor) -> tf.Tensor:
+    """RGB or RGBA pixels, uint8 `(height, width, 3 or 4)`, as RGB over a color `(3,)`, rounded to the nearest level."""
+
+    def blended():
+        color, alpha = tf.cast(image[..., :3], tf.uint16), tf.cast(image[..., 3:], tf.uint16)
+        behind = tf.cast(background, tf.uint16) * (255 - alpha)
+        return tf.cast((color * alpha + behind + 127) // 255, tf.uint8)
+
+    return tf.cond(tf.shape(image)[2] == 4, blended, lambda: image[..., :3])
 
 
 def _no_plain():
@@ -92,7 +121,7 @@ def _black():
     return tf.zeros((1, 1, 3), tf.uint8)
 
 
-def _decoded(inverse_dct, file, max_bytes, max_pixels):
+def _decoded(inverse_dct, file, max_bytes, max_pixels, background=None):
     """`decoded` for every file."""
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
@@ -108,21 +137,23 @@ def _decoded(inverse_dct, file, max_bytes, max_pixels):
             [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
         ),
     )
-    image = tf.cond(problem == "", lambda: _pixels(header.still, data, inverse_dct), _black)
+    image = tf.cond(problem == "", lambda: _pixels(header, data, inverse_dct, background), _black)
     cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame, inverse_dct), lambda: False)
     problem = tf.where(cut, _BROKEN, problem)
     return problem, upright(image, orientation(data, header.exif))
 
 
-_PARSERS = {
-    method: tf.function(
+def _parser(method, *color):
+    return tf.function(
         partial(_decoded, method),
-        input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT],
+        input_signature=[tf.TensorSpec((), tf.string), _LIMIT, _LIMIT, *color],
         autograph=False,
         experimental_attributes={"_noinline": True},
     )
-    for method in _DCT_METHODS
-}
+
+
+_PARSERS = {method: _parser(method) for method in _DCT_METHODS}
+_COMPOSITORS = {method: _parser(method, _COLOR) for method in _DCT_METHODS}
 
 
 def _first_reason(*reasons):
@@ -154,23 +185,37 @@ def _first_start(data, starts):
     return tf.reduce_sum(tf.cast(same, tf.int32) * tf.range(1, 1 + len(starts)))
 
 
-def _pixels(still, data, inverse_dct):
+def _pixels(header, data, inverse_dct, background):
     """RGB pixels of one image."""
-    return tf.cond(spells(data, 0, _JPEG), lambda: _jpeg(still, inverse_dct), lambda: _pixels_of_others(still, data))
+    is_jpeg = spells(data, 0, _JPEG)
+    return tf.cond(
+        is_jpeg, lambda: _jpeg(header.still, inverse_dct), lambda: _pixels_of_others(header, data, background)
+    )
 
 
-def _pixels_of_others(still, data):
+def _pixels_of_others(header, data, background):
     """RGB pixels of an image that is not a JPEG."""
-
-    def decode(channels):
-        image = tf.io.decode_image(still, channels=channels, expand_animations=False)
-        image.set_shape((None, None, None))
-        return image[..., :3]
-
     webp = spells(data, 0, b"RIFF")  # TensorFlow does not drop the alpha of a WebP when asked for three channels.
-    image = tf.cond(webp, lambda: decode(0), lambda: decode(3))
+    if background is None:
+        image = tf.cond(webp, lambda: _image(header.still, 0), lambda: _image(header.still, 3))[..., :3]
+    else:
+        image = onto(tf.cond(webp, lambda: _image(header.alpha, 0), lambda: _with_alpha(header, data)), background)
     indexed = spells(data, 0, b"BM") & (little(data, 28, 2) == 8)  # TensorFlow reads palette indexes as gray.
     return tf.cond(indexed, lambda: tf.gather(_bmp_palette(data), tf.cast(image[..., 0], tf.int32)), lambda: image)
+
+
+def _image(file, channels):
+    """Pixels of an image that is not a JPEG; of as many channels as the file has where `channels` is 0."""
+    image = tf.io.decode_image(file, channels=channels, expand_animations=False)
+    image.set_shape((None, None, None))
+    return image
+
+
+def _with_alpha(header, data):
+    """Pixels of a PNG, a GIF or a BMP, with alpha where the format defines it."""
+    gif = lambda: tf.concat([_image(header.still, 3), _image(header.alpha, 3)[..., :1]], axis=2)  # noqa: E731
+    others = lambda: tf.cond(spells(data, 0, b"GIF8"), gif, lambda: _image(header.still, 3))  # noqa: E731
+    return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _image(header.still, 4), others)
 
 
 def _bmp_palette(data):

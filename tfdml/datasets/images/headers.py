@@ -28,6 +28,8 @@ class Header(typing.NamedTuple):
     Attributes:
         width, height: pixels, int64; 0 if the header cannot be read.
         still: string, the bytes to decode.
+        alpha: string, the bytes that hold the transparency of a GIF or a WebP: a GIF whose opaque pixels are white; a
+            WebP of four channels where it has transparency.
         exif: position of the TIFF header in the Exif block, int64; -1 for none.
         frame: position of the frame header of a JPEG, int64; -1 for none.
         scans: number of scans of a JPEG before its end mark, int64; 0 for other files.
@@ -36,14 +38,15 @@ class Header(typing.NamedTuple):
     width: tf.Tensor
     height: tf.Tensor
     still: tf.Tensor
+    alpha: tf.Tensor
     exif: tf.Tensor
     frame: tf.Tensor
     scans: tf.Tensor
 
 
-def _header(width, height, still, exif=-1, frame=-1, scans=0):
+def _header(width, height, still, exif=-1, frame=-1, scans=0, alpha=""):
     width, height, exif, frame, scans = (tf.cast(value, tf.int64) for value in (width, height, exif, frame, scans))
-    return Header(width, height, still, exif, frame, scans)
+    return Header(width, height, still, tf.convert_to_tensor(alpha), exif, frame, scans)
 
 
 def unknown(file, data):
@@ -155,7 +158,18 @@ def gif(file, data):
     _, _, frame, end = _walk(lambda position, *_: position < size_of(data), step, begin, _BETWEEN, 0, 0)
     whole = tf.cast((end > 0) & (end <= size_of(data)), tf.int64)
     still = tf.strings.join([between(file, 0, end * whole), b";"])
-    return _header(little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole, still)
+    width, height = little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole
+    return _header(width, height, still, alpha=_white(still, data, begin, frame))
+
+
+def _white(still, data, begin, frame):
+    """A GIF with white color tables: of its first frame, only transparent pixels are decoded as black."""
+    size = tf.cast(tf.strings.length(still), tf.int64)  # of one byte where no whole frame was read
+    own = frame + 10 + _color_table(read(data, frame + 9, 1)[0])
+    borders = [tf.minimum(tf.cast(position, tf.int64), size) for position in (13, begin, frame + 10, own)]
+    tables = [between(b"\xff" * 768, 0, end - start) for start, end in (borders[:2], borders[2:])]
+    other = [between(still, start, end) for start, end in ((0, borders[0]), borders[1:3], (borders[3], size))]
+    return tf.strings.join([other[0], tables[0], other[1], tables[1], other[2]])
 
 
 def _color_table(flags):
@@ -183,25 +197,40 @@ def bmp(file, data):
 def webp(file, data):
     """The first frame is copied to a separate file, without the surrounding canvas."""
 
-    def step(position, frame, exif):
+    def step(position, frame, exif, alpha):
         length = little(data, position + 4, 4)
+        alpha = tf.where(spells(data, position, b"ALPH") & (frame == _NOT_FOUND), position, alpha)
         image = spells(data, position, b"VP8 ") | spells(data, position, b"VP8L")
         into_frame = spells(data, position, b"ANMF") & (frame == _NOT_FOUND)
         after = position + 8 + tf.where(into_frame, tf.constant(16, tf.int64), length + length % 2)
         exif = tf.where(spells(data, position, b"EXIF"), position + 8, exif)
-        return after, tf.where(image, tf.minimum(frame, position), frame), exif
+        return after, tf.where(image, tf.minimum(frame, position), frame), exif, alpha
 
     riff = 8 + little(data, 4, 4)
-    _, frame, exif = _walk(lambda position, frame, exif: position < riff, step, 12, _NOT_FOUND, -1)
+    _, frame, exif, alpha = _walk(lambda position, *_: position < riff, step, 12, _NOT_FOUND, -1, -1)
     length = little(data, frame + 4, 4)
     end = frame + 8 + length + length % 2
     width, height = _webp_size(data, frame)
     # A file that was cut off and filled up ends in zeros, which no entropy coder writes for so long.
     is_filled = (length > 2 * _ZEROS) & tf.reduce_all(read(data, frame + 8 + length - _ZEROS, _ZEROS) == 0)
     is_whole = tf.cast((end <= riff) & (riff <= size_of(data)) & ~is_filled, tf.int64)
-    stream = between(file, frame * is_whole, end * is_whole)
-    still = tf.strings.join([b"RIFF", _four_bytes((end - frame) * is_whole + 4), b"WEBP", stream])
-    return _header(width * is_whole, height * is_whole, still, tf.where(spells(data, exif, b"Exif"), exif + 6, exif))
+    still = _riff(between(file, frame * is_whole, end * is_whole))
+    exif = tf.where(spells(data, exif, b"Exif"), exif + 6, exif)
+    first = tf.where(alpha < 0, frame, alpha)
+    layers = _riff(_webp_canvas(width, height), between(file, first * is_whole, end * is_whole))
+    return _header(width * is_whole, height * is_whole, still, exif, alpha=tf.where(alpha < 0, still, layers))
+
+
+def _riff(*chunks):
+    """A WebP file of some chunks."""
+    content = tf.strings.join([b"WEBP", *chunks])
+    return tf.strings.join([b"RIFF", _four_bytes(tf.strings.length(content)), content])
+
+
+def _webp_canvas(width, height):
+    """The chunk of a WebP that announces a layer of alpha."""
+    sides = [tf.strings.substr(_four_bytes(tf.maximum(side - 1, 0)), 0, 3) for side in (width, height)]
+    return tf.strings.join([b"VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", *sides])
 
 
 def _webp_size(data, frame):

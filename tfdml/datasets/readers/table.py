@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
+from tfdml._core.terminal import from_cells
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.text import (
@@ -347,6 +348,8 @@ def _open_text(path, delimiter):
     received = f"{str(path)!r} with the first line {names[:1]}, whose cells are separated by {other!r}"
     require(other is None, received, f"{delimiter!r}. Write it again, or read it yourself and pass the data frame")
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
+    if names[:1] == ["row"] and set(names) <= {"row", "path", "label"}:  # examples.csv of embeddings
+        lines = map(from_cells, lines)
     rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
     long = [number for number, cells in enumerate(rows) if len(cells) > len(names)]
     received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfdml import metrics, models
+from tfdml._core.atomic import only_writer
 from tfdml._core.checks import require, require_one_of, require_whole
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
@@ -151,6 +152,7 @@ def cross_validate(
         `CrossValidation`, with the `settings` of the best trial.
 
     Raises:
+        BlockingIOError: another process searches in `path`, which the message names.
         ImportError: Optuna is not installed.
         ValueError: an option out of range, a set that cannot be divided, or the folder of another search.
         TypeError: settings that JSON cannot hold.
@@ -161,19 +163,20 @@ def cross_validate(
     require_one_of(METRICS, metric=metric)
     require_whole("trials", trials, 1)
     class_splits, path = class_folds(data, folds, seed=seed), Path(path).expanduser()
-    study = _study(read_trials(path))
-    _require_same_search(path, data, class_splits, metric, seed)
-    for number in range(len(study.trials), trials):
-        suggestion = _next_suggestion(study, derived_seed(seed, number))
-        trial = _begin_trial(number, suggestion, space, path)
-        seeds = [derived_seed(seed, 0, fold) for fold in range(folds)]
-        done = len(trial.folds)
-        for numbers in (measure or measured_folds)(train, trial.settings, class_splits[done:], seeds[done:]):
-            trial = replace(trial, folds=(*trial.folds, numbers))
-            trial = replace(trial, value=_value(trial, metric) if len(trial.folds) == folds else None)
-            write_trial(path, trial)
-        study.tell(suggestion, trial.value)
-    finished = tuple(trial for trial in read_trials(path) if trial.value is not None)
+    with only_writer(path, "path"):
+        study = _study(read_trials(path))
+        _require_same_search(path, data, class_splits, metric, seed)
+        for number in range(len(study.trials), trials):
+            suggestion = _next_suggestion(study, derived_seed(seed, number))
+            trial = _begin_trial(number, suggestion, space, path)
+            seeds = [derived_seed(seed, 0, fold) for fold in range(folds)]
+            done = len(trial.folds)
+            for numbers in (measure or measured_folds)(train, trial.settings, class_splits[done:], seeds[done:]):
+                trial = replace(trial, folds=(*trial.folds, numbers))
+                trial = replace(trial, value=_value(trial, metric) if len(trial.folds) == folds else None)
+                write_trial(path, trial)
+            study.tell(suggestion, trial.value)
+        finished = tuple(trial for trial in read_trials(path) if trial.value is not None)
     return CrossValidation(
         path=path, trials=finished, metric=metric, folds=class_splits, seed=seed, train=train, data=data
     )

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from tfdml import models
-from tfdml._core.atomic import atomic_write
+from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import require, require_whole
 from tfdml._core.json_files import read_json
 from tfdml.datasets import require_disjoint
@@ -114,7 +114,8 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
     require_disjoint(search.data, test)
     folds = range(len(search.folds))
     model_files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]
-    opening, earlier = _record_opening(search, test)
+    with only_writer(search.path / "opening", "path"):
+        opening, earlier = _record_opening(search, test)
     measured_runs = [_measured_run(files, test, k) for files in model_files]
     separated = [_mean(run.models) for run in measured_runs]
     concatenated = [run.concatenated for run in measured_runs]

@@ -44,8 +44,18 @@ function rounded(x) {
   return x - low === 0.5 ? low + (low % 2) : Math.round(x);
 }
 
+/** RGBA pixels over a color, as tfdml.datasets.Preprocessing blends them; as they are without a background. */
+function onto({ data, width, height }, background) {
+  if (background === undefined) return { data, width, height };
+  const color = Array.isArray(background) ? background : [background, background, background];
+  const over = (level, alpha, c) => Math.floor((level * alpha + color[c] * (255 - alpha) + 127) / 255);
+  const level = (value, each) => (each % 4 === 3 ? 255 : over(value, data[each - (each % 4) + 3], each % 4));
+  return { data: Uint8Array.from(data, level), width, height };
+}
+
 /** Pixels of the size that the network takes, as tfdml.datasets.Preprocessing gives them: uint8, row by row. */
-export function fitted(image, { size, resize, fit, fill, channels }) {
+export function fitted(picture, { size, resize, fit, fill, channels, background }) {
+  const image = onto(picture, background);
   const result = pair(size);
   const target = pair(resize ?? size);
   const old = [image.height, image.width];

@@ -1,0 +1,62 @@
+"""Monitors of callbacks that no epoch will have, known before the first step."""
+
+from typing import Any
+
+import keras
+
+
+def require_monitors(arguments: dict[str, Any]) -> None:
+    """Raise a ValueError for a monitor `val_...` that is not in the logs when its callback looks for it.
+
+    Only what is certain is an error: Keras validates nothing, callbacks of tfdml evaluate, and each callback before is
+    Keras' or ours. Another callback may write any log.
+
+    Args:
+        arguments: of `keras.Model.fit`, by name.
+    """
+    callbacks = arguments.get("callbacks")
+    listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    if arguments.get("validation_data") is not None or arguments.get("validation_split"):
+        return
+    for place, callback in enumerate(listed):
+        name = _monitor(callback)
+        if name.startswith("val_") and all(map(_is_known, listed[:place])):
+            _require_written(name, callback, listed[:place], listed[place + 1 :])
+
+
+def _monitor(callback):
+    """The log that a callback needs after an epoch; empty for none, and for a callback of a user."""
+    if not _is_known(callback):
+        return ""
+    is_needed = getattr(callback, "needs_monitor", False) or isinstance(
+        callback, keras.callbacks.EarlyStopping | keras.callbacks.ReduceLROnPlateau
+    )
+    if isinstance(callback, keras.callbacks.ModelCheckpoint):
+        is_needed = callback.save_best_only and callback.save_freq == "epoch"
+    return str(callback.monitor) if is_needed else ""
+
+
+def _is_known(callback):
+    """Whether a callback is one of tfdml, or one of Keras that runs no function of a user."""
+    room = type(callback).__module__.partition(".")[0]
+    return room in ("keras", "tfdml") and not isinstance(callback, keras.callbacks.LambdaCallback)
+
+
+def _require_written(name, callback, before, after):
+    """Raise a ValueError unless a callback before may write the log; one of Keras alone only warns, and stays."""
+    earlier, later = ([each for each in listed if hasattr(each, "writes")] for listed in (before, after))
+    if any(each.writes(name) for each in earlier):
+        return
+    title = type(callback).__name__
+    for each in later:
+        if each.writes(name):
+            raise ValueError(
+                f"Received {title}(monitor={name!r}) before {type(each).__name__}, which writes this log; expected "
+                f"the other order. List {title} after it."
+            )
+    if earlier or later or hasattr(callback, "needs_monitor"):
+        raise ValueError(
+            f"Received {title}(monitor={name!r}) without validation_data, and no callback before it writes this log; "
+            "expected the name of a log, such as 'val_map@r' of RetrievalEvaluation. List the callback that writes it "
+            f"before {title}."
+        )
