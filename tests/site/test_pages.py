@@ -11,7 +11,13 @@ from docs.extension.formulas import is_formula
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
-CAPTIONS = {"Tutorials": "tutorial", "How-to guides": "how-to", "Explanations": "explanation", "Reference": "reference"}
+CAPTIONS = {
+    "Begin": "how-to",
+    "Tutorials": "tutorial",
+    "How-to guides": "how-to",
+    "Explanations": "explanation",
+    "Reference": "reference",
+}
 TOCTREE = re.compile(r'```\{toctree\}\n:caption: "?([^:"\n]*)[^\n]*\n:hidden:\n\n(.*?)```', re.DOTALL)
 
 
