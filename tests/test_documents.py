@@ -31,17 +31,17 @@ def small(glyphs, **options):
     return [part.select_classes(range(40)) for part in glyphs(**options)]
 
 
-def own_photos(folder):
-    """24 classes of 5 small JPEG files, each with a tint of its own, in `photos`, listed in `photos.csv`."""
+def own_photos(folder, name="photos"):
+    """24 classes of 5 small JPEG files, each with a tint of its own, in a folder, listed in a table beside it."""
     lines = ["path,label"]
     for row, label in enumerate(np.repeat(np.arange(24), 5)):
         random = np.random.default_rng(row)
         pixels = random.integers(0, 40, (40, 48, 3)) + random.integers(0, 50, 3) + 7 * label
-        path = folder / "photos" / f"class-{label:02}" / f"{row}.jpg"
+        path = folder / name / f"class-{label:02}" / f"{row}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
         lines.append(f"{path.relative_to(folder)},class-{label:02}")
-    (folder / "photos.csv").write_text("\n".join(lines))
+    (folder / f"{name}.csv").write_text("\n".join(lines))
 
 
 def first_minute(folder):
@@ -93,6 +93,8 @@ def prepared(page, tmp_path, monkeypatch):
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md"):
         own_photos(tmp_path)
+    if page.name == "train.md":
+        own_photos(tmp_path, "strangers")
     if page.name == "training.md":
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.setenv("WANDB_SILENT", "true")

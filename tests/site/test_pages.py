@@ -44,8 +44,8 @@ def test_the_lists_name_pages_once_that_are_there():
     assert [page for page in pages if page.name != "index" and not page.with_suffix(".md").exists()] == []
 
 
-def test_there_are_five_tutorials():
-    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [5]
+def test_there_are_six_tutorials():
+    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [6]
 
 
 def test_every_picture_of_a_page_has_a_text_in_its_place():
