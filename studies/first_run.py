@@ -23,7 +23,7 @@ PAGE, MARK = pages.ROOT / "docs" / "train.md", "<!-- output of studies/first_run
 OPTIONS = ["--size=96", "--max-minutes=3"]
 COLUMNS = 88  # of a block of code on the site
 REASONS = 42  # the column in which the reasons of settings begin
-CURVES, CONFUSIONS = 1195, 2415  # pixels of the report, which begins with tables
+TOP, BOTTOM = 1195, 2385  # pixels of the report: curves, and the two hardest queries
 ROW = 80  # whose neighbors the page of the server shows
 
 
@@ -94,7 +94,7 @@ def main():
         PAGE.write_text(pages.replaced(PAGE.read_text(), MARK, f"```text\n{text}\n```"))
         serve_and_look(folder, pages.IMAGES / "server.png")
         report = (folder / "run" / "report.html").as_uri()
-        photograph_of(report, pages.IMAGES / "report.png", top=CURVES, bottom=CONFUSIONS, width=1200)
+        photograph_of(report, pages.IMAGES / "report.png", top=TOP, bottom=BOTTOM, width=1200)
 
 
 if __name__ == "__main__":

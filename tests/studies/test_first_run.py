@@ -32,4 +32,4 @@ def test_the_page_has_the_lines_of_a_whole_run():
     lines = text.splitlines()
     assert lines[0] == f"$ tfdml train photos --out run {' '.join(first_run.OPTIONS)}"
     assert lines[-1] == "serve: tfdml serve run"
-    assert any(line.startswith("epoch   1 of 10") for line in lines)
+    assert any(line.startswith("epoch   1 of ") for line in lines)
