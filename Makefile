@@ -86,6 +86,7 @@ zoo-wheel: .venv/installed
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --line-length 88 $$(git ls-files '*.md')
 	$(BIN)/mypy
 
 # The notebooks of the tutorials that have changed, run with their pictures.

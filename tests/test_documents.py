@@ -31,17 +31,17 @@ def small(glyphs, **options):
     return [part.select_classes(range(40)) for part in glyphs(**options)]
 
 
-def own_photos(folder):
-    """24 classes of 5 small JPEG files, each with a tint of its own, in `photos`, listed in `photos.csv`."""
+def own_photos(folder, name="photos"):
+    """24 classes of 5 small JPEG files, each with a tint of its own, in a folder, listed in a table beside it."""
     lines = ["path,label"]
     for row, label in enumerate(np.repeat(np.arange(24), 5)):
         random = np.random.default_rng(row)
         pixels = random.integers(0, 40, (40, 48, 3)) + random.integers(0, 50, 3) + 7 * label
-        path = folder / "photos" / f"class-{label:02}" / f"{row}.jpg"
+        path = folder / name / f"class-{label:02}" / f"{row}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(tf.io.encode_jpeg(pixels.astype("uint8")).numpy())
         lines.append(f"{path.relative_to(folder)},class-{label:02}")
-    (folder / "photos.csv").write_text("\n".join(lines))
+    (folder / f"{name}.csv").write_text("\n".join(lines))
 
 
 def first_minute(folder):
@@ -58,7 +58,8 @@ def programs(page):
 
 def commands(page):
     """The lines of a page that are typed into a console."""
-    consoles = re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = page.read_text().replace("\\\n", "")
+    consoles = re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     return [line.removeprefix("$ ") for console in consoles for line in console.splitlines() if line.startswith("$ ")]
 
 
@@ -92,6 +93,8 @@ def prepared(page, tmp_path, monkeypatch):
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md"):
         own_photos(tmp_path)
+    if page.name == "train.md":
+        own_photos(tmp_path, "strangers")
     if page.name == "training.md":
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.setenv("WANDB_SILENT", "true")
@@ -185,11 +188,13 @@ def test_the_new_loss_of_contributing_is_a_loss():
     assert float(loss(np.array([0, 0, 1]), x)) == pytest.approx((0.2 + 0.1 + 0.2 + 0.46 + 0.1 + 0.46) / 6)
 
 
-def test_four_lines_of_the_readme_find_the_neighbors_of_a_picture(tmp_path, monkeypatch, capsys):
+def test_five_lines_of_the_readme_find_the_neighbors_of_a_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     first_minute(tmp_path)
-    lines = [line for line in blocks(ROOT / "README.md")[0].splitlines() if line and not line.startswith("import ")]
-    assert len(lines) == 4
+    lines = [
+        line for line in blocks(ROOT / "README.md")[0].splitlines() if line and not line.startswith(("import ", "#"))
+    ]
+    assert len(lines) == 5
     run_blocks(ROOT / "README.md", 1)
     assert "[['photos/class-03/15.jpg' " in capsys.readouterr().out
     measured = tfdml.zoo.card("photo-patches-imagenet").metrics["recall@1"].value

@@ -13,7 +13,7 @@ IDS = {"ids": lambda page: page.stem}
 
 
 def test_each_tutorial_has_its_notebook():
-    assert len(notebooks.PAGES) == 5
+    assert len(notebooks.PAGES) == 6
     assert notebooks.stale() == [], "python tools/notebooks.py"
 
 

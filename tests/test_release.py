@@ -45,6 +45,13 @@ def test_every_extra_that_the_library_and_its_pages_name_is_in_setup_cfg():
     assert (asked | named) - {"all", "extra"} <= EXTRAS  # "extra" stands in the message of optional_import
 
 
+def test_the_page_of_installation_lists_each_extra():
+    page = (ROOT / "docs" / "install.md").read_text()
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", page, flags=re.MULTILINE)
+    listed = [extra for row in rows for extra in re.findall(r"\w+", row)]
+    assert sorted(listed) == sorted(EXTRAS | {"all"})
+
+
 def test_the_program_without_extras_tries_each_extra_that_the_library_asks_for():
     program = re.sub(r"\s+", "", (ROOT / "tests" / "programs" / "without_extras.py").read_text())
     asked = {extra for file in (ROOT / "tfdml").rglob("*.py") for extra in asked_extras(file)}

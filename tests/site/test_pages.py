@@ -3,13 +3,21 @@
 import re
 
 import pytest
+from markdown_it import MarkdownIt
 
-from docs.extension import KINDS, ROOT
+from docs.extension import KINDS, ROOT, pages
 from docs.extension.accessibility import accessible
+from docs.extension.formulas import is_formula
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
-CAPTIONS = {"Tutorials": "tutorial", "How-to guides": "how-to", "Explanations": "explanation", "Reference": "reference"}
+CAPTIONS = {
+    "Begin": "how-to",
+    "Tutorials": "tutorial",
+    "How-to guides": "how-to",
+    "Explanations": "explanation",
+    "Reference": "reference",
+}
 TOCTREE = re.compile(r'```\{toctree\}\n:caption: "?([^:"\n]*)[^\n]*\n:hidden:\n\n(.*?)```', re.DOTALL)
 
 
@@ -36,8 +44,8 @@ def test_the_lists_name_pages_once_that_are_there():
     assert [page for page in pages if page.name != "index" and not page.with_suffix(".md").exists()] == []
 
 
-def test_there_are_five_tutorials():
-    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [5]
+def test_there_are_six_tutorials():
+    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [6]
 
 
 def test_every_picture_of_a_page_has_a_text_in_its_place():
@@ -45,6 +53,13 @@ def test_every_picture_of_a_page_has_a_text_in_its_place():
         assert "![](" not in page.read_text(), page
     door = (DOCS / "index.md").read_text()
     assert door.count(":img-top:") == door.count(":img-alt: ") == 8
+
+
+@pytest.mark.parametrize("page", [*pages(), *ROOT.glob("*.md")], ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_code_fits_into_the_column_of_the_site(page):
+    blocks = [token for token in MarkdownIt().parse(page.read_text()) if token.type in ("fence", "code_block")]
+    code = [token.content for token in blocks if token.type == "fence" or not is_formula(token.content)]
+    assert [line for block in code for line in block.splitlines() if len(line) > 88] == []
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
         *("model.keras", "model.json", "README.md", "SHA256SUMS", "1", "index", "report.html", "settings.toml"),
         *("history.csv", "thumbnails.npz", "state"),
     }
+    jpeg = tfdml.visualize.Thumbnails.load(folder / "thumbnails.npz")[0]
+    assert tf.io.decode_jpeg(jpeg).shape == (20, 16, 3)  # the photograph, not the square of the network
     assert read_settings(folder / "settings.toml") == record["settings"]
     assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()
     assert tfdml.export.load(folder).preprocessing.background == 255

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.datasets import LabeledSet
+from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 IMAGES = [np.full((height, 8, 3), 30 * height, np.uint8) for height in (8, 4, 2)]
@@ -44,6 +44,20 @@ def test_each_image_is_a_jpeg_by_its_id_and_its_longer_edge_is_reduced(tmp_path,
         assert abs(pixels.astype(int) - image[0, 0]).max() < 8
     assert 8 not in thumbnails
     assert "7" not in thumbnails
+
+
+@pytest.mark.parametrize("boxes", [None, np.array([[0, 0, 40, 10]] * 2, float)], ids=["whole", "boxes"])
+def test_the_photographs_of_a_set_are_shown_and_not_what_the_network_gets(boxes, tmp_path):
+    paths = [str(tmp_path / name) for name in ("wide.png", "small.png")]
+    for path, shape in zip(paths, [(20, 40, 3), (10, 5, 3)], strict=True):
+        Image.fromarray(np.full(shape, 200, np.uint8)).save(path)
+    view = Preprocessing(size=16, fit="pad", boxes=boxes is not None)
+    columns = {"paths": np.array(paths), "labels": np.zeros(2, int), "boxes": boxes}
+    photos = LabeledSet(**columns, class_names=("a",), load=view)
+    thumbnails = Thumbnails.load(write_thumbnails(tmp_path / "thumbnails.npz", [0, 1], photos, size=20))
+    pictures = [decoded(thumbnails[row]) for row in (0, 1)]
+    assert [picture.shape for picture in pictures] == [(10, 20, 3) if boxes is None else (5, 20, 3), (10, 5, 3)]
+    assert min(picture.min() for picture in pictures) > 190  # no black border
 
 
 def test_text_ids_are_kept_as_they_are_and_small_images_keep_their_size(path):

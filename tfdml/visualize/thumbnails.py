@@ -1,5 +1,6 @@
 """Thumbnails of the items of an index: one file of small JPEGs, of which only those that are asked for are read."""
 
+import dataclasses
 import shutil
 import struct
 import tempfile
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -29,7 +30,8 @@ def write_thumbnails(
     """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
 
     One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
-    floats from 0 to 1, any others stretched image by image.
+    floats from 0 to 1, any others stretched image by image. A set that a `Preprocessing` reads is shown as it was
+    before the preprocessing padded or cropped it.
 
     Example: an image of 200 x 100 pixels becomes one of 96 x 48.
 
@@ -59,11 +61,34 @@ def write_thumbnails(
     require_whole("size", size, 1, _MAX_SIDE)
     require_whole("quality", quality, 1, 100)
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
-        lengths = [jpegs.write(_as_jpeg(pixels, quality)) for pixels in iterate_pictures(images, size)]
+        pictures = iterate_pictures(_originals(images, size), size)
+        lengths = [jpegs.write(_as_jpeg(pixels, quality)) for pixels in pictures]
         require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         _write(new, item_ids, offsets, jpegs)
     return Path(path).expanduser()
+
+
+def _originals(images, size):
+    """A labeled set before its preprocessing, reduced as it is read; any other images."""
+    has_original = is_labeled_set(images) and hasattr(images.load, "original")
+    return dataclasses.replace(images, load=_Original(images.load, size)) if has_original else images
+
+
+class _Original:
+    """Loads an example before its preprocessing resizes it, reduced to `size` pixels of the longer edge."""
+
+    def __init__(self, preprocessing, size):
+        self.boxes, self._original, self._size = preprocessing.boxes, preprocessing.original, size
+
+    def __call__(self, example):
+        import tensorflow as tf
+
+        pixels = self._original(example)
+        sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
+        sides *= tf.minimum(1.0, self._size / tf.reduce_max(sides))
+        small = tf.image.resize(pixels, tf.maximum(1, tf.cast(tf.round(sides), tf.int32)), antialias=True)
+        return tf.cast(tf.round(small), tf.uint8)
 
 
 class Thumbnails(Mapping[Any, bytes]):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -49,6 +50,17 @@ def test_the_folder_holds_the_page_and_the_scripts(model, index, tmp_path):
 
 def test_the_page_names_no_other_host():
     assert not [path for path in PAGE.iterdir() if "://" in path.read_text()]
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_alone():
+    page = (PAGE / "index.html").read_text()
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    allowed = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert allowed.pop("script-src") == "'self' 'wasm-unsafe-eval'"
+    assert allowed.pop("img-src") == "data:"  # the icon
+    assert [allowed.pop(kind) for kind in ("default-src", "base-uri", "form-action")] == ["'none'"] * 3
+    assert allowed == {"style-src": "'self'", "connect-src": "'self'"}
+    assert not re.search(r"<script>|<style|\son\w+=|\sstyle=", page)
 
 
 @pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
