@@ -144,14 +144,6 @@ def test_classes_are_taken_by_name_or_number_and_numbered_again():
             part.select_classes(unknown)
 
 
-def test_a_file_that_cannot_be_loaded_is_named(folder):
-    (folder / "broken.png").write_bytes(b"no image")
-    paths = np.array([str(folder / "0.png"), str(folder / "broken.png")])
-    part = LabeledSet(paths=paths, labels=[0, 1], class_names=NAMES, load=decode)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"row 1 \(label 1, key .*broken\.png"):
-        part.examples()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
