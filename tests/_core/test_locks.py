@@ -7,16 +7,18 @@ import sys
 
 import pytest
 
+from tests._core.test_atomic import PROGRAM
 from tfdml._core import atomic
 from tfdml._core.atomic import only_writer
 
-WRITER = """
-import sys, time
-from tfdml._core.atomic import only_writer
-with only_writer(sys.argv[1], "out"):
+WRITER = (
+    PROGRAM
+    + """
+with files.only_writer(path, "out"):
     print("writing", flush=True)
     time.sleep(60)
 """
+)
 
 
 def test_a_lock_names_the_process_that_holds_it_and_ends_with_it(tmp_path):

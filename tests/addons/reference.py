@@ -1,14 +1,17 @@
-"""What TensorFlow Addons itself computes: `python -m tests.addons.reference file.npz` writes it for all of `CASES`.
+"""What TensorFlow Addons itself computes, in `reference.npz`, for all of `CASES`.
 
-A program of its own, because Addons needs the Keras 2 that TF_USE_LEGACY_KERAS=1 puts in place of Keras 3.
+`TF_USE_LEGACY_KERAS=1 python -m tests.addons.reference` writes it: Addons needs the Keras 2 that this sets.
 """
 
 import inspect
 import json
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
+
+REFERENCE = Path(__file__).with_name("reference.npz")
 
 CLASS_OF = {
     "triplet_semihard_loss": "TripletSemiHardLoss",
@@ -113,7 +116,8 @@ def import_addons():
     return tensorflow_addons.losses
 
 
-def main(path):
+def main():
+    """Write what Addons computes: all arrays one after another, and their shapes by name."""
     losses = import_addons()
     import tensorflow as tf
 
@@ -131,12 +135,26 @@ def main(path):
             value = getattr(losses, function)(y_true, y_pred, **{**settings, **metric})
         results[key(function, name, settings)] = value
         results["slope " + key(function, name, settings)] = tape.gradient(value, y_pred)
-        reduced = getattr(losses, CLASS_OF[function])(**{**settings, **metric})(y_true, y_pred)
-        results["class " + key(function, name, settings)] = reduced
+        if name == "large":
+            results["class " + key(function, name, settings)] = getattr(losses, CLASS_OF[function])(
+                **{**settings, **metric}
+            )(y_true, y_pred)
     signatures = {name: parameters(getattr(losses, name).python_function) for name in CLASS_OF}
     signatures |= {name: parameters(getattr(losses, name)) for name in CLASS_OF.values()}
-    np.savez(path, signatures=json.dumps(signatures), **results)
+    shapes = json.dumps({name: list(array.shape) for name, array in results.items()})
+    flat = np.concatenate([np.ravel(array) for array in results.values()])
+    np.savez_compressed(REFERENCE, signatures=json.dumps(signatures), shapes=shapes, numbers=flat)
+
+
+def read():
+    """Arrays by name, and the arguments of functions and classes as `signatures`."""
+    with np.load(REFERENCE) as file:
+        shapes, signatures = (json.loads(str(file[name])) for name in ("shapes", "signatures"))
+        ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes.values()])
+        arrays = np.split(file["numbers"], ends[:-1])
+    named = zip(shapes.items(), arrays, strict=True)
+    return {"signatures": signatures, **{name: array.reshape(shape) for (name, shape), array in named}}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, float64, gradient
-from tests.losses.rows import COLUMNS, DEFAULTS, LOSSES, ROWS
+from tests.losses.rows import CHECKED, COLUMNS, DEFAULTS, ROWS, having, lacking, law
 from tfdml import analysis, losses, pairs
 
 on_every_backend = pytest.mark.backends
@@ -33,26 +33,24 @@ def gradient_of_weighted_similarities(signed):
 
 # On JAX, which compiles each operation by itself, one loss of each kind: over pairs, triplets, ranks and histograms.
 KINDS = ["contrastive", "multi-similarity", "triplet", "SmoothAP", "histogram"]
-OF_COLUMNS = {name: row.loss for name, row in ROWS.items() if COLUMNS in row.traits}
-OTHERS = {name: loss for name, loss in LOSSES.items() if name not in OF_COLUMNS}
-SOME = OTHERS if BACKEND == "tensorflow" else {name: DEFAULTS[name].loss for name in KINDS}
+SOME = lacking(CHECKED, COLUMNS) if BACKEND == "tensorflow" else {name: DEFAULTS[name] for name in KINDS}
 
 
 @on_every_backend
-@pytest.mark.parametrize("loss", SOME.values(), ids=SOME)
-def test_weighted_similarities_have_the_gradient_of_the_loss(loss):
-    weights = analysis.pair_weights(loss, X, LABELS)
+@law(SOME)
+def test_weighted_similarities_have_the_gradient_of_the_loss(row):
+    weights = analysis.pair_weights(row.loss, X, LABELS)
     np.testing.assert_allclose(weights, weights.T)
     with float64():
-        expected = gradient(lambda v: loss(LABELS, unit(v)), X)
+        expected = gradient(lambda v: row.loss(LABELS, unit(v)), X)
         ours = gradient_of_weighted_similarities(np.where(POSITIVE, -weights, weights))
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("loss", OF_COLUMNS.values(), ids=OF_COLUMNS)
-def test_a_loss_that_is_no_function_of_inner_products_is_refused(loss):
+@law(having(ROWS, COLUMNS))
+def test_a_loss_that_is_no_function_of_inner_products_is_refused(row):
     with pytest.raises(ValueError, match=r"same inner products|of dimension 8"):
-        analysis.pair_weights(loss, X, LABELS)
+        analysis.pair_weights(row.loss, X, LABELS)
 
 
 @on_every_backend

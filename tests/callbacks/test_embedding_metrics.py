@@ -182,7 +182,7 @@ def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(w
     assert history["val_std"][0] == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("search", ["exact", "scann"])
+@pytest.mark.parametrize("search", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("with_gallery", [False, True])
 def test_sampled_queries_are_searched_in_the_whole_set_and_counted(search, with_gallery):
     model = make()

@@ -192,7 +192,7 @@ class Restore(keras.callbacks.Callback):
         (0.0, r"After epoch 1 all embeddings are the same: the model has collapsed. Likely causes: averages of Batch"),
     ],
 )
-@pytest.mark.parametrize("search", ["exact", "scann"])
+@pytest.mark.parametrize("search", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
 def test_an_epoch_without_a_ranking_is_a_warning_and_the_lowest_score(factor, message, search, tmp_path):
     broken = Weights({0: factor})
     stop = keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=2, restore_best_weights=True)

@@ -68,15 +68,23 @@ def run(here, capsys, monkeypatch):
     return command_of(capsys)
 
 
-@pytest.fixture
-def real(here, capsys):
-    """The same with a model that was exported."""
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with a model, exported and as a file of Keras, to copy."""
+    root = tmp_path_factory.mktemp("exported")
     keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 8, 1), dtype="uint8")
     flat = keras.layers.Flatten()(keras.layers.Rescaling(1 / 255, offset=-0.5)(inputs))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(flat))
-    export.saved_model(model, here / "model", preprocessing=VIEW)
-    model.save(here / "model.keras")
+    export.saved_model(model, root / "model", preprocessing=VIEW)
+    model.save(root / "model.keras")
+    return root
+
+
+@pytest.fixture
+def real(here, exported, capsys):
+    """The same with a model that was exported."""
+    shutil.copytree(exported, here, dirs_exist_ok=True)
     return command_of(capsys)
 
 

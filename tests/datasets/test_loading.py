@@ -198,7 +198,7 @@ def test_an_error_comes_at_once_even_if_nothing_can_be_loaded():
         next(iter(GROUP.batches(ROWS, LABELS, load=load_unless(ROWS))))
 
 
-@pytest.mark.parametrize("on_error", ["error", "skip"])
+@pytest.mark.parametrize("on_error", ["error", pytest.param("skip", marks=pytest.mark.slow)])
 def test_examples_of_different_shapes_are_an_error_that_names_one(on_error):
     dataset = GROUP.batches(
         ROWS, LABELS, load=lambda key: tf.zeros([3 + tf.cast(key == 11, tf.int32)]), on_error=on_error

@@ -1,5 +1,7 @@
 """Exported models of pairs: two named inputs, one score."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def folder(model, tmp_path_factory):
-    options = {"threshold": 0.25, "class_names": ["x", "y"], "on_error": "skip"}
+    options = {"threshold": np.float32(0.25), "class_names": ["x", "y"], "on_error": "skip"}
     return export.saved_model(model, tmp_path_factory.mktemp("export") / "model", **options)
 
 
@@ -76,7 +78,7 @@ def test_a_loaded_model_scores_pairs_and_ranks_neighbors_again(model, folder):
     loaded = export.load(folder)
     assert type(loaded) is export.LoadedPairModel
     assert (loaded.preprocessing.shape, loaded.class_names, loaded.search) == ((8, 8, 1), ("x", "y"), None)
-    assert export.load_threshold(folder) == 0.25
+    assert export.load_threshold(folder) == json.loads((folder / "assets.extra" / "threshold.json").read_text()) == 0.25
     np.testing.assert_allclose(loaded.predict_on_batch((A, B)), model.predict((A, B), verbose=0), atol=1e-5)
     neighbors = np.tile(np.arange(5), (5, 1))
     ours, expected = (search.rerank(each, A, B, neighbors, k=4) for each in (loaded, model))

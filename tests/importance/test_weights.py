@@ -52,7 +52,7 @@ def test_delta_is_an_exponent(delta):
         assert not found[exact == 0].any()
 
 
-@pytest.mark.parametrize("wrap", [fast, compiled], ids=["eager", "compiled"])
+@pytest.mark.parametrize("wrap", [fast, pytest.param(compiled, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 def test_weights_fit_lists_of_pairs_and_other_references(wrap):
     q = importance.mixed_probabilities(
         [importance.p_random_probabilities(COUNTS, positive_fraction=0.3), importance.uniform_probabilities(COUNTS)],

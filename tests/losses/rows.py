@@ -483,7 +483,6 @@ FAMILIES = {
 }
 # JAX compiles each row: there, rows that only change a number are left out.
 CHECKED = ROWS if BACKEND == "tensorflow" else BRANCHES
-LOSSES = {name: row.loss for name, row in CHECKED.items()}
 
 
 def each(rows, *, test=ROWS if BACKEND == "tensorflow" else DEFAULTS, ci=ROWS, slow=()):

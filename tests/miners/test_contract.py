@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from tests.backend import XLA, compiled, fast, gradient_of, numbers, spec
-from tests.miners.table import EXACT, LABELS, MINERS, RANDOM, batch
+from tests.miners.table import EXACT, LABELS, MINERS, RANDOM, batch, each
 from tfdml import losses, miners, models, pairs
 
 pytestmark = pytest.mark.backends
 
-every_miner = pytest.mark.parametrize("name", MINERS)
-every_exact_miner = pytest.mark.parametrize("name", EXACT)
-every_random_miner = pytest.mark.parametrize("name", RANDOM)
+every_miner, every_random_miner = each(MINERS), each(RANDOM)
 
 
 class Mined(NamedTuple):
@@ -59,7 +57,7 @@ def mine(name, x, labels=LABELS, state=None):
     return Mined(*map(numbers, found[:4]), list(found[4]))
 
 
-@every_exact_miner
+@pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_weights_are_those_of_loops_over_the_rule(name, seed):
     x, by_loops = batch(seed=seed), EXACT[name][1]
@@ -67,7 +65,7 @@ def test_the_weights_are_those_of_loops_over_the_rule(name, seed):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in EXACT if "distance weighted" not in name])
+@each(name for name in EXACT if "distance weighted" not in name)
 def test_every_rule_keeps_some_pairs_of_the_batch_and_drops_others(name):
     mined = mine(name, batch())
     assert 0 < mined.positive.sum() + mined.negative.sum() < len(LABELS) * (len(LABELS) - 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend import compiled, numbers
-from tests.miners.table import EXACT, LABELS, MINERS, RANDOM, batch
+from tests.miners.table import DISTINCT, EXACT, LABELS, MINERS, RANDOM, batch, each
 from tests.miners.test_contract import every_miner
 from tfdml import losses, miners, pairs
 
@@ -18,19 +18,15 @@ def weights(mined):
     return numbers(mined.positive), numbers(mined.negative)
 
 
-# Rows that compute something else, and not the same with another number.
-COMPILED = [name for name in MINERS if not name.endswith(("wider", "stricter", "plain distances", "cosine distances"))]
-
-
 @pytest.fixture(scope="module")
 def by_xla():
     """The weights of the miners for one batch, computed by one compiled function."""
-    made = {name: MINERS[name]() for name in COMPILED}
+    made = {name: MINERS[name]() for name in DISTINCT}
     return compiled(lambda x: {name: made[name](pairs.all_pairs(LABELS, x))[4:6] for name in made})(batch())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", DISTINCT)
 def test_compiled_by_xla_it_selects_the_same(name, by_xla):
     found = [numbers(part) for part in by_xla[name]]
     if name in RANDOM:  # XLA has other random numbers
@@ -51,7 +47,7 @@ def test_a_batch_of_one_row_is_mined_too(name):
     assert numbers(loss(np.zeros(1, int), batch()[:1])) == 0
 
 
-@pytest.mark.parametrize("name", [name for name in MINERS if not name.startswith("angular")])
+@each(name for name in MINERS if not name.startswith("angular"))
 def test_a_copy_of_the_batch_as_references_is_mined_like_the_batch_itself(name):
     x, not_itself = batch(), 1 - np.eye(len(LABELS), dtype="float32")
     against = pairs.pairs_with(LABELS, x, LABELS, x).scale(positive=not_itself)

@@ -14,7 +14,7 @@ X = np.random.default_rng(0).standard_normal((48, 3)).astype("float32")
 Y = np.arange(48) // 6  # eight classes
 IMAGES = np.random.default_rng(1).integers(0, 256, (24, 2, 2, 3), "uint8")
 QUIET = {"verbose": 0, "batch_size": 12}
-COMPILED = [{}, {"jit_compile": True}] if BACKEND == "tensorflow" else [{}]
+COMPILED = [{}, pytest.param({"jit_compile": True}, marks=pytest.mark.slow)] if BACKEND == "tensorflow" else [{}]
 GROUPS = samplers.GroupSampler(classes_per_batch=4, examples_per_class=3, seed=0)
 
 

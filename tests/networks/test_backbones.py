@@ -64,6 +64,7 @@ def test_a_constant_image_has_a_finite_embedding(backbone):
     assert np.isfinite(make(backbone).predict(black, verbose=0)).all()
 
 
+@pytest.mark.slow
 @every_backbone
 def test_a_backbone_learns_a_batch_by_heart(backbone, images):
     model = make(backbone)

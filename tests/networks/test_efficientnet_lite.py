@@ -21,6 +21,7 @@ def expected():
     return np.load(reference.FILE)
 
 
+@pytest.mark.slow
 def test_every_layer_gives_what_it_gives_in_pytorch(classifier, expected):
     names = [str(name).replace("._", ".").removeprefix("_") for name in expected["layers"]]
     every = keras.Model(classifier.inputs, [classifier.get_layer(name).output for name in names])

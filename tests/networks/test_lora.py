@@ -129,6 +129,7 @@ def test_a_model_that_is_not_of_from_backbone_is_adapted_whole_but_not_the_layer
     assert {"lora_kernel_a", "lora_kernel_b"} < names
 
 
+@pytest.mark.slow
 def test_a_file_has_the_same_bits_and_trains_on(trained, tmp_path):
     trained.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
@@ -154,6 +155,7 @@ def test_a_plain_functional_model_keeps_lora_in_its_file(tmp_path):
     assert np.abs(numbers(again.get_layer("dense").lora_kernel_a)).max() > 0
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(trained, tmp_path):
     path = tmp_path / "state.keras"
     fit(made()[0], 1, callbacks=[callbacks.TrainingCheckpoint(path)])
@@ -176,6 +178,7 @@ def test_a_merged_model_has_layers_of_keras_alone_and_leaves_the_model_as_it_is(
     assert merge_lora(merged) is merged
 
 
+@pytest.mark.slow
 def test_the_head_may_be_trained_before_the_backbone():
     model = models.from_backbone(network(), dim=4)
     freeze(model)

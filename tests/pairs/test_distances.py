@@ -210,7 +210,9 @@ def recomputed(request, monkeypatch):
 
 @pytest.mark.usefixtures("recomputed")
 @pytest.mark.parametrize(
-    ("dim", "way"), [(3, compiled), (512, fast), (1500, compiled)] + [(3, fast)] * (BACKEND == "tensorflow")
+    ("dim", "way"),
+    [(3, compiled), (512, fast), pytest.param(1500, compiled, marks=pytest.mark.slow)]
+    + [(3, fast)] * (BACKEND == "tensorflow"),
 )
 def test_small_distances_within_a_batch_are_right_in_value_and_gradient(dim, way):
     x = near_rows(dim)

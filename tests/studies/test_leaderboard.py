@@ -63,7 +63,8 @@ def texts(name):
 
 
 @pytest.mark.parametrize("loss", methods.METHODS)
-def test_each_loss_is_made_for_each_of_its_four_trials(loss):
+def test_each_loss_is_made_for_each_of_its_four_trials_of_which_any_two_values_are_balanced(loss):
+    assert methods.METHODS[loss].sampler(RUN).batch_size == methods.IN_BATCH
     trials = setting.trials(replace(RUN, loss=loss))
     assert len(set(trials)) == 4
     x = np.random.default_rng(0).standard_normal((128, 64)).astype("float32")
@@ -71,19 +72,10 @@ def test_each_loss_is_made_for_each_of_its_four_trials(loss):
     labels = np.arange(128) // 4
     for trial in trials:
         assert np.isfinite(float(setting.loss_of(trial, labels)(labels, x)))
-
-
-@pytest.mark.parametrize("loss", methods.METHODS)
-def test_any_two_values_of_different_settings_stand_together_in_the_same_number_of_trials(loss):
-    trials = methods.METHODS[loss].trials((1, 2))
-    columns = list(zip(*((rate, *settings.values()) for rate, settings in trials), strict=True))
+    made = methods.METHODS[loss].trials((1, 2))
+    columns = list(zip(*((rate, *settings.values()) for rate, settings in made), strict=True))
     assert all(sorted(map(column.count, set(column))) == [2, 2] for column in columns)
     assert all(len(set(zip(a, b, strict=True))) == 4 for i, a in enumerate(columns) for b in columns[:i])
-
-
-@pytest.mark.parametrize("loss", methods.METHODS)
-def test_all_methods_see_the_same_number_of_images(loss):
-    assert methods.METHODS[loss].sampler(RUN).batch_size == methods.IN_BATCH
 
 
 def test_the_best_trial_of_the_validation_classes_is_tested_with_other_seeds(tmp_path):

@@ -52,7 +52,7 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_lists_cross_both_folders_and_rotations_are_classes(root):
+def test_the_lists_cross_both_folders_rotations_are_classes_and_ink_is_high(root):
     train, test = omniglot(root)
     assert test.class_names[:4] == tuple(f"Greek/character01/rot{angle}" for angle in ("000", "090", "180", "270"))
     assert test.class_names[4] == "Angelic/character01/rot000"
@@ -62,10 +62,6 @@ def test_the_lists_cross_both_folders_and_rotations_are_classes(root):
     assert sorted(test.groups[test.labels == 5].tolist()) == [1, 2]
     assert test.protocol == "omniglot/vinyals-1200-423/rot4/5way-1shot/v1"
     assert train.protocol == "omniglot/vinyals-1200-423-train/rot4/5way-1shot/v1"
-
-
-def test_ink_is_high_and_turns_are_counterclockwise(root):
-    _, test = omniglot(root)
     assert (test.images.shape, test.images.dtype) == ((16, 28, 28, 1), np.uint8)
     upright, turned = (test.images[test.labels == label][0, ..., 0] for label in (0, 1))
     assert upright[:7, :11].min() == 255  # the corner of 30 x 45 of 105 pixels

@@ -26,16 +26,6 @@ def flipped(path, places):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_every_flipped_bit_of_an_exact_index_is_an_error(tmp_path, metric):
-    search.Exact(X, IDS, metric=metric, metadata={"name": list("abcdef")}).save(tmp_path)
-    for path in files_of(tmp_path):
-        for _ in flipped(path, range(0, path.stat().st_size, 7)):
-            with pytest.raises((ValueError, FileNotFoundError)):
-                search.load(tmp_path)
-    assert len(search.load(tmp_path)) == 6
-
-
 def test_a_searcher_of_another_size_is_refused(tmp_path, monkeypatch):
     search.Scann(np.tile(X, (50, 1)), method="partitioned", leaves=4).save(tmp_path)
     monkeypatch.setattr(scann, "_load", lambda folder: SimpleNamespace(size=lambda: 299))
