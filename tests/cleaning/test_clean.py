@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import cleaning, cli, datasets
-from tfdml.cleaning.calibration import _halfway, _least_similarity
+from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
 from tfdml.cleaning.clean import _limits, remove_cache
 from tfdml.cli import clean as command
 
@@ -80,6 +80,11 @@ def test_a_score_is_halfway_between_the_highest_refused_one_and_that_of_most_cop
     assert _halfway(right, np.array([0.1, 0.5]), 0.9) == pytest.approx(0.7)
     assert _halfway(right, np.array([-1.0]), 0.9) == pytest.approx(0.45)
     assert _halfway(np.linspace(0, 1, 101), np.array([0.7]), 0.8) == 0.8
+
+
+def test_precision_is_the_share_of_copies_among_what_is_similar_enough_by_hand():
+    assert _precision(np.array([0.9, 0.5, 0.4]), np.array([0.7, 0.1]), 0.5) == pytest.approx(2 / 3)
+    assert _precision(np.array([0.4]), np.array([0.1]), 0.5) == 1
 
 
 def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand():

@@ -54,6 +54,11 @@ def test_filters_rows_and_metadata_are_those_of_one_index(built):
     assert index.search(vectors()[64:65], 1)[0].tolist() == [[1000]]
 
 
+def test_actors_that_no_node_has_room_for_are_refused_before_the_folder_is_read(cluster):
+    with pytest.raises(ValueError, match="3 cpus, 0 gpus and 0 bytes for a task, expected what one node has"):
+        distributed.SearchActors("missing", cpus=3)
+
+
 def test_actors_give_the_results_of_one_process(built):
     where = compute.field("label") == "class 3"
     with distributed.SearchActors(built, actors=2) as actors:

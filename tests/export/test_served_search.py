@@ -312,6 +312,8 @@ def test_the_files_of_the_server_list_every_model(folder):
     assert batching[:2] == ["max_batch_size { value: 16 }", "batch_timeout_micros { value: 1500 }"]
     assert f"{home}:/models:ro" in command
     assert command.startswith("docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 ")
+    export.write_serving_config(home, batch_timeout_ms=0)
+    assert "batch_timeout_micros { value: 0 }" in (home / "batching.config").read_text()
 
 
 def test_a_folder_without_models_has_nothing_to_serve(tmp_path):
@@ -319,4 +321,6 @@ def test_a_folder_without_models_has_nothing_to_serve(tmp_path):
         export.write_serving_config(tmp_path)
     with pytest.raises(ValueError, match="max_batch_size=0, expected a whole number of at least 1"):
         export.write_serving_config(tmp_path, max_batch_size=0)
+    with pytest.raises(ValueError, match=r"batch_timeout_ms=-0\.5, expected 0 or more milliseconds"):
+        export.write_serving_config(tmp_path, batch_timeout_ms=-0.5)
     assert not list(tmp_path.iterdir())

@@ -364,6 +364,7 @@ WRONG = [
     (lambda: losses.uncertainty.TopKBalanced(3), "k=3"),
     (lambda: losses.uncertainty.KL(0), "gamma=0"),
     (lambda: losses.uncertainty.KL(0.1, num_samples=0), "num_samples=0"),
+    (lambda: losses.PDDMLoss(metric="cosine"), "metric='cosine'"),
     (lambda: losses.uncertainty.GroupedKL(0), "gamma=0"),
     (lambda: losses.uncertainty.GroupedKL(negative_gamma=0), "negative_gamma=0"),
     (lambda: losses.uncertainty.Variance(0), "rho=0"),

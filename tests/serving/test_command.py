@@ -29,7 +29,7 @@ def serve(capsys, monkeypatch, tmp_path):
         made.update(options, model=model)
 
     monkeypatch.setattr(serving, "application", application)
-    monkeypatch.setattr(serving, "run", lambda application, listening: None)
+    monkeypatch.setattr(serving, "run", lambda application, listening: made.update(port=listening.getsockname()[1]))
     monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
 
     def run(command):
@@ -47,7 +47,7 @@ def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
     monkeypatch.setattr(serving, "listen", lambda host, port: hosts.append(host) or listen(host, port))
     code, printed, errors, made = serve("folder --port 0")
     assert (code, errors, hosts) == (0, "", ["127.0.0.1"])
-    assert printed.startswith("model: http://127.0.0.1:")
+    assert printed.startswith(f"model: http://127.0.0.1:{made.pop('port')}/")
     assert "page" not in printed
     assert made == {
         "model": "folder",

@@ -160,6 +160,14 @@ def test_aligned_faces_are_cached_as_pixels(astronaut, tmp_path):
     np.testing.assert_array_equal(cached.images, aligned.examples())
 
 
+def test_a_terminal_sees_how_many_faces_are_searched(astronaut, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    face_points(faces_of(astronaut, astronaut), detector=lambda image: None)
+    lines = capsys.readouterr().err
+    assert [lines.count(f"] {done}/2") for done in (0, 1, 2, 3)] == [0, 1, 1, 0]
+    assert lines.endswith("] 2/2\n")
+
+
 def test_images_without_a_face_have_no_points(astronaut):
     found = face_points(
         faces_of(astronaut, astronaut // 2), detector=lambda image: ASTRONAUT if image.max() > 200 else None

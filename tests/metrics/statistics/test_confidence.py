@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfdml.metrics import bootstrap_interval
-from tfdml.metrics.statistics.confidence import least_classes
+from tfdml.metrics.statistics.confidence import _draws, least_classes
 
 
 def test_equal_values_have_an_interval_of_no_width():
@@ -48,6 +48,11 @@ def test_skipped_queries_are_left_out_and_classes_can_weigh_the_same():
     values, labels = np.array([1, np.nan, 0, 0, 0, np.nan]), np.array([0, 0, 1, 1, 1, 2])
     assert bootstrap_interval(values, labels, confidence=1e-9) == (0.25, 0.25)
     assert bootstrap_interval(values, labels, confidence=1e-9, average="macro") == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("samples", [1, 1000, 1001, 2500])
+def test_as_many_samples_are_drawn_as_are_asked_for(samples):
+    assert np.stack(list(_draws(3, samples, 0))).shape == (samples, 3)
 
 
 def test_the_seed_decides():
