@@ -27,7 +27,7 @@ def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
 
     Raises:
         BlockingIOError: another process, or another call in this one, writes the folder; it is named.
-        FileExistsError: a folder of something else, which stays as it is.
+        FileExistsError: a folder of something else, which stays.
         ValueError: the folder of another run; what differs is named.
     """
     folder = Path(path).expanduser()

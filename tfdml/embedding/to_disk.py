@@ -114,7 +114,7 @@ def embed_cached(
 
 
 def _begin_cache(chunks, run):
-    """Make or check the folder of the chunks; those of another run, or damaged ones, are removed with a warning."""
+    """Make or check the folder of the chunks; damaged chunks and chunks of another run are removed with a warning."""
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
