@@ -26,6 +26,7 @@ BASELINES = (
     "normalized softmax",
 )
 LEVEL = 0.05
+SHOWN = 20  # methods on the page
 FIGURE = "![MAP@R of each method on the four boards, with 95% intervals](images/leaderboard-summary.png)"
 
 
@@ -66,6 +67,8 @@ def compared(board, tested):
             "start": start,
             "family": family,
             "loss": loss,
+            "learning_rate": same[0]["learning_rate"],
+            "settings": same[0]["settings"],
             "seeds": len(values),
             "recall@1": round(float(np.mean([row["recall@1"] for row in same])), 6),
             "nmi": "" if "" in (found := [row["nmi"] for row in same]) else round(float(np.mean(found)), 6),
@@ -91,11 +94,11 @@ def _rounded_interval(values):
 
 
 def tables(rows):
-    """The verdict as a Markdown list with the figure, and the board, in the order of the mean place."""
+    """The verdict as a Markdown list with the figure, and the first methods of the board, by their mean place."""
     places = _places(rows)
     order = sorted(places, key=lambda loss: (np.mean(list(places[loss].values())), loss))
     lines = [f"* {line}" for line in [*map(_verdict, _by_board(rows).items()), *_across(rows, places)]]
-    return {"verdict": "\n".join([FIGURE, "", *lines]), "board": board_table(rows, order, places)}
+    return {"verdict": "\n".join([FIGURE, "", *lines]), "board": board_table(rows, order[:SHOWN], places)}
 
 
 def board_table(rows, order, places):
