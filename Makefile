@@ -147,11 +147,11 @@ studies: .venv/installed
 
 # Torch for CPUs comes from where pip looks already, or from its own index.
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
-.venv/installed: requirements.lock requirements-torch.lock setup.cfg pyproject.toml
+.venv/installed: requirements/dev.lock requirements/torch.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-torch.lock || \
-	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r requirements-torch.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/torch.lock || \
+	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r requirements/torch.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -159,23 +159,23 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 	npm install --silent --no-save --no-audit --no-fund --prefix .npm onnxruntime-web@1.30.0 axe-core@4.11.0
 	touch $@
 
-.venv-newest/installed: requirements-newest.lock setup.cfg pyproject.toml
+.venv-newest/installed: requirements/newest.lock setup.cfg pyproject.toml
 	$(NEWEST) -m venv .venv-newest
-	.venv-newest/bin/python -m pip install --quiet --require-hashes -r requirements-newest.lock
+	.venv-newest/bin/python -m pip install --quiet --require-hashes -r requirements/newest.lock
 	.venv-newest/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-.venv/installed-peers: .venv/installed benchmarks/requirements.lock
-	$(BIN)/python -m pip install --quiet --require-hashes -r benchmarks/requirements.lock || \
-	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r benchmarks/requirements.lock
+.venv/installed-peers: .venv/installed requirements/peers.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/peers.lock || \
+	$(BIN)/python -m pip install --quiet --require-hashes --extra-index-url $(TORCH_INDEX) -r requirements/peers.lock
 	touch $@
 
 # Pins what setup.cfg allows, with the hashes of all files; run it after changing a range. Torch for CPUs is looked for
-# where UV_FIND_LINKS says, if that is set; see benchmarks/requirements.in.
+# where UV_FIND_LINKS says, if that is set; see requirements/peers.in.
 PINNED := --universal --generate-hashes --no-header --quiet --output-file
 lock: .venv/installed
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile setup.cfg --extra dev --python-version 3.11 $(PINNED) requirements.lock
-	$(BIN)/uv pip compile setup.cfg requirements-newest.in --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements-newest.lock
-	$(BIN)/uv pip compile requirements-torch.in --constraint requirements.lock --python-version 3.11 $(PINNED) requirements-torch.lock
-	$(BIN)/uv pip compile benchmarks/requirements.in --constraint requirements.lock --python-version 3.11 $(PINNED) benchmarks/requirements.lock
+	$(BIN)/uv pip compile setup.cfg --extra dev --python-version 3.11 $(PINNED) requirements/dev.lock
+	$(BIN)/uv pip compile setup.cfg requirements/newest.in --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements/newest.lock
+	$(BIN)/uv pip compile requirements/torch.in --constraint requirements/dev.lock --python-version 3.11 $(PINNED) requirements/torch.lock
+	$(BIN)/uv pip compile requirements/peers.in --constraint requirements/dev.lock --python-version 3.11 $(PINNED) requirements/peers.lock

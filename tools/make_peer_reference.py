@@ -1,6 +1,6 @@
 """Makes tests/losses/peer_reference.npz: values and gradients of the losses of pytorch-metric-learning, in float64.
 
-    pip install -r benchmarks/requirements.lock    # torch, pytorch-metric-learning
+    pip install -r requirements/peers.lock    # torch, pytorch-metric-learning
     python -m tools.make_peer_reference
 
 The table below has a line for each loss whose definition agrees with one of tfdml; `tests/losses/test_peers.py` has the

@@ -1,6 +1,6 @@
 """Makes tests/peers.json: public names of other libraries, and what miners and metrics of one of them give.
 
-    pip install -r benchmarks/requirements.lock    # torch, pytorch-metric-learning
+    pip install -r requirements/peers.lock    # torch, pytorch-metric-learning
     pip download --no-deps --dest WHEELS pytorch-metric-learning==2.9.0 tensorflow-similarity sentence-transformers
     python -m tools.make_peers WHEELS
 

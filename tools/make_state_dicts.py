@@ -1,6 +1,6 @@
 """Makes tests/networks/state_dict_archive.pth and state_dict_older.pth with PyTorch, in its two formats.
 
-pip install -r benchmarks/requirements.lock    # torch
+pip install -r requirements/peers.lock    # torch
 python -m tools.make_state_dicts
 """
 
