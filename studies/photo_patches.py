@@ -30,7 +30,7 @@ from studies import pages, runner
 
 CHOICE, ROWS, PAIR = [pages.RESULTS / f"photo_patches{name}.csv" for name in ("_choice", "", "_stereo")]
 PICTURE = pages.IMAGES / "photo-patches.png"
-PAGES = [pages.ROOT / "README.md", pages.ROOT / "docs" / "photo-patches.md"]
+PAGE = pages.ROOT / "docs" / "photo-patches.md"
 SOURCE = "studies/photo_patches"
 UNTRAINED = {"raw pixels": baselines.pixels, "centered pixels": baselines.centered, "SIFT": baselines.sift}
 TRAINED, CORRELATION = "trained network", "cross-correlation in color"
@@ -323,8 +323,7 @@ def main(arguments=None):
         test_seeds(at)
         match_seeds(at)
     if not options.choose and not options.train:
-        for page in PAGES:
-            page.write_text(filled(page.read_text()))
+        PAGE.write_text(filled(PAGE.read_text()))
 
 
 def parsed(arguments):

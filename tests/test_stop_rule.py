@@ -6,7 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import tfdml
 from docs.extension.names import rooms
 
 ROOT = Path(__file__).parents[1]
@@ -49,8 +48,9 @@ def files():
 def pages():
     """The Python code of each page."""
     paths = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/**/*.md")]
-    texts = (re.findall(r"```python.*?\n(.*?)```", path.read_text(), re.DOTALL) for path in paths if "_build" not in path.parts)
-    return [Uses(dedented) for blocks in texts for dedented in ["\n".join(map(inspect.cleandoc, blocks))] if dedented]
+    texts = [path.read_text() for path in paths if "_build" not in path.parts]
+    code = ("\n".join(re.findall(r"^```python.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)) for text in texts)
+    return [Uses(text) for text in code if text]
 
 
 def public():
